@@ -1,7 +1,7 @@
 """What the next tick would do with one more session, and when one that waits will start: the engine is asked, on the picture that a
 tick would have."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
@@ -32,7 +32,7 @@ from scheduler.engine.model import LENGTH_OF_UNKNOWN
 from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, at_the_latest, estimate_each
 from scheduler.group_limits import GroupLimits
 from scheduler.kept import KeptByGroup
-from scheduler.pictures import picture_of
+from scheduler.pictures import Crowd, picture_of
 from scheduler.placement_groups import companions_in
 from scheduler.reasons import sentence_for, who_may_raise
 from scheduler.snapshot import OWNERS, allowances_of, read_snapshot, scope_key
@@ -115,7 +115,10 @@ def foresee(question: Question) -> Outlook:
         of_asked = (asked.needs, asked.scopes, asked.priority, asked.lasts, question.kind)
         key = (deferral.position, _is_for_room(deferral), *of_asked)
         if key not in picture.ranges:
-            picture.ranges[key] = _range_of(deferral, asked, snapshot, foreseen, now, question.kind)
+            asked_kind = {asked.id: question.kind}
+            picture.ranges[key] = _range_of(
+                deferral, asked, snapshot, foreseen, now, asked_kind, picture.crowd
+            )
         start_range = picture.ranges[key]
     why = deferral.why
     sentence = sentence_for(why, snapshot.group_name)
@@ -180,7 +183,7 @@ def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, S
 
 def _starts_in(snapshot: Snapshot, foreseen: Foresight, now: datetime) -> dict[UUID, StartRange]:
     kept = _kept_for(foreseen, now)
-    first = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
+    first = _sessions_of(_first_for_room(foreseen.ahead), snapshot)
     drawn = _ranges_of(first, snapshot, foreseen, now) if first else {}
     known = {pk: at_the_latest(kept_s) for pk, kept_s in kept.items()}
     known |= {each.id: drawn[each.id] for each in first if not _is_ruled(each)}
@@ -194,22 +197,30 @@ def _range_of(
     snapshot: Snapshot,
     foreseen: Foresight,
     now: datetime,
-    kind: Kind | None = None,
+    asked_kind: Mapping[UUID, Kind] = NO_KINDS,
+    crowd: Crowd | None = None,
 ) -> StartRange | None:
+    """`crowd`: of the queue that the snapshot has, where somebody keeps it."""
     if not _is_for_room(deferral):
         return None
-    ahead = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
-    if len(ahead) > MOST_AHEAD or _is_ruled(asked):
-        return at_the_latest(_kept_for(foreseen, now).get(asked.id))
-    return _ranges_of([*ahead, asked], snapshot, foreseen, now, {} if kind is None else {asked.id: kind})[
-        asked.id
-    ]
+    crowd = crowd or Crowd()
+    if not (crowd.is_before(deferral.position) or _is_ruled(asked)):
+        first = _first_for_room(foreseen.ahead)
+        if len(first) <= MOST_AHEAD:
+            queue = [*_sessions_of(first, snapshot), asked]
+            return _ranges_of(queue, snapshot, foreseen, now, asked_kind)[asked.id]
+        crowd.ends_at = first[-1].position
+    return at_the_latest(_kept_for(foreseen, now).get(asked.id))
 
 
-def _for_room(deferrals: Iterable[Deferral], snapshot: Snapshot) -> Iterator[PendingSession]:
-    """Those that wait for room, in their order."""
+def _first_for_room(deferrals: Iterable[Deferral]) -> list[Deferral]:
+    """Those that wait for room, in their order, until they are more than MOST_AHEAD."""
+    return list(islice(filter(_is_for_room, deferrals), MOST_AHEAD + 1))
+
+
+def _sessions_of(deferrals: Iterable[Deferral], snapshot: Snapshot) -> list[PendingSession]:
     sessions = {each.id: each for each in snapshot.pending}
-    return (sessions[each.session_id] for each in deferrals if _is_for_room(each))
+    return [sessions[each.session_id] for each in deferrals]
 
 
 def _is_for_room(deferral: Deferral) -> bool:

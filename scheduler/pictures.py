@@ -1,5 +1,6 @@
 """What a process that answers people keeps of a resource group, so that not each question reads all of it again."""
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +17,7 @@ from agents.selectors import SlotRoom
 from agents.states import AgentState
 from common import clock
 from common.slots import ResourceSlots
-from scheduler.engine import Allowance, Foresight, Needs, PendingSession, Planner, Snapshot
+from scheduler.engine import AgentView, Allowance, Foresight, Needs, PendingSession, Planner, Snapshot
 from scheduler.engine.devices import most_of
 from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import hosts_of, keys_of
@@ -51,6 +52,17 @@ Mark = tuple[Any, ...]
 
 
 @dataclass(slots=True)
+class Crowd:
+    """More than anybody draws wait for room up to a place of a queue. Who asks behind them need not find out again: none of them waits
+    otherwise for one more behind them."""
+
+    ends_at: int = sys.maxsize  # that place, counted from 1, once somebody found out
+
+    def is_before(self, position: int) -> bool:
+        return position > self.ends_at
+
+
+@dataclass(slots=True)
 class Picture:
     """One group as it was. Ask it with `lock` held."""
 
@@ -59,9 +71,11 @@ class Picture:
     seen_at: float  # by the monotonic clock, when it was read or found to be as it was
     lock: Lock = field(default_factory=Lock)
     ranges: dict[Any, StartRange | None] = field(default_factory=dict)  # by question
+    crowd: Crowd = field(default_factory=Crowd)
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
     _rooms: dict[str, Mapping[str, SlotRoom]] = field(default_factory=dict)
+    _unlike: list[AgentView] = field(default_factory=list)  # one of each kind of machine
 
     def is_trusted(self, at: float) -> bool:
         return len(self.snapshot.agents) >= LARGE and at - self.seen_at <= TRUSTED_FOR_S
@@ -87,11 +101,11 @@ class Picture:
         """Whether one of its machines of that architecture, with accelerators of that model if one is named, could hold so much, were
         it empty."""
         needs = Needs(architecture, (slots,), device_model=device_model)
-        kinds = {  # most are alike
-            (agent.architecture, agent.device_model, id(agent.largest)): agent
-            for agent in self.snapshot.agents
-        }
-        return any(needs.suits(agent) and slots.fits_in(agent.largest) for agent in kinds.values())
+        if not self._unlike:  # most are alike
+            agents = self.snapshot.agents
+            kinds = {(each.architecture, each.device_model, id(each.largest)): each for each in agents}
+            self._unlike.extend(kinds.values())
+        return any(needs.suits(agent) and slots.fits_in(agent.largest) for agent in self._unlike)
 
     def agent_named(self, agent_id: int) -> str:
         """The name of one of its machines, which may be in another group by now. One query the first time."""

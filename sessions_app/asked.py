@@ -131,15 +131,20 @@ def _asked_of(row: Sequence[Any]) -> Asked:
     return Asked(project, image, group, has_machine, have_budgets, without, scopes, seen)
 
 
-@cache
-def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> str:
-    actor = Actor(
+def some_actor(may_everything: bool) -> Actor:
+    """Whose rights a statement asks for that is said once for all people: parameters `user` and `domain`."""
+    return Actor(
         ActorKind.USER,
         user_id=parameter("user", "bigint"),
         label="",
         domain_id=parameter("domain", "bigint"),
         is_superadmin=may_everything,
     )
+
+
+@cache
+def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> str:
+    actor = some_actor(may_everything)
     project: Any = Project(pk=RawSQL("SELECT id FROM its_project", ()))
     groups = usable_resource_groups(actor, project)
     image = {"pk": parameter("image", "bigint")} if is_image_id else {"reference": parameter("image", "text")}

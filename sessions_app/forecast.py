@@ -4,14 +4,17 @@ Nothing is written.
 Who decides lives a floor above: the scheduler registers a foreseer here, which asks its engine.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
+from typing import Any
 
 from accounts.budget_selectors import budget_states, have_budgets
 from accounts.limits import scope_ids
 from accounts.models import Project
 from accounts.quota import Level, Scope
+from accounts.selectors import may_do_everything
 from accounts.spending import BudgetState
 from agents.group_rooms import Sought, with_room
 from agents.models import ResourceGroup
@@ -19,10 +22,12 @@ from agents.selectors import SlotRoom, rooms, usable_resource_groups
 from common import clock
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
+from common.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from sessions_app import holds
 from sessions_app.arrays import elements_of
+from sessions_app.asked import some_actor
 from sessions_app.dependencies import hold_for
 from sessions_app.group_limits import refusing_now
 from sessions_app.group_rules import takes
@@ -236,11 +241,7 @@ def _other_groups(
     lasts: timedelta,
 ) -> list[str]:
     """Where a machine takes it now and nobody waits: it would start there at once. At most 4 queries."""
-    usable = usable_resource_groups(actor, project).filter(is_active=True).exclude(pk=group.pk)
-    groups = usable.order_by("name").only(
-        "name", "session_types", "max_session_slots", "limits", "max_lifetime_s"
-    )
-    taking = [each for each in groups if takes(each, request)]
+    taking = [each for each in _usable_groups(actor, project) if each != group and takes(each, request)]
     limiting = refusing_now(taking, request.type, actor.user_id or 0, request.slots, clock.now())
     others = {each.pk: each.name for each in taking if each.pk not in limiting}
     sought = Sought(
@@ -258,3 +259,19 @@ def _other_groups(
     waiting = ComputeSession.objects.waiting().filter(resource_group_id__in=found)
     busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
     return [name for pk, name in found.items() if pk not in busy]
+
+
+def _usable_groups(actor: Actor, project: Project) -> Iterator[ResourceGroup]:
+    """Those in use in which the actor may start sessions in `project`, by name. One query."""
+    values = {"user": actor.user_id or 0, "domain": actor.domain_id or 0, "project": project.pk}
+    with prepared_cursor() as cursor:
+        cursor.execute(_usable_statement(may_do_everything(actor)), values)
+        rows = cursor.fetchall()
+    return (found for row in rows if (found := instance_of(ResourceGroup, row)))
+
+
+@cache
+def _usable_statement(may_everything: bool) -> str:
+    project: Any = Project(pk=parameter("project", "bigint"))
+    usable = usable_resource_groups(some_actor(may_everything), project)
+    return said(usable.filter(is_active=True).order_by("name"), columns_of(ResourceGroup))

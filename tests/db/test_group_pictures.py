@@ -16,6 +16,7 @@ from agents.states import AgentState
 from common import clock
 from scheduler import pictures
 from scheduler.engine import Policy
+from scheduler.estimates import MOST_AHEAD
 from scheduler.tick import run_tick
 from sessions_app.forecast import Outlook, forecast_session
 from sessions_app.models import ComputeSession
@@ -88,6 +89,18 @@ def test_a_range_is_that_of_the_project_that_is_asked_for(place: Place, is_full_
     asked = {"resources": ALL, "timeout_s": 300}
     ranges = {each: outlook(place, project=each.name, **asked).start_range for each in projects}
     assert (ranges[full] is None, ranges[other] is None) == (True, False)
+
+
+def test_behind_a_crowd_nobody_knows_and_before_it_all_is_known(place: Place) -> None:
+    """Who finds out where the crowd ends is behind it; who asks afterwards may be before it."""
+    place.run(resources=ALL, timeout_s=600)
+    for _ in range(MOST_AHEAD + 1):
+        place.enqueue(resources=ALL, timeout_s=300, priority=-10)
+    assert outlook(place, resources=ALL, priority=-10).start_range is None
+    before = outlook(place, resources=ALL, timeout_s=300)
+    assert (before.position, before.start_range is None) == (1, False)
+    behind = outlook(place, resources={"cpu": 7, "mem": "1g"}, timeout_s=300, priority=-10)
+    assert (behind.position, behind.start_range) == (MOST_AHEAD + 2, None)
 
 
 def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
