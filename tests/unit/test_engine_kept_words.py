@@ -10,11 +10,15 @@ from scheduler.engine import (
     Policy,
     ReasonCode,
     Rules,
+    Running,
     Snapshot,
     plan,
 )
 from scheduler.reasons import sentence_for
 from tests.unit.test_engine_backfill import NOW, agent, reasons, session
+from tests.unit.test_engine_devices import agent as device_agent
+from tests.unit.test_engine_devices import session as device_session
+from tests.unit.test_engine_devices import slots
 
 
 def of_arm(waits: PendingSession) -> PendingSession:
@@ -67,3 +71,13 @@ def test_a_time_limit_is_not_named_where_nothing_is_lent_that_is_large_enough():
     decided = plan(Snapshot(1, "lab", 0, agents, (gathers, first, short), rules), NOW)
     [why] = [each.why for each in decided.deferrals if each.session_id == short.id]
     assert (why.reason, why.is_end_known) == (ReasonCode.KEPT_FREE, False)
+
+
+def test_a_part_of_a_device_that_is_kept_for_a_higher_priority_is_said_to_be():
+    """Who looks with it, as it was kept, finds the device; and finds nothing once it is kept for one of no higher priority."""
+    first, passed = (device_session(number, gpu) for number, gpu in ((1, 2000), (2, 500)))
+    there = device_agent(1, 2, whole=1, running=(Running(slots(1000), NOW + timedelta(minutes=30)),))
+    for priority, reason in ((5, ReasonCode.PRIORITY), (0, ReasonCode.KEPT_FREE)):
+        pending = (replace(first, priority=priority), passed)
+        decided = plan(Snapshot(1, "lab", 0, (there,), pending, Rules()), NOW)
+        assert reasons(decided) == {1: ReasonCode.NO_CAPACITY, 2: reason}

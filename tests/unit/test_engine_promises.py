@@ -132,3 +132,12 @@ def test_what_it_gets_counts_once_at_its_limit(most: int, is_one_ended: bool) ->
     assert placed(decided) == {1: 1}
     assert [each.session_id.int for each in decided.evictions] == [2] * is_one_ended
     assert (decided.deferrals[0].reason is ReasonCode.LIMIT_REACHED) is not is_one_ended
+
+
+def test_where_its_limits_do_not_let_it_have_what_was_left_another_takes_it() -> None:
+    session, other = replace(promised(waits(1, 8), 1), scopes=("project:1",)), waits(2, 4)
+    limit = Allowance("project:1", "project", "its name", {"cpu": 8000}, {"cpu": 4000})
+    snapshot = Snapshot(1, "lab", 0, (agent(1),), (session, other), Rules(preemption=RULE), (limit,))
+    decided = plan(snapshot, NOW_GONE)
+    assert placed(decided) == {2: 1}
+    assert [each.reason for each in decided.deferrals] == [ReasonCode.LIMIT_REACHED]

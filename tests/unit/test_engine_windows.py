@@ -41,6 +41,11 @@ def agent(number: int, cpu: int = 4, **columns: object) -> AgentView:
     return AgentView(number, "x86_64", slots, slots, **columns)  # type: ignore[arg-type]
 
 
+def partly(number: int, cpu: int) -> AgentView:
+    """So many of its cores are free."""
+    return replace(agent(number), free=ResourceSlots({"cpu": cpu}))
+
+
 def session(
     number: int,
     *cpus: int,
@@ -192,6 +197,8 @@ def test_who_waits_for_its_own_is_told_when_that_begins() -> None:
         ([agent(1, 2, window=OPEN)], (2,), ReasonCode.RESERVATION),
         ([agent(1, 2), agent(2, 4, window=OPEN)], (4,), ReasonCode.RESERVATION),
         ([agent(1, 2), agent(2, 2, window=OPEN)], (2, 2), ReasonCode.RESERVATION),
+        ([partly(1, 2), agent(2, window=OPEN)], (4, 2), ReasonCode.RESERVATION),
+        ([partly(1, 2), agent(2, window=OPEN)], (4, 3), ReasonCode.NO_CAPACITY),
         ([agent(1, 4, next_window=Window(9, NOW + 900 * HOUR, NOW + 901 * HOUR))], (5,), ReasonCode.NEVER_FITS),
         ([], (1,), ReasonCode.NO_AGENTS),
     ],
