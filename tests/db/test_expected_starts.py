@@ -9,7 +9,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent, AgentImage, ResourceGroup
+from accounts.models import User
+from accounts.roles import Role
+from agents.models import Agent, AgentImage, GroupGrant, ResourceGroup
 from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
@@ -20,7 +22,7 @@ from sessions_app.models import ComputeSession
 from sessions_app.short_reasons import short_reason
 from sessions_app.start_ranges import StartRange
 from sessions_app.states import Status
-from tests.factories import actor_for, api_client
+from tests.factories import actor_for, api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -187,6 +189,22 @@ def test_a_check_tells_the_range_the_room_and_other_groups(place: Place) -> None
     Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.DRAINING.value)
     body = api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()
     assert (body["reason"], body["expected_start"]) == ("no_agents", None)
+
+
+def test_other_groups_are_named_to_whoever_may_use_them(place: Place) -> None:
+    other = make_place()
+    has_image(other.agent, place)
+    ResourceGroup.objects.filter(pk=other.group.pk).update(is_public=False)
+    place.run(resources={"cpu": 6, "mem": "1g"})
+
+    def named_to(user: User) -> list[str]:
+        answer = api_client(user).post("/api/v1/sessions/check/", place.request(resources=ALL))
+        return answer.json()["other_groups"]
+
+    admin = make_user(role=Role.SUPERADMIN, member_of=place.project)
+    assert (named_to(place.owner), named_to(admin)) == ([], [other.group.name])
+    GroupGrant.objects.create(group=other.group, project=place.project)
+    assert named_to(place.owner) == [other.group.name]
 
 
 def test_one_that_finds_its_machine_reserved_is_told_when_it_may_be_used(place: Place) -> None:

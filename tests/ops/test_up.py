@@ -64,9 +64,9 @@ class Up:
             return False
 
     def wait_until_healthy(self, *, without: str) -> None:
-        """What was killed is back. A web process imports for 5 s of a processor on a slow machine, and others want that too."""
+        """What was killed is back."""
         try:
-            wait_until(self.is_healthy, deadline_s=60)
+            wait_until(self.is_healthy, deadline_s=20)
         except AssertionError as error:
             raise AssertionError(f"{without} was killed, and then: {error}\n{self.output}") from error
 

@@ -139,9 +139,7 @@ def test_the_higher_priority_goes_first_and_what_no_agent_has_is_not_found():
     left = Leftovers(group(), None)
     gpu = PendingSession(UUID(int=0), NOW, Needs("x86_64", (ResourceSlots({"cuda": 1}),)), (UUID(int=0),))
     assert placed_numbers(left, gpu, session_of(1, 3), session_of(2, 3, priority=1)) == [2]
-    assert placed_numbers(Leftovers(group(), None), gpu, session_of(1, 3)) == [1], (
-        "who looks in vain passes no turn on"
-    )
+    assert placed_numbers(Leftovers(group(), None), gpu, session_of(1, 3)) == [1], "the next is looked at"
 
 
 def test_the_epoch_is_that_of_the_group_once_the_plan_is_committed():
