@@ -324,6 +324,7 @@ def _remove_people() -> tuple[str, ...]:
     domains, projects = _scopes()
     nothing_of_others = {"sessions": None, "arrays": None, "folders": None}
     ids = list(people.values_list("pk", flat=True))
+    SessionDependency.objects.filter(after_array__owner__in=ids).delete()
     SessionArray.objects.filter(owner__in=ids).delete()
     Membership.objects.filter(user__in=ids).delete()
     counts = {

@@ -19,7 +19,7 @@ from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
 from sessions_app.selectors import Action, is_stoppable, may, seen_by
-from sessions_app.states import Reason, Status
+from sessions_app.states import LIVE, Reason, Status
 
 UNDO_S = 10
 SENT_TOGETHER = 500  # ids in one message
@@ -48,6 +48,14 @@ class Progress:
     statuses: Mapping[str, int] = field(default_factory=dict)  # that any is in
     held: int = 0  # of those that are PENDING, until it is their turn
     succeeded: int = 0  # of those that have ended
+
+    @property
+    def live(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status in LIVE)
+
+    @property
+    def ended(self) -> int:
+        return sum(self.statuses.values()) - self.live
 
 
 def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:

@@ -106,9 +106,7 @@ def insert_session(
     keep_callback(session, request.callback_url)
     _insert_mounts(session, resolved.mounts)
     if after:
-        SessionDependency.objects.bulk_create(
-            SessionDependency(session=session, after=each.after, when=each.when.value) for each in after
-        )
+        SessionDependency.objects.bulk_create(each.row_of(session) for each in after)
     return session
 
 

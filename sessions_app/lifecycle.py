@@ -175,11 +175,14 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
 
 
 @transaction.atomic(savepoint=False)
-def cancel_many(session_ids: Collection[UUID], *, reason: Reason, actor: Actor) -> list[UUID]:
+def cancel_many(
+    session_ids: Collection[UUID], *, reason: Reason, actor: Actor, message: KeptSentence | None = None
+) -> list[UUID]:
     """CANCELLED for all of these that are PENDING; ids of those. 1 query, one more where there are arrays, any number of sessions.
     Those that somebody else holds are left out, without waiting."""
+    said = message or REASON_SENTENCES[reason]
     values: dict[str, Any] = {
-        "ids": list(session_ids), "reason": reason.value, "message": Jsonb(REASON_SENTENCES[reason].to_json()),
+        "ids": list(session_ids), "reason": reason.value, "message": Jsonb(said.to_json()),
         "actor": actor.label, "now": clock.now(),
     }  # fmt: skip
     with connection.cursor() as cursor:
@@ -332,7 +335,7 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
     if Status(line.to_status).is_terminal:
         announce(SessionsEnded((session.pk,)))
         if session.is_awaited:
-            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(session.pk))
+            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_ids=[str(session.pk)])
         ask_for_next({session.array_id})
 
 
@@ -366,9 +369,8 @@ def _tell_ended(rows: Sequence[Any], actor: Actor) -> None:
         )
         push_sessions_changed(told, Status(status))
         announce(SessionsEnded(tuple(row[0] for row in told)))
-    for row in rows:
-        if row[2]:
-            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
+    if awaited := [str(row[3]) for row in rows if row[2]]:
+        enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_ids=awaited)
     ask_for_next({row[7] for row in rows})
 
 

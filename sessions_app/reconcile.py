@@ -33,7 +33,7 @@ from sessions_app import idle, idle_facts, lifecycle, specs, together
 from sessions_app.arrays import release_all
 from sessions_app.clock_steps import follow_the_clock
 from sessions_app.closed_groups import settle_closed_groups
-from sessions_app.dependencies import settle_all
+from sessions_app.dependents import settle_all
 from sessions_app.holds import release_what_is_due
 from sessions_app.launcher import work_lock
 from sessions_app.lifecycle import IllegalTransition

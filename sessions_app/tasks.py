@@ -14,7 +14,7 @@ from common.pauses import during
 from sessions_app import (
     arrays,
     callbacks,
-    dependencies,
+    dependents,
     launcher,
     metrics,
     moorings,
@@ -64,8 +64,8 @@ def reconcile_sessions() -> None:
 
 
 @shared_task(name=TaskName.SETTLE_DEPENDENTS, soft_time_limit=300, time_limit=360)
-def settle_dependents(session_id: str) -> None:
-    dependencies.settle_dependents(UUID(session_id))
+def settle_dependents(session_ids: list[str]) -> None:
+    dependents.settle_dependents([UUID(session_id) for session_id in session_ids])
 
 
 @shared_task(name=TaskName.RELEASE_ELEMENTS, soft_time_limit=60, time_limit=90)

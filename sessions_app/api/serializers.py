@@ -64,7 +64,9 @@ class MountInput(InputSerializer):
 
 
 class DependencyInput(InputSerializer):
-    session = TextField(max_length=MAX_SESSION_NAME, help_text="Id, or name of one of yours.")
+    session = TextField(
+        max_length=MAX_SESSION_NAME, help_text="Id of a session or an array, or name of one of yours."
+    )
     when = serializers.ChoiceField(choices=[when.value for when in When], default=When.SUCCESS.value)
 
 
@@ -170,14 +172,23 @@ class MountOut(serializers.ModelSerializer[SessionMount]):
         fields = ("folder", "folder_id", "path", "readonly")
 
 
+DEPENDENCIES = "dependencies__after", "dependencies__after_array"
+"""Of sessions, what their answers tell of those that they come after."""
+
+
 class DependencyOut(serializers.ModelSerializer[SessionDependency]):
-    session = serializers.UUIDField(source="after_id")
-    name = serializers.CharField(source="after.name")
-    status = serializers.CharField(source="after.status")
+    session = serializers.UUIDField(source="after_id", allow_null=True, help_text="null: it is an array.")
+    array = serializers.UUIDField(
+        source="after_array_id", allow_null=True, help_text="null: it is one session."
+    )
+    name = serializers.CharField(source="awaited.name")
+    status = serializers.CharField(
+        source="after.status", default=None, allow_null=True, help_text="Of one session."
+    )
 
     class Meta:
         model = SessionDependency
-        fields = ("session", "name", "when", "status")
+        fields = ("session", "array", "name", "when", "status")
 
 
 class AppOut(serializers.Serializer[Any]):
@@ -245,8 +256,10 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     @extend_schema_field(DependencyOut(many=True))
     def get_dependencies(self, session: ComputeSession) -> list[dict[str, Any]]:
         reader_id = self.context["request"].user.pk
-        prefetch_related_objects([session], "dependencies__after")  # nothing, where all of a list were
-        told = [row for row in session.dependencies.all() if is_named(row.after, session, user_id=reader_id)]
+        prefetch_related_objects([session], *DEPENDENCIES)  # nothing, where all of a list were
+        told = [
+            row for row in session.dependencies.all() if is_named(row.awaited, session, user_id=reader_id)
+        ]
         return list(DependencyOut(told, many=True).data)
 
     def get_callback_url(self, session: ComputeSession) -> str:

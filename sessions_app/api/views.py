@@ -18,6 +18,7 @@ from common.renderers import PlainTextRenderer
 from common.scopes import FOR_SESSIONS
 from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.serializers import (
+    DEPENDENCIES,
     ExpectedStartOut,
     SessionCheckOut,
     SessionCreateInput,
@@ -58,7 +59,7 @@ class SessionListView(ListAPIView[ComputeSession]):
     queryset = ComputeSession.objects.none()
 
     def get_queryset(self) -> ComputeSessionQuerySet:
-        return visible_sessions(actor_of(self.request)).with_parts().prefetch_related("dependencies__after")
+        return visible_sessions(actor_of(self.request)).with_parts().prefetch_related(*DEPENDENCIES)
 
     @extend_schema(
         operation_id="create_session",

@@ -28,7 +28,7 @@ from sessions_app.array_services import (
 )
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, may
-from sessions_app.states import LIVE, Status
+from sessions_app.states import Status
 
 
 def of_array(text: str) -> Q:
@@ -57,13 +57,12 @@ def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
     progress = progress_of([array])[array.pk]
     order = [status.value for status in Status]
     statuses = sorted(progress.statuses.items(), key=lambda each: order.index(each[0]))
-    live = sum(count for status, count in statuses if status in LIVE)
     return {
         "array": array,
         "parts": [{"look": look_of(status), "count": count} for status, count in statuses],
         "held": progress.held,
         "succeeded": progress.succeeded,
-        "can_stop": bool(live) and may(actor, array, Action.TERMINATE),
+        "can_stop": bool(progress.live) and may(actor, array, Action.TERMINATE),
     }
 
 

@@ -19,7 +19,7 @@ from common.idempotency import once_a_form
 from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
 from sessions_app import idle_words, presenters, presenters_detail
-from sessions_app.dependencies import dependencies_of, is_named
+from sessions_app.dependencies import Dependency, dependencies_of, is_named
 from sessions_app.extending import extend_session
 from sessions_app.forecast import prospect_of
 from sessions_app.held_devices import held_devices
@@ -66,11 +66,10 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
     """What this tab alone shows."""
     if tab == "overview":
         steps = presenters.steps(session, pull_progress(session.pk))
-        after = dependencies_of(session)
         return {
             "steps": steps,
             "mounts": session.mounts.all(),
-            "dependencies": [(each, is_named(each.after, session, user_id=actor.user_id)) for each in after],
+            "dependencies": [(each, _address_of(each, session, actor)) for each in dependencies_of(session)],
             "priority": presenters_detail.priority(actor, session),
             "devices": held_devices(session),
             "element_words": "".join(element_words(session)),
@@ -97,6 +96,14 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
         "windows": presenters_detail.windows(window),
         "present": presenters_detail.present_meters(session),
     }
+
+
+def _address_of(dependency: Dependency, session: ComputeSession, actor: Actor) -> str:
+    """Of what `session` comes after; "" where the actor is not told which that is."""
+    after = dependency.after
+    if not is_named(after, session, user_id=actor.user_id):
+        return ""
+    return address_of(after.pk) if dependency.is_array else reverse("session-detail", args=[after.pk])
 
 
 def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:

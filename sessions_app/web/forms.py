@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from accounts.limits import scope_ids, scopes_of
@@ -51,9 +52,9 @@ class LauncherForm(LauncherFields):
         usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
         self.groups = list(usable.order_by("-is_default", "name"))
         self.mountable = list(own_folders(actor))
-        self.live_names = list(
-            own_sessions(actor).live().order_by("name").values_list("name", flat=True)[:MOST_NAMES]
-        )
+        # An array, not each of its elements.
+        live = own_sessions(actor).live().values_list(Coalesce("array__name", "name"), flat=True)
+        self.live_names = list(live.order_by(Coalesce("array__name", "name")).distinct()[:MOST_NAMES])
         self._rooms = rooms_by_group(
             actor, architecture=self.chosen_image.architecture if self.chosen_image else ""
         )

@@ -132,7 +132,7 @@ class LauncherFields(forms.Form):
         max_length=2000,
         label=gettext_lazy("After other sessions"),
         widget=forms.TextInput(attrs={"list": "sessions-to-come-after", "autocomplete": "off"}),
-        help_text=gettext_lazy("Names of yours, or ids; several with commas between."),
+        help_text=gettext_lazy("Names of sessions or arrays of yours, or ids; several with commas between."),
     )
     after_when = TypedChoice(
         required=False,

@@ -34,7 +34,13 @@ from portal.garbage import leave_startup_to_rest
 from scheduler.commit import GroupBusy, StalePlan
 from sessions_app.array_rules import check_array
 from sessions_app.array_services import end_array
-from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionTransition
+from sessions_app.models import (
+    ComputeSession,
+    ComputeSessionQuerySet,
+    Kernel,
+    SessionArray,
+    SessionTransition,
+)
 from sessions_app.placement_rules import PlacementRule
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
@@ -167,7 +173,8 @@ class Worker:
         if self._chance.random() >= 0.2:
             return []
         own = ComputeSession.objects.filter(owner_id=actor.user_id).order_by("-created_at")
-        found = list(own.values_list("pk", flat=True)[:10])
+        arrays = SessionArray.objects.filter(owner_id=actor.user_id)  # the newest come first
+        found = [*own.values_list("pk", flat=True)[:10], *arrays.values_list("pk", flat=True)[:3]]
         chosen = self._chance.sample(found, k=min(len(found), self._chance.randint(1, 2)))
         return [
             {"session": str(pk), "when": self._chance.choice(("success", "any", "failure"))} for pk in chosen

@@ -21,7 +21,7 @@ from sessions_app import lifecycle, reconcile
 from sessions_app.array_services import Progress, end_array, progress_of
 from sessions_app.arrays import release_all, release_elements
 from sessions_app.closed_groups import settle_closed_groups
-from sessions_app.dependencies import settle_dependents
+from sessions_app.dependents import settle_dependents
 from sessions_app.forecast import forecast_session
 from sessions_app.holds import release_what_is_due
 from sessions_app.launcher import end_session, launch_session, plan_of
@@ -213,7 +213,7 @@ def test_after_others_and_a_start_time_it_still_waits_its_turn(place: Place) -> 
 
     begin_termination(before.pk, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
     lifecycle.finish(before.pk, actor=SYSTEM)
-    settle_dependents(before.pk)
+    settle_dependents([before.pk])
     assert {each.held_for for each in elements(array)} == {"start_time"}
 
     with clock.frozen_at(at + timedelta(seconds=1)):
@@ -229,7 +229,7 @@ def test_after_others_the_first_are_let_in_by_the_same_task(place: Place) -> Non
     array = ask(place, "1-4%2", dependencies=["prepare"])
     begin_termination(before.pk, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
     lifecycle.finish(before.pk, actor=SYSTEM)
-    settle_dependents(before.pk)
+    settle_dependents([before.pk])
     assert let_in(array) == [1, 2]
 
 

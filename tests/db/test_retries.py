@@ -15,7 +15,7 @@ from common.errors import InvalidInput
 from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
-from sessions_app.dependencies import settle_all
+from sessions_app.dependents import settle_all
 from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.lifecycle import IllegalTransition
@@ -287,7 +287,7 @@ def test_ends_of_many_leave_out_those_that_may_be_tried_again_and_find_those_tha
         begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
 
     assert lifecycle.finish_many([again.pk, plain.pk], actor=SYSTEM) == [plain.pk]
-    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(plain.pk)})]
+    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_ids": [str(plain.pk)]})]
     end_session(again.pk)
     assert place.fresh(again).status_reason == "retried"
 

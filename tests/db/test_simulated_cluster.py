@@ -31,7 +31,7 @@ from common.models import AuditEntry
 from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import dependencies, launcher, reconcile, together
+from sessions_app import dependents, launcher, reconcile, together
 from sessions_app.array_rules import check_array
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, Hold
@@ -203,16 +203,22 @@ def test_sessions_that_others_wait_for_are_cleared_too() -> None:
 
     assert simulation.clear().sessions == 2
 
-    dependencies.settle_all()
+    dependents.settle_all()
     assert place.fresh(mine).held_for == Hold.NOTHING.value
 
 
 def test_arrays_are_cleared_too() -> None:
-    make_place()
+    place = make_place()
     group = simulation.make_cluster(count=1, shape=Shape())
     submit_array(group, "1-3%1")
+    mine = place.enqueue()
+    SessionDependency.objects.create(session=mine, after_array=SessionArray.objects.get(), when="any")
+    ComputeSession.objects.filter(pk=mine.pk).update(held_for=Hold.DEPENDENCY.value)
     assert simulation.clear().sessions == 3
     assert not SessionArray.objects.exists()
+
+    dependents.settle_all()
+    assert place.fresh(mine).held_for == Hold.NOTHING.value
 
 
 def test_an_empty_group_of_others_is_neither_used_nor_removed() -> None:

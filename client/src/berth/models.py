@@ -129,12 +129,13 @@ class Limits(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency(Record):
-    """Another session that is to end before: in `when` way, success, any or failure."""
+    """A session, or an array, that is to end before: in `when` way, success, any or failure. One of the ids is None."""
 
-    session: str
+    session: str | None = None
+    array: str | None = None
     name: str = ""
     when: str = "success"
-    status: str = ""
+    status: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

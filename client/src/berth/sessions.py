@@ -236,7 +236,7 @@ class Sessions:
 
         The higher `priority` goes first; below 0 lets others go first, above 0 a policy must allow it.
         `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
-        it is cancelled. `after`: others, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
+        it is cancelled. `after`: sessions or arrays, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
         A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
 
         `designated_agent`: the name of the machine of its group that it waits for, or, if it `may_run_elsewhere`, that is tried first.

@@ -147,7 +147,7 @@ After = Annotated[
     typer.Option(
         "--after",
         metavar="SESSION[:WHEN]",
-        help="Start after this one, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
+        help="Start after this session or array, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
         "May be repeated.",
         autocompletion=complete.sessions,
     ),

@@ -1,0 +1,325 @@
+"""Sessions that start after a whole array: how its elements are to end, what is said meanwhile, and who may name it."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+
+from accounts.models import User
+from common.actors import SYSTEM
+from common.errors import InvalidInput, NotFound
+from sessions_app import lifecycle
+from sessions_app.array_services import end_array
+from sessions_app.dependents import settle_all, settle_dependents
+from sessions_app.forecast import forecast_session
+from sessions_app.models import ComputeSession, SessionArray, SessionDependency
+from sessions_app.requests import parse_request
+from sessions_app.retries import finish_or_retry
+from sessions_app.services import begin_termination, enqueue_session
+from sessions_app.states import Reason, Status
+from tests.factories import actor_for, make_project, make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+
+GOOD, BAD = Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def array_of(place: Place, spec: str = "1-2", **changes: object) -> SessionArray:
+    """An array that runs."""
+    asked = {"type": "batch", "command": "true", "name": "sweep", "array": spec, **changes}
+    array = place.run(**asked).array
+    assert array is not None
+    return array
+
+
+def end(array: SessionArray, index: int, reason: Reason = GOOD) -> ComputeSession:
+    """The element, ended as an engine would tell; nobody has looked after those that wait."""
+    session = array.elements.get(array_index=index)
+    begin_termination(session.pk, reason=reason, actor=SYSTEM)
+    finish_or_retry(session.pk, actor=SYSTEM)
+    session.refresh_from_db()
+    return session
+
+
+def after(place: Place, awaited: SessionArray, when: str = "success", **changes: object) -> ComputeSession:
+    return place.enqueue(dependencies=[{"session": str(awaited.pk), "when": when}], **changes)
+
+
+def settle_by_its_end(array: SessionArray, index: int, reason: Reason) -> None:
+    settle_dependents([end(array, index, reason).pk])
+
+
+def settle_by_reconciling(array: SessionArray, index: int, reason: Reason) -> None:
+    end(array, index, reason)
+    settle_all()
+
+
+STARTS, WAITS, NEVER = "starts", "waits", "never"
+
+
+def fate_of(place: Place, session: ComputeSession) -> str:
+    fresh = place.fresh(session)
+    if fresh.status == Status.CANCELLED:
+        assert fresh.status_reason == "dependency_in_vain"
+        return NEVER
+    return WAITS if fresh.held_for == "dependency" else STARTS
+
+
+@pytest.mark.parametrize("settle", [settle_by_its_end, settle_by_reconciling])
+@pytest.mark.parametrize(
+    ("when", "ends", "fates"),
+    [
+        ("success", (GOOD, GOOD), (WAITS, STARTS)),
+        ("success", (GOOD, BAD), (WAITS, NEVER)),
+        ("success", (BAD, GOOD), (NEVER, NEVER)),
+        ("any", (BAD, GOOD), (WAITS, STARTS)),
+        ("any", (GOOD, GOOD), (WAITS, STARTS)),
+        ("failure", (BAD, GOOD), (WAITS, STARTS)),
+        ("failure", (GOOD, BAD), (WAITS, STARTS)),
+        ("failure", (GOOD, GOOD), (WAITS, NEVER)),
+    ],
+)
+def test_how_its_elements_end_decides(
+    place: Place,
+    settle: Callable[[SessionArray, int, Reason], None],
+    when: str,
+    ends: tuple[Reason, Reason],
+    fates: tuple[str, str],
+) -> None:
+    array = array_of(place)
+    session = after(place, array, when)
+    assert fate_of(place, session) == WAITS
+    seen = []
+    for index, reason in enumerate(ends, start=1):
+        settle(array, index, reason)
+        seen.append(fate_of(place, session))
+    assert tuple(seen) == fates
+
+
+def test_what_is_waited_for_is_said(place: Place, browser_of: Callable[[User], Client]) -> None:
+    array = array_of(place, "1-3")
+    before = place.run(name="prepare")
+    said = {when: str(after(place, array, when).status_message) for when in ("success", "any", "failure")}
+    assert said == {
+        "success": "Waits until all of “sweep” have ended well.",
+        "any": "Waits until all of “sweep” have ended.",
+        "failure": "Waits until all of “sweep” have ended and one has failed.",
+    }
+    both = place.enqueue(dependencies=["sweep", str(before.pk)])
+    assert str(both.status_message) == "Waits until all of “sweep” have ended well, and for 1 more."
+
+    settle_by_its_end(array, 1, GOOD)
+    page = browser_of(place.owner).get(f"/sessions/{both.pk}/").content.decode()
+    assert f"array={array.pk}" in page
+    assert "once all have ended well; 1 of 3 have ended" in page
+    told = browser_of(place.owner).get(f"/api/v1/sessions/{both.pk}/").json()["dependencies"]
+    assert told == [
+        {"session": None, "array": str(array.pk), "name": "sweep", "when": "success", "status": None},
+        {"session": str(before.pk), "array": None, "name": "prepare", "when": "success", "status": "RUNNING"},
+    ]
+
+
+def test_a_session_that_never_can_start_says_why(place: Place) -> None:
+    array = array_of(place)
+    well, ill = after(place, array), after(place, array, "failure")
+    settle_by_its_end(array, 1, GOOD)
+    settle_by_its_end(array, 2, BAD)
+    sentence = "It was to start after all of “sweep” had ended well, which did not come about."
+    assert str(place.fresh(well).status_message) == sentence
+    assert fate_of(place, ill) == STARTS
+
+    array = array_of(place)
+    ill = after(place, array, "failure")
+    settle_by_its_end(array, 1, GOOD)
+    settle_by_its_end(array, 2, GOOD)
+    sentence = "It was to start after one of “sweep” had failed, which did not come about."
+    assert str(place.fresh(ill).status_message) == sentence
+
+
+def test_an_element_that_is_tried_again_has_not_failed(place: Place) -> None:
+    array = array_of(place, max_retries=1)
+    session = after(place, array)
+    settle_by_its_end(array, 1, BAD)
+    assert array.elements.get(array_index=1).status == Status.PENDING
+    assert fate_of(place, session) == WAITS
+
+
+def test_elements_that_wait_their_turn_are_waited_for(place: Place) -> None:
+    array = array_of(place, "1-3%1")
+    session = after(place, array)
+    settle_by_its_end(array, 1, GOOD)
+    assert fate_of(place, session) == WAITS
+    assert array.elements.filter(is_awaited=True).count() == 3
+
+
+def test_stopping_the_array_ends_who_waited_for_its_success(
+    place: Place, django_capture_on_commit_callbacks: Callable[..., object]
+) -> None:
+    array = array_of(place, "1-3")
+    elements = list(array.elements.values_list("pk", flat=True))
+    well, whatever = after(place, array), after(place, array, "any")
+    end_array(actor=actor_for(place.owner), array_id=array.pk)
+    lifecycle.finish_many(elements, actor=SYSTEM)
+    settle_dependents(elements)
+    settle_dependents(elements)
+    assert (fate_of(place, well), fate_of(place, whatever)) == (NEVER, STARTS)
+
+
+def test_an_array_may_come_after_an_array(place: Place) -> None:
+    first = array_of(place)
+    second = after(place, first, type="batch", command="true", name="collect", array="1-3%2").array
+    assert second is not None
+    assert set(second.elements.values_list("held_for", flat=True)) == {"dependency"}
+    settle_by_its_end(first, 1, GOOD)
+    settle_by_its_end(first, 2, GOOD)
+    held = second.elements.order_by("array_index").values_list("held_for", flat=True)
+    assert list(held) == ["", "", "array_limit"]
+
+
+def test_one_that_has_ended_already_holds_nothing_or_is_refused(place: Place) -> None:
+    array = array_of(place)
+    end(array, 1, GOOD)
+    end(array, 2, GOOD)
+    assert fate_of(place, after(place, array)) == STARTS
+    with pytest.raises(InvalidInput, match="“sweep” has ended otherwise already") as refused:
+        after(place, array, "failure")
+    assert set(refused.value.fields) == {"dependencies.0.session"}
+
+
+def test_one_of_which_an_element_has_failed_is_refused_while_others_run(place: Place) -> None:
+    array = array_of(place)
+    end(array, 1, BAD)
+    with pytest.raises(InvalidInput, match="One of “sweep” has failed already") as refused:
+        after(place, array)
+    assert set(refused.value.fields) == {"dependencies.0.session"}
+    assert fate_of(place, after(place, array, "any")) == WAITS
+
+
+def test_a_name_means_what_lives_and_then_the_newest(place: Place) -> None:
+    def meant() -> object:
+        return SessionDependency.objects.get(session=place.enqueue(dependencies=["sweep"])).awaited
+
+    old = array_of(place)
+    for index in (1, 2):
+        end(old, index)
+    assert meant() == old
+    session = place.run(name="sweep")
+    assert meant() == session
+    place.end(session)
+    assert meant() == place.fresh(session)
+    newer = array_of(place)
+    assert meant() == newer
+    for index in (1, 2):
+        end(newer, index)
+    assert meant() == newer
+    live = place.run(name="sweep")
+    assert meant() == live
+
+
+def test_a_session_and_an_array_are_told_apart_by_id(place: Place) -> None:
+    array = array_of(place)
+    session = place.run(name="sweep")
+    both = place.enqueue(dependencies=[str(array.pk), str(session.pk)])
+    assert {row.awaited for row in both.dependencies.all()} == {array, session}
+    with pytest.raises(InvalidInput, match="each session once"):
+        place.enqueue(dependencies=[str(array.pk), str(array.pk)])
+
+
+def test_absent_and_hidden_arrays_are_refused_alike(place: Place) -> None:
+    stranger = make_user(member_of=place.project)
+    theirs = place.enqueue(by=stranger, type="batch", command="true", name="theirs", array="1-2").array
+    assert theirs is not None
+    said = set()
+    for named in (str(uuid4()), str(theirs.pk), "theirs"):
+        with pytest.raises(NotFound) as refused:
+            place.enqueue(dependencies=[named])
+        assert set(refused.value.fields) == {"dependencies.0.session"}
+        said.add(refused.value.message.replace(named, "X"))
+    assert said == {"There is no session or array “X” that yours may come after."}
+    assert not theirs.elements.filter(is_awaited=True).exists()
+
+
+def test_who_sees_a_session_alone_is_not_told_of_an_array_in_another_project(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
+    other = make_project(domain=place.project.domain)
+    other.memberships.create(user=place.owner)
+    array = array_of(place, name="hidden-work", project=other.name)
+    session = after(place, array)
+    admin = browser_of(make_user(admin_of=place.project))
+    seen = [
+        admin.get(address).content.decode()
+        for address in (
+            f"/sessions/{session.pk}/",
+            f"/sessions/{session.pk}/?tab=history",
+            f"/api/v1/sessions/{session.pk}/",
+        )
+    ]
+    assert not any("hidden-work" in text or str(array.pk) in text for text in seen)
+    assert "An array of another project" in seen[0]
+    own = browser_of(place.owner).get(f"/api/v1/sessions/{session.pk}/").json()
+    assert own["dependencies"][0]["name"] == "hidden-work"
+
+
+def test_a_forecast_says_what_it_would_wait_for_and_marks_nothing(place: Place) -> None:
+    array = array_of(place)
+    request = parse_request(place.request(dependencies=["sweep"]))
+    outlook = forecast_session(actor_for(place.owner), request).outlook
+    assert (outlook.reason, str(outlook.sentence)) == (
+        "dependency",
+        "Waits until all of “sweep” have ended well.",
+    )
+    assert not array.elements.filter(is_awaited=True).exists()
+
+
+def test_a_row_names_a_session_or_an_array_and_each_once(place: Place) -> None:
+    array, session = array_of(place), place.enqueue()
+    other = place.enqueue()
+    for wrong in ({}, {"after": other, "after_array": array}):
+        with pytest.raises(IntegrityError, match="dependency_on_one"), transaction.atomic():
+            SessionDependency.objects.create(session=session, when="any", **wrong)
+    SessionDependency.objects.create(session=session, after_array=array, when="any")
+    with pytest.raises(IntegrityError, match="dependency_on_array_once"), transaction.atomic():
+        SessionDependency.objects.create(session=session, after_array=array, when="any")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_last_end_at_the_same_moment_is_never_missed(place: Place) -> None:
+    """Whoever is slower waits for the rows of the elements, and finds them as they are then."""
+    array = array_of(place)
+    end(array, 1)
+    last = array.elements.get(array_index=2)
+    begin_termination(last.pk, reason=GOOD, actor=SYSTEM)
+    start = Barrier(2)
+
+    def finish() -> None:
+        start.wait(timeout=30)
+        lifecycle.finish(last.pk, actor=SYSTEM)
+        connection.close()
+
+    def ask() -> ComputeSession:
+        start.wait(timeout=30)
+        request = parse_request(place.request(dependencies=["sweep"]))
+        session = enqueue_session(actor=actor_for(place.owner), request=request)
+        connection.close()
+        return session
+
+    with ThreadPoolExecutor(2) as pool:
+        ended, asked = pool.submit(finish), pool.submit(ask)
+        ended.result(timeout=60)
+        session = asked.result(timeout=60)
+
+    if fate_of(place, session) == WAITS:
+        assert place.fresh(last).is_awaited
+        settle_dependents([last.pk])
+    assert fate_of(place, session) == STARTS
