@@ -25,6 +25,8 @@ from django.db import connection, transaction
 
 from accounts.limiting import update_policy
 from accounts.policies import ResourcePolicy
+from agents.group_limiting import limit_named, put_limit
+from agents.models import ResourceGroup
 from agents.runtime.base import RuntimeFault
 from common import clock
 from common.actors import SYSTEM, Actor
@@ -46,11 +48,11 @@ from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
 from sessions_app.specs import container_name
 from sessions_app.states import Reason, Status
-from tests.chaos.world import LIMITS, World, enter, silence
+from tests.chaos.world import GROUP_LIMITS, LIMITS, World, enter, silence
 
 WEIGHTS = {
     "submit": 14, "submit_alike": 12, "submit_array": 16, "cancel": 10, "cancel_array": 6, "finish": 14, "finish_many": 20,
-    "limit": 7, "lose": 1,
+    "limit": 7, "limit_group": 2, "lose": 1,
 }  # fmt: skip
 """Nearly half of all calls act on one session each; the others on up to hundreds."""
 COUNTS = "berth:simulated:{installation}:counts"
@@ -229,15 +231,28 @@ class Worker:
         value = self._chance.randint(*LIMITS[name][level])
         policy_id = self._world.policies[level]
         family, _, slot = name.partition(".")
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic():
             # With the policy locked: the auditor is told at the instant from which it holds, and in the order in which others do.
             policy = ResourcePolicy.objects.select_for_update().get(pk=policy_id)
             slots = {**getattr(policy, f"max_{family}"), slot: value} if slot else {}
             for each, amount in slots.items() or [("", value)]:
                 told = f"{family}.{each}" if slot else family
-                cursor.execute("INSERT INTO chaos_limits VALUES (%s, %s, %s)", [policy_id, told, amount])
+                _tell_limit(f"policy-{policy_id}", told, amount)
             limits: dict[str, object] = {f"max_{family}": slots or value}
             update_policy(actor=SYSTEM, policy_id=policy_id, limits=limits)
+        return 1
+
+    def limit_group(self) -> int:
+        """What sessions of a group hold together, or those of each person there."""
+        group = self._chance.choice(self._world.groups)
+        name, kind, slot = self._chance.choice(list(GROUP_LIMITS))
+        amount = self._chance.randint(*GROUP_LIMITS[name, kind, slot])
+        with transaction.atomic():
+            kept = ResourceGroup.objects.select_for_update().get(pk=group.pk)
+            limit = limit_named(kept, name)
+            _tell_limit(f"group-{group.pk}", f"{name}.{kind}.{slot}", amount)
+            changed = limit | {kind: {**limit[kind], slot: amount}}
+            put_limit(actor=SYSTEM, group_id=group.pk, limit=changed, instead_of=name)
         return 1
 
     def lose(self) -> int:
@@ -252,6 +267,11 @@ class Worker:
 
     def _any_of(self, found: Sequence[Found]) -> Found | None:
         return self._chance.choice(found) if found else None
+
+
+def _tell_limit(whose: str, name: str, amount: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO chaos_limits VALUES (%s, %s, %s)", [whose, name, amount])
 
 
 def _live_of(actor: Actor) -> ComputeSessionQuerySet:

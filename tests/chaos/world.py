@@ -33,7 +33,7 @@ from portal.simulation import actor_of
 from scheduler.asking import hear
 from scheduler.listening import place_heard
 from sessions_app import reconcile, tasks
-from tests.chaos.auditor import TABLES
+from tests.chaos.questions import TABLES
 from tests.waiting import wait_until
 
 DOMAINS, PROJECTS, PEOPLE = 2, 6, 24
@@ -56,11 +56,17 @@ LIMITS = {
 }  # fmt: skip
 """From … to, by level; a slot in base units. Lower and higher than what there is: now limits bind, now machines do."""
 LEVELS = ("domain", "project", "user", "keypair")
-GROUP_LIMITS = [
-    {"name": "together", "together": {"gpu": 600_000}},
+GROUP_LIMITS = {
+    ("all", "together", "gpu"): (200_000, 900_000),
+    ("batch", "together", "cpu"): (1_500_000, 7_000_000),
+    ("batch", "each", "cpu"): (150_000, 1_000_000),
+    ("batch", "each", "gpu"): (20_000, 120_000),
+}
+"""The same of each group, by the name of its limit and what that counts; somewhat less than its machines have, at first."""
+FIRST_GROUP_LIMITS = [
+    {"name": "all", "together": {"gpu": 600_000}},
     {"name": "batch", "session_types": ["batch"], "together": {"cpu": 4_000_000}, "each": {"cpu": 500_000, "gpu": 60_000}},
 ]  # fmt: skip
-"""Of each group, all the time: somewhat less than its machines have."""
 WITH_TOKEN = 3  # every so many-th person also has a token
 SILENT_FOR_S = 12
 QUICK = timedelta(seconds=3)
@@ -210,7 +216,9 @@ def make() -> None:
             keypair, _token = create_keypair(actor=actor_of(user), name="robot")
             KeyPair.objects.filter(pk=keypair.pk).update(policy=policies["keypair"])
     for name, scheduler in (("fifo", Scheduler.FIFO), ("drf", Scheduler.DRF)):
-        group = ResourceGroup(name=name, scheduler=scheduler, is_default=name == "fifo", limits=GROUP_LIMITS)
+        group = ResourceGroup(
+            name=name, scheduler=scheduler, is_default=name == "fifo", limits=FIRST_GROUP_LIMITS
+        )
         group.clean()  # which brings limits into the form in which they are kept
         group.save()
         add_simulated_agents(actor=SYSTEM, group=group, count=AGENTS_PER_GROUP, shape=SHAPE)

@@ -21,10 +21,11 @@ from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
 from common.actors import ActorKind
 from common.redis import client
-from sessions_app.models import ComputeSession, Kernel, SessionTransition
+from sessions_app.models import ComputeSession, Kernel, SessionArray, SessionDependency, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
-from tests.chaos.auditor import STUCK_AFTER_ROUNDS, TABLES, Auditor
+from tests.chaos.auditor import STUCK_AFTER_ROUNDS, Auditor
+from tests.chaos.questions import TABLES
 from tests.factories import actor_for
 from tests.factories_devices import give_devices
 from tests.factories_sessions import Place, make_place
@@ -110,7 +111,7 @@ def _lower_a_limit_long_ago(name: str, level: type[models.Model] = Domain, **lim
     """Past all checks: what is used stays above it."""
     policy = ResourcePolicy.objects.create(name="low", **limits)
     level._default_manager.update(policy=policy)
-    run_sql(f"INSERT INTO chaos_limits VALUES ({policy.pk}, '{name}', 0, now() - interval '1 hour')")
+    run_sql(f"INSERT INTO chaos_limits VALUES ('policy-{policy.pk}', '{name}', 0, now() - interval '1 hour')")
 
 
 @pytest.mark.parametrize(("looked_s_ago", "is_told"), [(1, True), (45, False)])
@@ -124,7 +125,7 @@ def test_a_limit_counts_as_long_as_it_was_in_force_after_the_last_look(
     Domain.objects.update(policy=policy)
     for limit, s_ago in ((100, 3600), (0, 30)):
         run_sql(
-            f"INSERT INTO chaos_limits VALUES ({policy.pk}, 'sessions', {limit}, now() - interval '{s_ago} s')"
+            f"INSERT INTO chaos_limits VALUES ('policy-{policy.pk}', 'sessions', {limit}, now() - interval '{s_ago} s')"
         )
     assert bool(auditor.look()) is is_told
 
@@ -138,6 +139,36 @@ def _limit_the_group(**limit: Any) -> None:
     group.limits = [{"name": "lowered", **limit}]
     group.clean()
     group.save()
+
+
+def _lower_a_limit_of_the_group(s_ago: int) -> None:
+    """From what is used."""
+    _limit_the_group(together={"cpu": 999})
+    group = ResourceGroup.objects.get()
+    for limit, at in ((1000, 3600), (999, s_ago)):
+        run_sql(
+            f"INSERT INTO chaos_limits VALUES ('group-{group.pk}', 'lowered.together.cpu', {limit}, now() - interval '{at} s')"
+        )
+
+
+@pytest.mark.parametrize(("s_ago", "is_told"), [(10, False), (30, True)])
+def test_a_limit_of_a_group_counts_as_long_as_it_was_in_force(
+    place: Place, auditor: Auditor, s_ago: int, is_told: bool
+) -> None:
+    _lower_a_limit_of_the_group(s_ago)
+    assert bool(auditor.look()) is is_told
+
+
+def test_what_a_lowered_limit_of_a_group_finds_there_may_stay_and_not_grow(
+    place: Place, auditor: Auditor
+) -> None:
+    _limit_the_group(together={"cpu": 1000})
+    assert auditor.look() == []
+    _lower_a_limit_of_the_group(30)
+    auditor._used_before = dict.fromkeys(auditor._used_before, 1000)
+    assert auditor.look() == []
+    auditor._used_before = dict.fromkeys(auditor._used_before, 999)
+    assert [kind for kind, _ in auditor.look()] == ["limit exceeded"]
 
 
 def _lose_a_session() -> None:
@@ -176,6 +207,31 @@ def _start_elsewhere_too() -> None:
     client().copy(key, key.replace(b"machine-", b"other-"))
 
 
+def _come_after_a_session() -> ComputeSession:
+    """The one that waits, after the one that runs."""
+    [session] = ComputeSession.objects.filter(status="PENDING", array=None)
+    awaited = ComputeSession.objects.get(status="RUNNING")
+    SessionDependency.objects.create(session=session, after=awaited, when="any")
+    return session
+
+
+def _come_after_an_array() -> ComputeSession:
+    [session] = ComputeSession.objects.filter(status="PENDING", array=None)
+    SessionDependency.objects.create(session=session, after_array=SessionArray.objects.get(), when="any")
+    return session
+
+
+def _overlook_that_all_have_ended(come_after: Callable[[], ComputeSession]) -> None:
+    session = come_after()
+    ComputeSession.objects.filter(pk=session.pk).update(held_for="dependency")
+    others = ComputeSession.objects.exclude(pk=session.pk)
+    others.update(status="TERMINATED", queue_position=None, ended_at="2020-01-01T00:00:00Z")
+
+
+def _start_too_early(come_after: Callable[[], ComputeSession]) -> None:
+    ComputeSession.objects.filter(pk=come_after().pk).update(status="SCHEDULED")
+
+
 @pytest.mark.parametrize(
     ("kind", "harm"),
     [
@@ -199,6 +255,10 @@ def _start_elsewhere_too() -> None:
         ("doubled", _place_twice),
         ("stuck", _forget_to_launch),
         ("stuck", _overlook_an_end),
+        ("stuck", lambda: _overlook_that_all_have_ended(_come_after_a_session)),
+        ("stuck", lambda: _overlook_that_all_have_ended(_come_after_an_array)),
+        ("too early", lambda: _start_too_early(_come_after_a_session)),
+        ("too early", lambda: _start_too_early(_come_after_an_array)),
         ("doubled", _start_elsewhere_too),
     ],
 )

@@ -19,7 +19,7 @@ from scheduler.engine import plan
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession, KernelAllocation
-from tests.chaos.auditor import OVER_ALLOCATED
+from tests.chaos.questions import OVER_ALLOCATED
 from tests.factories_scheduler import Cluster, make_cluster
 
 pytestmark = pytest.mark.django_db
