@@ -27,7 +27,7 @@ class TaskName(StrEnum):
     TERMINATE_SESSIONS = "sessions_app.terminate_sessions"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
-    RELEASE_ELEMENTS = "sessions_app.release_elements"
+    LOOK_AT_ARRAY = "sessions_app.look_at_array"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
     NOTE_SETUPS = "sessions_app.note_setups"
     TELL_CALLBACKS = "sessions_app.tell_callbacks"
@@ -56,7 +56,7 @@ QUEUE_OF = {
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",
-    TaskName.RELEASE_ELEMENTS: "default",
+    TaskName.LOOK_AT_ARRAY: "default",
     TaskName.MEASURE_SESSIONS: "metrics",
     TaskName.KEEP_WALLS: "maintenance",
     TaskName.NOTE_SETUPS: "maintenance",

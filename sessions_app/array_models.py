@@ -12,7 +12,7 @@ from sessions_app.array_rules import LONGEST_SPEC, MAX_ELEMENTS
 
 
 class SessionArray(models.Model):
-    """What was asked for. Its elements are sessions, written with it; neither is ever changed or deleted."""
+    """What was asked for. Its elements are sessions, written with it; neither is ever deleted, nor changed but for `is_awaited`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=64)
@@ -23,6 +23,9 @@ class SessionArray(models.Model):
     count = models.PositiveSmallIntegerField(help_text="How many elements it has.")
     most_at_once = models.PositiveSmallIntegerField(
         null=True, help_text="So many wait for a machine or run at a time; empty: any number."
+    )
+    is_awaited = models.BooleanField(
+        default=False, db_default=False, editable=False, help_text="Others start after it."
     )
     created_at = models.DateTimeField(default=clock.now)
 

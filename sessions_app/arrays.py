@@ -1,6 +1,6 @@
 """Arrays: many batch sessions of one request, with an index each, of which at most so many wait for a machine or run at a time.
 
-The others are held. When an element has ended, its end asks for `release_elements`, which lets in the next by index: under the lock of
+The others are held. Once an element has ended `release_elements` is asked for, which lets in the next by index: under the lock of
 the array's row, so whoever comes at the same moment counts what this one let in. Reconciling does the same for whatever that missed.
 An element that is tried again has not ended: it keeps its place.
 """

@@ -1,19 +1,20 @@
 """Sessions that start after others have ended, or after arrays: which may be named, and what they wait for. What becomes of them then is in
 `dependents`.
 
-The row of a session that others come after says so (`is_awaited`), under its lock: its end finds it, and asks for `settle_dependents`. Of an
-array the rows of all elements that live say so.
+The row of what others come after says so (`is_awaited`). Of a session it does so under its lock: its end finds it, and asks for
+`settle_dependents`. Who ends an element holds no array (ADR 8) and looks at it afterwards; so whoever names an array has it looked at once more.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.utils.translation import gettext as _
 
 from accounts.models import Project
 from common.actors import Actor
+from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput, NotFound
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
@@ -24,7 +25,6 @@ from sessions_app.queueing import DependencyRequest, When
 from sessions_app.selectors import visible_sessions
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 
-_JUDGED = ("name", "type", "status", "status_reason", "ended_at", "project")
 # Of one session and of an array, by what is waited for; {others} is how many more there are.
 _WAITS = {
     (ComputeSession, When.SUCCESS): gettext_noop("Waits until “{name}” has ended well."),
@@ -66,11 +66,9 @@ _AHEAD = {
     (ComputeSession, When.SUCCESS): gettext_noop("once it has ended well"),
     (ComputeSession, When.ANY): gettext_noop("once it has ended"),
     (ComputeSession, When.FAILURE): gettext_noop("once it has failed"),
-    (SessionArray, When.SUCCESS): gettext_noop("once all have ended well; {ended} of {count} have ended"),
-    (SessionArray, When.ANY): gettext_noop("once all have ended; {ended} of {count} have ended"),
-    (SessionArray, When.FAILURE): gettext_noop(
-        "once all have ended and one has failed; {ended} of {count} have ended"
-    ),
+    (SessionArray, When.SUCCESS): gettext_noop("once all have ended well"),
+    (SessionArray, When.ANY): gettext_noop("once all have ended"),
+    (SessionArray, When.FAILURE): gettext_noop("once all have ended and one has failed"),
 }
 
 
@@ -95,7 +93,14 @@ class Dependency:
             return _("did not end so")
         if self.is_met:
             return _("has ended")
-        return _(_AHEAD[type(self.after), self.when]).format(ended=self.ended, count=self.count)
+        return _(_AHEAD[type(self.after), self.when])
+
+    @property
+    def progress(self) -> str:
+        """How far an array is that is waited for."""
+        if not self.is_array or self.is_met or self.is_in_vain:
+            return ""
+        return _("{ended} of {count} have ended").format(ended=self.ended, count=self.count)
 
     @property
     def is_met(self) -> bool:
@@ -149,9 +154,11 @@ def _meant(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID |
     by_id += arrays.filter(pk__in=ids) if len(by_id) < len(ids) else ()
     by_name: list[ComputeSession | SessionArray] = []
     if len(ids) < len(keys):
-        # Sessions that live have no end, and come first.
-        by_name += sessions.filter(own).order_by("name", "-ended_at", "-created_at").distinct("name")
-        by_name += arrays.filter(own).order_by("name", "-created_at").distinct("name")
+        living = ComputeSession.objects.live().filter(owner_id=actor.user_id, array__isnull=False)
+        lives = {ComputeSession: Q(ended_at=None), SessionArray: Q(pk__in=living.order_by().values("array"))}
+        for rows in (sessions, arrays):
+            named = rows.filter(own).annotate(lives=ExpressionWrapper(lives[rows.model], BooleanField()))
+            by_name += named.order_by("name", "-lives", "-created_at").distinct("name")
     standing = _as_they_are([(each, When.ANY) for each in (*by_id, *by_name)])
     meant: dict[UUID | str, Dependency] = {each.after.pk: each for each in standing[: len(by_id)]}
     for each in sorted(standing[len(by_id) :], key=lambda each: (not each.is_met, each.after.created_at)):
@@ -182,18 +189,27 @@ def demand_possible(index: int, dependency: Dependency) -> None:
 
 
 def hold_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
-    """The same as they are now, marked, the rows of sessions and of all live elements locked until the transaction ends: an end that
-    comes later finds the mark. Raises InvalidInput for one that has ended otherwise meanwhile."""
+    """The same as they are now, marked, the rows of sessions locked until the transaction ends: an end that comes later finds the mark.
+    Raises InvalidInput for one that has ended otherwise meanwhile."""
     if not dependencies:
         return ()
-    named = [each.after.pk for each in dependencies]
-    rows = ComputeSession.objects.filter(Q(pk__in=named) | Q(array__in=named, ended_at=None)).order_by("pk")
-    locked = {row.pk: row for row in rows.only(*_JUDGED).select_for_update(no_key=True)}
+    _mark_arrays([each.after.pk for each in dependencies if each.is_array])
+    named = [each.after.pk for each in dependencies if not each.is_array]
+    rows = ComputeSession.objects.filter(pk__in=named).order_by("pk").select_for_update(no_key=True)
+    locked = {row.pk: row for row in rows} if named else {}
     held = _as_they_are([(locked.get(each.after.pk, each.after), each.when) for each in dependencies])
     for index, each in enumerate(held):
         demand_possible(index, each)
-    ComputeSession.objects.filter(pk__in=locked, is_awaited=False).update(is_awaited=True)
+    if named:
+        ComputeSession.objects.filter(pk__in=named, is_awaited=False).update(is_awaited=True)
     return tuple(held)
+
+
+def _mark_arrays(array_ids: Sequence[UUID]) -> None:
+    """An element that ends before this commits does not see the mark, and may end after the array was read."""
+    for array_id in sorted(array_ids):
+        SessionArray.objects.filter(pk=array_id, is_awaited=False).update(is_awaited=True)
+        enqueue_on_commit(TaskName.LOOK_AT_ARRAY, array_id=str(array_id))
 
 
 def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentence | None:
@@ -228,8 +244,8 @@ def dependencies_of_each(sessions: Sequence[ComputeSession]) -> list[list[Depend
 
 def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
     """Sessions as these rows say, arrays as the rows of their elements do now: one query where there are any."""
-    arrays = [after for after, _when in asked if isinstance(after, SessionArray)]
-    progress = progress_of(arrays) if arrays else {}
+    arrays = {after.pk: after for after, _when in asked if isinstance(after, SessionArray)}
+    progress = progress_of(list(arrays.values())) if arrays else {}
     found = []
     for after, when in asked:
         if isinstance(after, SessionArray):

@@ -1,7 +1,8 @@
 """What becomes of sessions that come after others once these end: into the queue, or their own end. Asked for by each end of what
 others come after (`is_awaited`), and by reconciling for whatever that missed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from operator import attrgetter
 from uuid import UUID
 
 from django.db import transaction
@@ -12,7 +13,7 @@ from common.kept_sentences import KeptSentence
 from sessions_app import holds, lifecycle
 from sessions_app.array_services import progress_of
 from sessions_app.arrays import release_elements
-from sessions_app.dependencies import Dependency, dependencies_of_each, hold_for
+from sessions_app.dependencies import dependencies_of_each, hold_for
 from sessions_app.models import (
     ComputeSession,
     ComputeSessionQuerySet,
@@ -21,7 +22,7 @@ from sessions_app.models import (
     SessionType,
 )
 from sessions_app.queueing import Hold, When
-from sessions_app.states import Reason, Status
+from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 _THEIRS = SessionDependency.objects.filter(session=OuterRef("pk")).order_by()
 # What Dependency says, of rows that name a session.
@@ -32,11 +33,16 @@ _ENDED = Q(after__ended_at__isnull=False)
 _IN_VAIN = _ENDED & (Q(when=When.SUCCESS) & ~_SUCCEEDED | Q(when=When.FAILURE) & _SUCCEEDED)
 
 
-def settle_dependents(session_ids: Sequence[UUID]) -> None:
-    """After the ends of these: let those that came after them, or after their arrays, into the queue, or end those that never can
-    start. May run twice, late or never."""
-    ended, in_vain = _of_arrays(_awaited_arrays().filter(elements__in=session_ids))
-    _settle(_held().filter(Exists(_THEIRS.filter(Q(after__in=session_ids) | ended | in_vain))))
+def settle_dependents(session_id: UUID) -> None:
+    """After the end of this one: let those that came after it into the queue, or end those that never can start. May run twice, late or
+    never."""
+    _settle(_held().filter(Exists(_THEIRS.filter(after=session_id))))
+
+
+def settle_after_array(array_id: UUID) -> None:
+    """The same of an array, after the end of any of its elements."""
+    ended, in_vain = _of_arrays(_awaited_arrays().filter(pk=array_id))
+    _settle(_held().filter(Exists(_THEIRS.filter(ended | in_vain))))
 
 
 def settle_all() -> None:
@@ -51,9 +57,10 @@ def _awaited_arrays() -> QuerySet[SessionArray]:
 
 
 def _of_arrays(arrays: QuerySet[SessionArray]) -> tuple[Q, Q]:
-    """What Dependency says, of rows that name one of these: that it has ended, and that it is awaited in vain. 2 queries. Looked at
-    once for all rows, which may be a thousand for the same array."""
-    progress = progress_of(list(arrays.order_by()))
+    """What Dependency says, of rows that name one of these: that it has ended, and that it is awaited in vain. 2 queries at most.
+    Looked at once for all rows, which may be a thousand for the same array."""
+    found = list(arrays.order_by())
+    progress = progress_of(found) if found else {}
     ended = {array_id for array_id, each in progress.items() if not each.live}
     failed = {array_id for array_id, each in progress.items() if each.succeeded < each.ended}
     in_vain = Q(after_array__in=failed, when=When.SUCCESS)
@@ -66,8 +73,8 @@ def _held() -> ComputeSessionQuerySet:
 
 
 def _settle(sessions: ComputeSessionQuerySet) -> None:
-    """A batch a transaction, so that nobody waits for all of them, and the first elements of an array not for its last."""
-    found = sorted(sessions.values_list("pk", "array_id").distinct())
+    """As they were asked for, a batch a transaction: so nobody waits for all of them, and the first elements of an array not for its last."""
+    found = list(sessions.order_by("created_at", "pk").values_list("pk", "array_id"))
     for first in range(0, len(found), holds.AT_ONCE):
         batch = dict(found[first : first + holds.AT_ONCE])
         _settle_some(batch.keys())
@@ -79,17 +86,19 @@ def _settle(sessions: ComputeSessionQuerySet) -> None:
 def _settle_some(session_ids: Collection[UUID]) -> None:
     rows = _held().filter(pk__in=session_ids).select_related("resource_group", "image", "array")
     held = list(rows.order_by("pk").select_for_update(of=("self",), skip_locked=True))
-    in_vain: dict[tuple[Dependency, bool], list[UUID]] = {}
+    held.sort(key=attrgetter("created_at", "pk"))
+    in_vain: dict[UUID, KeptSentence] = {}
     for session, dependencies in zip(held, dependencies_of_each(held), strict=True):
         cause = next((each for each in dependencies if each.is_in_vain), None)
         if cause is None:
             _go_on_or_wait(session, hold_for(dependencies, session.project_id))
+        elif cause.after.project_id == session.project_id:
+            in_vain[session.pk] = cause.never
         else:
-            is_told = cause.after.project_id == session.project_id
-            in_vain.setdefault((cause, is_told), []).append(session.pk)
-    for (cause, is_told), ids in in_vain.items():
-        message = cause.never if is_told else None
-        lifecycle.cancel_many(ids, reason=Reason.DEPENDENCY_IN_VAIN, actor=SYSTEM, message=message)
+            in_vain[session.pk] = REASON_SENTENCES[Reason.DEPENDENCY_IN_VAIN]
+    # By one statement: two would take what limits count of two domains in the order of these sessions, not of level and scope (ADR 8).
+    if in_vain:
+        lifecycle.cancel_many(in_vain, reason=Reason.DEPENDENCY_IN_VAIN, actor=SYSTEM, messages=in_vain)
 
 
 def _go_on_or_wait(session: ComputeSession, waits_for: KeptSentence | None) -> None:

@@ -24,6 +24,7 @@ from common.pauses import pause
 from common.prepared import array_of, prepared_cursor
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
+from sessions_app import array_ends
 from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.lifecycle_statements import (
     CANCEL_MANY,
@@ -32,7 +33,7 @@ from sessions_app.lifecycle_statements import (
     RELEASE_MANY,
     move_many,
 )
-from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionTransition
+from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
     LATE_END,
@@ -176,14 +177,18 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
 
 @transaction.atomic(savepoint=False)
 def cancel_many(
-    session_ids: Collection[UUID], *, reason: Reason, actor: Actor, message: KeptSentence | None = None
+    session_ids: Collection[UUID],
+    *,
+    reason: Reason,
+    actor: Actor,
+    messages: Mapping[UUID, KeptSentence] | None = None,
 ) -> list[UUID]:
-    """CANCELLED for all of these that are PENDING; ids of those. 1 query, one more where there are arrays, any number of sessions.
-    Those that somebody else holds are left out, without waiting."""
-    said = message or REASON_SENTENCES[reason]
+    """CANCELLED for all of these that are PENDING, with the sentence of the reason, or `messages` of their own; ids of those. 1 query, one
+    more where there are arrays, any number of sessions. Those that somebody else holds are left out, without waiting."""
+    own = {str(session_id): message.to_json() for session_id, message in (messages or {}).items()}
     values: dict[str, Any] = {
-        "ids": list(session_ids), "reason": reason.value, "message": Jsonb(said.to_json()),
-        "actor": actor.label, "now": clock.now(),
+        "ids": list(session_ids), "reason": reason.value, "message": Jsonb(REASON_SENTENCES[reason].to_json()),
+        "messages": Jsonb(own), "actor": actor.label, "now": clock.now(),
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(CANCEL_MANY, values)
@@ -335,17 +340,8 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
     if Status(line.to_status).is_terminal:
         announce(SessionsEnded((session.pk,)))
         if session.is_awaited:
-            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_ids=[str(session.pk)])
-        ask_for_next({session.array_id})
-
-
-def ask_for_next(array_ids: Collection[UUID | None]) -> None:
-    """An element of each of these has ended: another may be let into the queue, if there is a limit. No query where there are
-    none, else one."""
-    known = [each for each in array_ids if each is not None]
-    limited = SessionArray.objects.filter(pk__in=known).exclude(most_at_once=None) if known else ()
-    for array in limited:
-        enqueue_on_commit(TaskName.RELEASE_ELEMENTS, array_id=str(array.pk))
+            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(session.pk))
+        array_ends.look_on_commit({session.array_id})
 
 
 def _tell_many(session_ids: Sequence[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
@@ -369,9 +365,10 @@ def _tell_ended(rows: Sequence[Any], actor: Actor) -> None:
         )
         push_sessions_changed(told, Status(status))
         announce(SessionsEnded(tuple(row[0] for row in told)))
-    if awaited := [str(row[3]) for row in rows if row[2]]:
-        enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_ids=awaited)
-    ask_for_next({row[7] for row in rows})
+    for row in rows:
+        if row[2]:
+            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
+    array_ends.look_on_commit({row[7] for row in rows})
 
 
 def push_session_change(session: ComputeSession) -> None:

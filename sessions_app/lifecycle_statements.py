@@ -66,7 +66,7 @@ CANCEL_MANY = f"""
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE {_SESSIONS} AS session
-        SET status = 'CANCELLED', status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
+        SET status = 'CANCELLED', status_reason = %(reason)s, status_message = coalesce(%(messages)s::jsonb -> session.id::text, %(message)s), status_changed_at = %(now)s,
             ended_at = %(now)s, deadline_at = NULL, queue_position = NULL
         FROM held WHERE session.id = held.id
         RETURNING session.*

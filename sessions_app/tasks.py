@@ -64,13 +64,14 @@ def reconcile_sessions() -> None:
 
 
 @shared_task(name=TaskName.SETTLE_DEPENDENTS, soft_time_limit=300, time_limit=360)
-def settle_dependents(session_ids: list[str]) -> None:
-    dependents.settle_dependents([UUID(session_id) for session_id in session_ids])
+def settle_dependents(session_id: str) -> None:
+    dependents.settle_dependents(UUID(session_id))
 
 
-@shared_task(name=TaskName.RELEASE_ELEMENTS, soft_time_limit=60, time_limit=90)
-def release_elements(array_id: str) -> None:
+@shared_task(name=TaskName.LOOK_AT_ARRAY, soft_time_limit=300, time_limit=360)
+def look_at_array(array_id: str) -> None:
     arrays.release_elements(UUID(array_id))
+    dependents.settle_after_array(UUID(array_id))
 
 
 @shared_task(name=TaskName.MEASURE_SESSIONS, soft_time_limit=60, time_limit=90)

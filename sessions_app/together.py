@@ -96,9 +96,12 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     with _held(session_ids, Status.SCHEDULED) as held:
         if launches := read_launches(held):
             moved = lifecycle.transition_along(launches, frm=Status.SCHEDULED, steps=_TO_START, actor=SYSTEM)
-            up.update(_start([each for session_id in moved for each in launches[session_id]]))
-            lifecycle.transition_many(
-                up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
+            started = _start([each for session_id in moved for each in launches[session_id]])
+            # Without those whose rows somebody else holds: they are launched one by one.
+            up.update(
+                lifecycle.transition_many(
+                    started, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
+                )
             )
         left = _left([pk for pk in session_ids if pk not in up], LAUNCHING)
     end_if_asked(held)

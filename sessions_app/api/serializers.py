@@ -182,13 +182,14 @@ class DependencyOut(serializers.ModelSerializer[SessionDependency]):
         source="after_array_id", allow_null=True, help_text="null: it is one session."
     )
     name = serializers.CharField(source="awaited.name")
-    status = serializers.CharField(
-        source="after.status", default=None, allow_null=True, help_text="Of one session."
-    )
+    status = serializers.SerializerMethodField(help_text="Of one session.")
 
     class Meta:
         model = SessionDependency
         fields = ("session", "array", "name", "when", "status")
+
+    def get_status(self, row: SessionDependency) -> str | None:
+        return row.after.status if row.after else None
 
 
 class AppOut(serializers.Serializer[Any]):

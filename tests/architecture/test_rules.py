@@ -84,7 +84,7 @@ def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
         TaskName.TERMINATE_SESSIONS,
         TaskName.TERMINATE_SESSION,
         TaskName.SETTLE_DEPENDENTS,
-        TaskName.RELEASE_ELEMENTS,
+        TaskName.LOOK_AT_ARRAY,
     }
     assert set(PERIODS_S) == set(TaskName) - woken_by_events
 

@@ -75,7 +75,7 @@ SERVED = frozenset(
     {
         TaskName.TICK, TaskName.LAUNCH_SESSION, TaskName.LAUNCH_SESSIONS,
         TaskName.TERMINATE_SESSION, TaskName.TERMINATE_SESSIONS, TaskName.SETTLE_DEPENDENTS,
-        TaskName.RELEASE_ELEMENTS,
+        TaskName.LOOK_AT_ARRAY,
     }
 )  # fmt: skip
 """Tasks that are done by the processes of a run."""

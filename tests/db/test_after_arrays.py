@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from contextlib import AbstractContextManager
+from threading import Barrier, Event
 from uuid import uuid4
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from accounts.models import User
+from accounts.models import Project, User
 from common.actors import SYSTEM
+from common.dispatch import TaskName
 from common.errors import InvalidInput, NotFound
-from sessions_app import lifecycle
+from sessions_app import array_ends, dependencies, lifecycle
 from sessions_app.array_services import end_array
-from sessions_app.dependents import settle_all, settle_dependents
+from sessions_app.dependents import settle_after_array, settle_all
 from sessions_app.forecast import forecast_session
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency
 from sessions_app.requests import parse_request
@@ -23,6 +25,7 @@ from sessions_app.services import begin_termination, enqueue_session
 from sessions_app.states import Reason, Status
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +59,8 @@ def after(place: Place, awaited: SessionArray, when: str = "success", **changes:
 
 
 def settle_by_its_end(array: SessionArray, index: int, reason: Reason) -> None:
-    settle_dependents([end(array, index, reason).pk])
+    end(array, index, reason)
+    settle_after_array(array.pk)
 
 
 def settle_by_reconciling(array: SessionArray, index: int, reason: Reason) -> None:
@@ -121,7 +125,7 @@ def test_what_is_waited_for_is_said(place: Place, browser_of: Callable[[User], C
     settle_by_its_end(array, 1, GOOD)
     page = browser_of(place.owner).get(f"/sessions/{both.pk}/").content.decode()
     assert f"array={array.pk}" in page
-    assert "once all have ended well; 1 of 3 have ended" in page
+    assert "once all have ended well; 1 of 3 have ended" in page.replace("\n", " ")
     told = browser_of(place.owner).get(f"/api/v1/sessions/{both.pk}/").json()["dependencies"]
     assert told == [
         {"session": None, "array": str(array.pk), "name": "sweep", "when": "success", "status": None},
@@ -159,19 +163,16 @@ def test_elements_that_wait_their_turn_are_waited_for(place: Place) -> None:
     session = after(place, array)
     settle_by_its_end(array, 1, GOOD)
     assert fate_of(place, session) == WAITS
-    assert array.elements.filter(is_awaited=True).count() == 3
 
 
-def test_stopping_the_array_ends_who_waited_for_its_success(
-    place: Place, django_capture_on_commit_callbacks: Callable[..., object]
-) -> None:
+def test_stopping_the_array_ends_who_waited_for_its_success(place: Place) -> None:
     array = array_of(place, "1-3")
     elements = list(array.elements.values_list("pk", flat=True))
     well, whatever = after(place, array), after(place, array, "any")
     end_array(actor=actor_for(place.owner), array_id=array.pk)
     lifecycle.finish_many(elements, actor=SYSTEM)
-    settle_dependents(elements)
-    settle_dependents(elements)
+    settle_after_array(array.pk)
+    settle_after_array(array.pk)
     assert (fate_of(place, well), fate_of(place, whatever)) == (NEVER, STARTS)
 
 
@@ -217,9 +218,9 @@ def test_a_name_means_what_lives_and_then_the_newest(place: Place) -> None:
     assert meant() == session
     place.end(session)
     assert meant() == place.fresh(session)
-    newer = array_of(place)
+    newer = array_of(place, "3-4")
     assert meant() == newer
-    for index in (1, 2):
+    for index in (3, 4):
         end(newer, index)
     assert meant() == newer
     live = place.run(name="sweep")
@@ -246,7 +247,8 @@ def test_absent_and_hidden_arrays_are_refused_alike(place: Place) -> None:
         assert set(refused.value.fields) == {"dependencies.0.session"}
         said.add(refused.value.message.replace(named, "X"))
     assert said == {"There is no session or array “X” that yours may come after."}
-    assert not theirs.elements.filter(is_awaited=True).exists()
+    theirs.refresh_from_db()
+    assert not theirs.is_awaited
 
 
 def test_who_sees_a_session_alone_is_not_told_of_an_array_in_another_project(
@@ -256,6 +258,7 @@ def test_who_sees_a_session_alone_is_not_told_of_an_array_in_another_project(
     other.memberships.create(user=place.owner)
     array = array_of(place, name="hidden-work", project=other.name)
     session = after(place, array)
+    end(array, 1)
     admin = browser_of(make_user(admin_of=place.project))
     seen = [
         admin.get(address).content.decode()
@@ -267,6 +270,7 @@ def test_who_sees_a_session_alone_is_not_told_of_an_array_in_another_project(
     ]
     assert not any("hidden-work" in text or str(array.pk) in text for text in seen)
     assert "An array of another project" in seen[0]
+    assert "of 2 have ended" not in seen[0]
     own = browser_of(place.owner).get(f"/api/v1/sessions/{session.pk}/").json()
     assert own["dependencies"][0]["name"] == "hidden-work"
 
@@ -279,7 +283,8 @@ def test_a_forecast_says_what_it_would_wait_for_and_marks_nothing(place: Place) 
         "dependency",
         "Waits until all of “sweep” have ended well.",
     )
-    assert not array.elements.filter(is_awaited=True).exists()
+    array.refresh_from_db()
+    assert not array.is_awaited
 
 
 def test_a_row_names_a_session_or_an_array_and_each_once(place: Place) -> None:
@@ -291,6 +296,56 @@ def test_a_row_names_a_session_or_an_array_and_each_once(place: Place) -> None:
     SessionDependency.objects.create(session=session, after_array=array, when="any")
     with pytest.raises(IntegrityError, match="dependency_on_array_once"), transaction.atomic():
         SessionDependency.objects.create(session=session, after_array=array, when="any")
+
+
+def test_an_array_that_lives_is_meant_though_a_newer_one_has_ended(place: Place) -> None:
+    old, newer = array_of(place, "1-2"), array_of(place, "3-4")
+    for index in (3, 4):
+        end(newer, index)
+    assert SessionDependency.objects.get(session=place.enqueue(dependencies=["sweep"])).awaited == old
+
+
+@pytest.mark.parametrize("spec", ["1-12", "1-12%3"])
+def test_elements_that_come_after_others_are_let_in_by_index(
+    place: Place, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    monkeypatch.setattr("sessions_app.holds.AT_ONCE", 5)
+    first = array_of(place)
+    second = after(place, first, type="batch", command="true", name="collect", array=spec).array
+    assert second is not None
+    end(first, 1)
+    end(first, 2)
+    settle_after_array(first.pk)
+    let_in = second.elements.filter(held_for="").order_by("eligible_at")
+    expected = list(range(1, 4 if "%" in spec else 13))
+    assert list(let_in.values_list("array_index", flat=True)) == expected
+
+
+def asked_by(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Tasks that are sent once what `act` does has committed."""
+    asked: list[object] = []
+    for module in (array_ends, dependencies):
+        monkeypatch.setattr(module, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    act()
+    return asked
+
+
+def test_each_end_asks_who_waits_once_the_array_is_named(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[object]],
+) -> None:
+    """Whoever names it asks, too: an end that was about to commit has not seen the mark."""
+    array = array_of(place, "1-3")
+
+    def finish(index: int) -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            end(array, index)
+
+    looked_at = (TaskName.LOOK_AT_ARRAY, {"array_id": str(array.pk)})
+    assert looked_at not in asked_by(lambda: finish(1), monkeypatch)
+    assert looked_at in asked_by(lambda: after(place, array), monkeypatch)
+    assert looked_at in asked_by(lambda: finish(2), monkeypatch)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -319,7 +374,54 @@ def test_the_last_end_at_the_same_moment_is_never_missed(place: Place) -> None:
         ended.result(timeout=60)
         session = asked.result(timeout=60)
 
-    if fate_of(place, session) == WAITS:
-        assert place.fresh(last).is_awaited
-        settle_dependents([last.pk])
+    # What whoever named it has asked for.
+    settle_after_array(array.pk)
     assert fate_of(place, session) == STARTS
+
+
+@pytest.mark.django_db(transaction=True)
+def test_those_who_waited_in_vain_take_what_limits_count_in_one_order(place: Place) -> None:
+    """Domain by domain, as each statement that ends sessions of several does; whichever of them waited longer."""
+    other = make_project()
+    low, high = sorted((place.project, other), key=lambda project: project.domain_id)
+    owners = {place.project: place.owner, other: make_user(member_of=other)}
+
+    def ask(project: Project, name: str, **changes: object) -> ComputeSession:
+        return place.enqueue(by=owners[project], project=project.name, name=name, **changes)
+
+    awaited = {project: ask(project, "before") for project in (low, high)}
+    waiting = [ask(project, "after", dependencies=["before"]) for project in (high, low)]
+    third = {project: ask(project, "third") for project in (low, high)}
+    for session in awaited.values():
+        lifecycle.cancel_many([session.pk], reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    holds_low, settling = Event(), Event()
+
+    def end_low_then_high() -> None:
+        with transaction.atomic():
+            lifecycle.cancel_many([third[low].pk], reason=Reason.USER_REQUESTED, actor=SYSTEM)
+            holds_low.set()
+            assert settling.wait(timeout=30)
+            wait_until(somebody_waits_for_a_lock, deadline_s=30)
+            lifecycle.cancel_many([third[high].pk], reason=Reason.USER_REQUESTED, actor=SYSTEM)
+        connection.close()
+
+    def settle() -> None:
+        assert holds_low.wait(timeout=30)
+        settling.set()
+        settle_all()
+        connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(end_low_then_high), pool.submit(settle)]:
+            done.result(timeout=90)
+    assert [fate_of(place, each) for each in waiting] == [NEVER, NEVER]
+
+
+def somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks AS lock JOIN pg_stat_activity USING (pid)"
+            " WHERE NOT lock.granted AND datname = current_database()"
+        )
+        [count] = cursor.fetchone()
+    return bool(count)

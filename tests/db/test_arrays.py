@@ -1,6 +1,8 @@
 """Arrays of batch sessions: written at once, let in so many at a time, ended at once."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from threading import Barrier
 from typing import Any
@@ -17,7 +19,7 @@ from common.dispatch import TaskName
 from common.errors import Conflict, LimitExceeded, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.tick import run_tick
-from sessions_app import lifecycle, reconcile
+from sessions_app import array_ends, lifecycle, reconcile
 from sessions_app.array_services import Progress, end_array, progress_of
 from sessions_app.arrays import release_all, release_elements
 from sessions_app.closed_groups import settle_closed_groups
@@ -131,29 +133,37 @@ def test_those_let_in_together_queue_in_their_order(place: Place) -> None:
 
 
 def test_the_end_asks_for_the_next_and_only_where_there_is_a_limit(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[object]],
 ) -> None:
     limited, free = ask(place, "1-2%1"), ask(place, "1-2", name="free")
     run_tick(place.group.pk)
     asked: list[object] = []
-    monkeypatch.setattr(lifecycle, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(array_ends, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     for array in (limited, free):
         session = array.elements.get(array_index=1)
         lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
-        lifecycle.finish(session.pk, actor=SYSTEM)
-    assert asked == [(TaskName.RELEASE_ELEMENTS, {"array_id": str(limited.pk)})]
+        with django_capture_on_commit_callbacks(execute=True):
+            lifecycle.finish(session.pk, actor=SYSTEM)
+    assert asked == [(TaskName.LOOK_AT_ARRAY, {"array_id": str(limited.pk)})]
 
 
-def test_ends_of_many_ask_once_for_the_next(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_of_many_ask_once_for_the_next(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[object]],
+) -> None:
     array = ask(place, "1-4%2")
     run_tick(place.group.pk)
     ids = list(array.elements.filter(held_for="").values_list("pk", flat=True))
     for each in ids:
         begin_termination(each, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
     asked: list[object] = []
-    monkeypatch.setattr(lifecycle, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
-    assert set(lifecycle.finish_many(ids, actor=SYSTEM)) == set(ids)
-    assert asked == [(TaskName.RELEASE_ELEMENTS, {"array_id": str(array.pk)})]
+    monkeypatch.setattr(array_ends, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    with django_capture_on_commit_callbacks(execute=True):
+        assert set(lifecycle.finish_many(ids, actor=SYSTEM)) == set(ids)
+    assert asked == [(TaskName.LOOK_AT_ARRAY, {"array_id": str(array.pk)})]
     assert release_elements(array.pk) == 2
 
 
@@ -213,7 +223,7 @@ def test_after_others_and_a_start_time_it_still_waits_its_turn(place: Place) -> 
 
     begin_termination(before.pk, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
     lifecycle.finish(before.pk, actor=SYSTEM)
-    settle_dependents([before.pk])
+    settle_dependents(before.pk)
     assert {each.held_for for each in elements(array)} == {"start_time"}
 
     with clock.frozen_at(at + timedelta(seconds=1)):
@@ -229,7 +239,7 @@ def test_after_others_the_first_are_let_in_by_the_same_task(place: Place) -> Non
     array = ask(place, "1-4%2", dependencies=["prepare"])
     begin_termination(before.pk, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
     lifecycle.finish(before.pk, actor=SYSTEM)
-    settle_dependents([before.pk])
+    settle_dependents(before.pk)
     assert let_in(array) == [1, 2]
 
 

@@ -70,8 +70,8 @@ def test_it_waits_for_the_other_and_says_so(place: Place) -> None:
     assert place.fresh(first).is_awaited
 
     end(place, first)
-    settle_dependents([first.pk])
-    settle_dependents([first.pk])
+    settle_dependents(first.pk)
+    settle_dependents(first.pk)
     run_tick(place.group.pk)
     assert place.fresh(second).status == Status.SCHEDULED
 
@@ -86,7 +86,7 @@ def test_the_end_asks_for_those_that_wait_and_only_then(
     end(place, lonely)
     assert asked == []
     end(place, first)
-    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_ids": [str(first.pk)]})]
+    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(first.pk)})]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_several_are_all_waited_for(place: Place) -> None:
     assert str(place.fresh(last).status_message) == "Waits until “part-0” has ended well, and for 2 more."
 
     end(place, one)
-    settle_dependents([one.pk])
+    settle_dependents(one.pk)
     assert str(place.fresh(last).status_message) == "Waits until “part-1” has ended well, and for 1 more."
     end(place, three)
     settle_all()
@@ -287,7 +287,7 @@ def test_an_end_at_the_same_moment_is_never_missed(place: Place) -> None:
 
     if place.fresh(second).held_for:
         assert place.fresh(first).is_awaited
-        settle_dependents([first.pk])
+        settle_dependents(first.pk)
     assert place.fresh(second).held_for == ""
 
 
@@ -314,6 +314,6 @@ def test_who_sees_a_session_alone_is_not_told_of_one_in_another_project(
     assert own[2].json()["dependencies"][0]["name"] == "hidden-work"
 
     end(place, first, Reason.COMMAND_FAILED)
-    settle_dependents([first.pk])
+    settle_dependents(first.pk)
     ended = place.fresh(second)
     assert (ended.status, "hidden-work" in str(ended.status_message)) == (Status.CANCELLED, False)

@@ -287,7 +287,7 @@ def test_ends_of_many_leave_out_those_that_may_be_tried_again_and_find_those_tha
         begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
 
     assert lifecycle.finish_many([again.pk, plain.pk], actor=SYSTEM) == [plain.pk]
-    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_ids": [str(plain.pk)]})]
+    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(plain.pk)})]
     end_session(again.pk)
     assert place.fresh(again).status_reason == "retried"
 
