@@ -1,8 +1,12 @@
 """REST of the portal as a whole: is it well, and what is new."""
 
+from functools import lru_cache
+
 from django.conf import settings
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from drf_spectacular.views import SpectacularAPIView
@@ -46,7 +50,28 @@ class HealthView(APIView):
 
 
 class SchemaView(SpectacularAPIView):
+    """The document never changes while the process lives, and to make it takes a processor for a second."""
+
     token_scopes = EVERY_TOKEN
+
+    def _get_schema_response(self, request: Request) -> HttpResponse:
+        renderer = request.accepted_renderer
+        charset = f"; charset={renderer.charset}" if renderer.charset else ""
+        return HttpResponse(
+            document_in(get_language(), renderer.media_type),
+            content_type=f"{renderer.media_type}{charset}",
+            headers={"Content-Disposition": f'inline; filename="{self._get_filename(request, None)}"'},  # type: ignore[no-untyped-call]
+        )
+
+
+# Everybody may ask for languages that there are not.
+@lru_cache(maxsize=16)
+def document_in(_language: str | None, media_type: str) -> bytes:
+    """The OpenAPI document in the language that is spoken now, as one of these types."""
+    (renderer,) = (each for each in SchemaView.renderer_classes if each.media_type == media_type)
+    document = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
+    written = renderer().render(document, renderer_context={})
+    return written.encode() if isinstance(written, str) else written
 
 
 class AnyAccept(BaseContentNegotiation):

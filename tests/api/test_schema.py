@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from django.utils import translation
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiYamlRenderer
 from drf_spectacular.validation import validate_schema
 
+from portal.api.views import document_in
 from tests.conftest import People
 from tests.factories import api_client
 
@@ -81,10 +82,31 @@ def test_every_operation_says_what_it_does_and_who_may_call_it(document: dict[st
 
 
 @pytest.mark.django_db
-def test_programs_get_the_document(people: People) -> None:
+def test_programs_get_the_document(people: People, document: dict[str, Any]) -> None:
     answer = api_client(people.member).get("/api/schema/")
     assert answer.status_code == 200
-    assert "/api/v1/sessions/" in yaml.safe_load(answer.content)["paths"]
+    assert answer.content == COPY.read_bytes()
+    assert answer["Content-Type"] == "application/vnd.oai.openapi; charset=utf-8"
+    as_json = api_client(people.member).get("/api/schema/", headers={"accept": "application/json"})
+    assert as_json["Content-Type"] == "application/json"
+    assert as_json.json()["paths"].keys() == document["paths"].keys()
+
+
+def test_it_is_made_once_for_all_who_ask_in_a_language(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document_in.cache_clear()
+    made: list[str | None] = []
+    make = SchemaGenerator.get_schema
+
+    def make_and_note(generator: SchemaGenerator, **asked: Any) -> Any:
+        made.append(translation.get_language())
+        return make(generator, **asked)
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", make_and_note)
+    for person, language in ((people.member, "en"), (people.stranger, "en"), (people.member, "ko")):
+        api_client(person).get("/api/schema/", {"lang": language})
+    assert made == ["en", "ko"]
 
 
 def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
