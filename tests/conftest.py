@@ -1,5 +1,6 @@
 """What all tests share: a clean Redis, and people by role."""
 
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -119,6 +120,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Before the first test, whose time it would take."""
     if not hasattr(session.config, "workerinput"):
         ensure_template()
+
+
+def pytest_collection_finish() -> None:
+    """Whatever is imported and collected stays until the end. Python would look for garbage among all of that again and again:
+    an eighth of the time of tests that make many objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
