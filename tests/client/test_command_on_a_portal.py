@@ -324,5 +324,9 @@ def test_completion_offers_names_of_the_portal(
     assert [name for name, _ in complete.images(context, "")] == [place.image.reference]  # type: ignore[arg-type]
     assert [name for name, _ in complete.projects(context, "")] == [place.project.name]  # type: ignore[arg-type]
     assert [name for name, _ in complete.places(context, "")] == ["train-1:"]  # type: ignore[arg-type]
+    place.enqueue(name="sweep", type="batch", command="true", array="1-2")
+    to_come_after = complete.sessions_and_arrays(context, "sweep")  # type: ignore[arg-type]
+    assert {name for name, _ in to_come_after} == {"sweep", "sweep-1", "sweep-2"}
+    assert to_come_after[0] == ("sweep", "array of 2")
     monkeypatch.setenv("BERTH_TOKEN", "wrong")
     assert complete.sessions(context, "") == []  # type: ignore[arg-type]

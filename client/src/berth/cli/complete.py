@@ -1,11 +1,13 @@
 """What the shell offers after Tab. Asks the portal for a moment; says nothing where it does not answer."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 
 import typer
 
 from berth.client import Client
 from berth.errors import BerthError
+from berth.models import LIVE_STATUSES
 
 PATIENCE_S = 2.0
 SHOWN = 100
@@ -15,6 +17,12 @@ Offer = tuple[str, str]
 
 def sessions(context: typer.Context, incomplete: str) -> list[Offer]:
     return _offers(context, incomplete, lambda client: _session_names(client, live=True))
+
+
+def sessions_and_arrays(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(
+        context, incomplete, lambda client: chain(_array_names(client), _session_names(client, live=True))
+    )
 
 
 def ended_sessions_too(context: typer.Context, incomplete: str) -> list[Offer]:
@@ -62,6 +70,13 @@ def places(context: typer.Context, incomplete: str) -> list[Offer]:
 
 def _session_names(client: Client, *, live: bool) -> Iterator[Offer]:
     return ((one.name, f"{one.status.lower()}, {one.image}") for one in client.sessions.list(live=live))
+
+
+def _array_names(client: Client) -> Iterator[Offer]:
+    """Of those of the newest that have not ended."""
+    newest = islice(client.arrays.list(), SHOWN)
+    live = (one for one in newest if not one.statuses.keys().isdisjoint(LIVE_STATUSES))
+    return ((one.name, f"array of {one.count}") for one in live)
 
 
 def _offers(context: typer.Context, incomplete: str, ask: Callable[[Client], Iterator[Offer]]) -> list[Offer]:

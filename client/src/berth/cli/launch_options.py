@@ -149,7 +149,7 @@ After = Annotated[
         metavar="SESSION[:WHEN]",
         help="Start after this session or array, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
         "May be repeated.",
-        autocompletion=complete.sessions,
+        autocompletion=complete.sessions_and_arrays,
     ),
 ]
 
