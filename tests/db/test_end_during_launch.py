@@ -1,12 +1,13 @@
 """What meets a launch that is under way: an end goes on when the launch lets go, and a round takes none of it for a fault."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 
 from agents.groups import create_resource_group
 from agents.models import ResourceGroup
@@ -18,7 +19,7 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import launcher, reconcile, tasks, together
+from sessions_app import launcher, lifecycle, reconcile, tasks, together
 from sessions_app.models import ComputeSession
 from sessions_app.services import begin_termination, enqueue_session
 from sessions_app.states import Reason, Status
@@ -118,6 +119,42 @@ def test_those_of_many_that_are_stopped_while_they_are_launched_end_when_their_l
     hear_ends_of_launches(sent)
     found = dict(ComputeSession.objects.values_list("pk", "status"))
     assert found == {stopped: Status.TERMINATED, other: Status.RUNNING}
+
+
+def test_one_of_many_whose_row_somebody_holds_when_its_containers_run_is_launched_alone(
+    cluster: ResourceGroup, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As whoever names it as one to come after does."""
+    asked = simulation.workload(simulation.people_of(cluster), seed=1)
+    for _ in range(2):
+        actor, request = next(asked)
+        enqueue_session(actor=actor, request=request)
+    held, other = run_tick(cluster.pk)
+    holds, done = Event(), Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            ComputeSession.objects.select_for_update(no_key=True).get(pk=held)
+            holds.set()
+            assert done.wait(timeout=30)
+        connections.close_all()
+
+    with ThreadPoolExecutor(1) as another:
+        holding: list[Future[None]] = []
+
+        def begin_to_hold() -> None:
+            holding.append(another.submit(hold))
+            assert holds.wait(timeout=30)
+
+        before(monkeypatch, lifecycle, "transition_many", begin_to_hold)
+        left = together.launch_sessions([held, other])
+        done.set()
+        holding[0].result(timeout=30)
+
+    assert left == [held]
+    launcher.launch_session(held)
+    found = dict(ComputeSession.objects.values_list("pk", "status"))
+    assert found == {held: Status.RUNNING, other: Status.RUNNING}
 
 
 def test_a_launch_that_nobody_stopped_asks_for_no_end(sent: Sent) -> None:
