@@ -67,7 +67,12 @@ FAST = Stage(
 )
 # Without coverage, which makes tests half as long again: they ask for the same again and again, and what lines there are
 # is measured where tests look at one thing.
-WALKS = Stage("walks", "with walks: everybody asks for everything", "walk", ("-n2", "--dist=worksteal"))
+WALKS = Stage(
+    "walks",
+    "with walks: everybody asks for everything, the engine whatever there may be",
+    "walk",
+    ("-n2", "--dist=worksteal"),
+)
 # A file stays with one worker, which has a portal and a browser of its own for all of its files. In the order of
 # tests/e2e/conftest.py: by itself pytest-xdist would leave files of few tests, the longest of all, to the end.
 WHOLE = Stage(

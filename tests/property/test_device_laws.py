@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,8 @@ from scheduler.engine import (
 )
 from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices
 from scheduler.engine.leftovers import Leftovers
+
+pytestmark = pytest.mark.walk
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CORES = 16

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine import Planner, Rules, plan
 from tests.property.test_engine_laws import ALLOWANCES, NOW, RULES, sessions, snapshots
+
+pytestmark = pytest.mark.walk
 
 ASKED = st.lists(st.integers(1, 4), min_size=1, max_size=3).flatmap(
     lambda numbers: st.tuples(*(sessions(1000 + index) for index, _ in enumerate(numbers)))

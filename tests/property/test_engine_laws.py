@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,8 @@ from scheduler.engine import (
     plan,
 )
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
+
+pytestmark = pytest.mark.walk
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 MODELS = st.sampled_from(["", "A", "A", "B"])

@@ -31,6 +31,8 @@ from scheduler.engine import (
 )
 from tests.property.test_device_laws import NOW, Held, World, at
 
+pytestmark = pytest.mark.walk
+
 LONGEST, MINUTES = 6, 48
 HIGHEST = 2
 HALF_LIFE = 20
