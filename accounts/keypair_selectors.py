@@ -1,17 +1,19 @@
 """Reads of keypairs: one's own, and those of people whose accounts one may change."""
 
 from datetime import datetime
+from functools import cache
 
 from django.db.models import Case, Q, QuerySet, When
 from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
 from accounts.authority import Action
-from accounts.models import KeyPair
+from accounts.models import Domain, KeyPair, User
 from accounts.selectors import access_user
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound, PermissionDenied
+from common.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from common.scopes import Scopes, in_order, may
 
 
@@ -58,20 +60,40 @@ def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
 def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
     """The keypair with this access key if it, its user and its domain are active and it has not expired; with the least of the
     rates that policies allow it, and the least of those that superadmins wrote. One query."""
+    with prepared_cursor() as cursor:
+        cursor.execute(_usable_statement(), {"key": access_key, "at": at or clock.now()})
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    its, persons = len(columns_of(KeyPair)), len(columns_of(User))
+    keypair, user = instance_of(KeyPair, row[:its]), instance_of(User, row[its : its + persons])
+    domain = instance_of(Domain, row[its + persons : -2])
+    assert keypair is not None and user is not None  # by inner joins, as the domain
+    assert domain is not None
+    keypair.user, user.domain = user, domain
+    keypair.policy_rate, keypair.central_rate = row[-2:]
+    return keypair
+
+
+@cache
+def _usable_statement() -> str:
     policies = [f"{scope}policy" for scope in ("", "user__", "user__domain__")]
     rates = [f"{policy}__max_requests" for policy in policies]
     central = [
         Case(When(**{f"{policy}__domain": None}, then=rate))
         for policy, rate in zip(policies, rates, strict=True)
     ]
-    keypair = (
-        KeyPair.objects.select_related("user", "user__domain")
-        .annotate(least_rate=Least(*rates), least_central_rate=Least(*central))
-        .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
-        .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
-        .first()
+    usable = KeyPair.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=parameter("at", "timestamptz")),
+        access_key=parameter("key", "text"),
+        is_active=True,
+        user__is_active=True,
+        user__domain__is_active=True,
     )
-    if keypair is not None:
-        keypair.policy_rate = keypair.least_rate
-        keypair.central_rate = keypair.least_central_rate
-    return keypair
+    columns = [
+        *columns_of(KeyPair),
+        *(f"user__{name}" for name in columns_of(User)),
+        *(f"user__domain__{name}" for name in columns_of(Domain)),
+    ]
+    rated = usable.annotate(least_rate=Least(*rates), least_central_rate=Least(*central))
+    return said(rated, [*columns, "least_rate", "least_central_rate"])
