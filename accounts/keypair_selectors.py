@@ -68,7 +68,9 @@ def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | Non
     its, persons = len(columns_of(KeyPair)), len(columns_of(User))
     keypair, user = instance_of(KeyPair, row[:its]), instance_of(User, row[its : its + persons])
     domain = instance_of(Domain, row[its + persons : -2])
-    assert keypair is not None and user is not None  # by inner joins, as the domain
+    # By inner joins.
+    assert keypair is not None
+    assert user is not None
     assert domain is not None
     keypair.user, user.domain = user, domain
     keypair.policy_rate, keypair.central_rate = row[-2:]
