@@ -94,7 +94,7 @@ def test_others_that_it_comes_after_are_typed_by_name(place: Place, browser: Cli
     refused = browser.post(LAUNCHER, typed(place, name="other", after="absent"))
     assert list(refused.context["form"].errors) == ["after"]
     assert (
-        "There is no session “absent”"
+        "There is no session or array “absent”"
         in browser.post(SUMMARY, typed(place, name="other", after="absent")).content.decode()
     )
 
