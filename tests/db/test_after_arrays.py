@@ -350,7 +350,7 @@ def test_each_end_asks_who_waits_once_the_array_is_named(
 
 @pytest.mark.django_db(transaction=True)
 def test_the_last_end_at_the_same_moment_is_never_missed(place: Place) -> None:
-    """Whoever is slower waits for the rows of the elements, and finds them as they are then."""
+    """Whoever names the array has it looked at once that has committed: an end just before then has not seen the mark."""
     array = array_of(place)
     end(array, 1)
     last = array.elements.get(array_index=2)

@@ -46,6 +46,14 @@ def cluster() -> Iterator[ResourceGroup]:
     simulation.clear()
 
 
+def place_two(cluster: ResourceGroup) -> list[UUID]:
+    asked = simulation.workload(simulation.people_of(cluster), seed=1)
+    for _ in range(2):
+        actor, request = next(asked)
+        enqueue_session(actor=actor, request=request)
+    return run_tick(cluster.pk)
+
+
 def stop_as_another(session_id: UUID) -> None:
     """A person ends it, and the worker that hears of it finds somebody at work."""
 
@@ -107,11 +115,7 @@ def test_a_session_stopped_while_it_is_launched_ends_when_its_launch_does(
 def test_those_of_many_that_are_stopped_while_they_are_launched_end_when_their_launch_does(
     cluster: ResourceGroup, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = simulation.workload(simulation.people_of(cluster), seed=1)
-    for _ in range(2):
-        actor, request = next(asked)
-        enqueue_session(actor=actor, request=request)
-    stopped, other = run_tick(cluster.pk)
+    stopped, other = place_two(cluster)
     before(monkeypatch, together, "_left", lambda: stop_as_another(stopped))
     sent.clear()
 
@@ -125,11 +129,7 @@ def test_one_of_many_whose_row_somebody_holds_when_its_containers_run_is_launche
     cluster: ResourceGroup, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As whoever names it as one to come after does."""
-    asked = simulation.workload(simulation.people_of(cluster), seed=1)
-    for _ in range(2):
-        actor, request = next(asked)
-        enqueue_session(actor=actor, request=request)
-    held, other = run_tick(cluster.pk)
+    held, other = place_two(cluster)
     holds, done = Event(), Event()
 
     def hold() -> None:
