@@ -12,6 +12,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
+from django_filters import rest_framework as filters
 from rest_framework import exceptions, serializers
 from rest_framework.pagination import PageNumberPagination
 from rest_framework.response import Response
@@ -47,6 +48,20 @@ def asked_once(request: Any, name: str) -> str:
 def asked_name(request: Any, name: str) -> str:
     """The same for a name of something. Nothing is called by a NUL, and the database does not even compare with one."""
     return asked_once(request, name).replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+class FilterBackend(filters.DjangoFilterBackend):
+    """Refuses a filter that is there twice, of which django-filter would take the last, and one without a value, which
+    it would leave out, so that all is listed. Every text has the empty one in it: that lists all by right."""
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        filterset = self.get_filterset(request, queryset, view)
+        for name, each in filterset.filters.items() if filterset else ():
+            is_said = name in request.query_params and not isinstance(each, filters.MultipleChoiceFilter)
+            if is_said and not asked_once(request, name) and not isinstance(each, filters.CharFilter):
+                sentence = _("“{name}” is empty. Give a value, or leave it out.").format(name=name)
+                raise InvalidInput(sentence, fields={name: [sentence]})
+        return super().filter_queryset(request, queryset, view)
 
 
 USUAL_SIZE, MOST_A_PAGE = 50, 200

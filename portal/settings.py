@@ -297,7 +297,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["common.parsers.StrictJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "common.api.StandardPagination",
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_FILTER_BACKENDS": ["common.api.FilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "common.openapi.OperationSchema",
     "EXCEPTION_HANDLER": "common.api.render_error",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",

@@ -194,13 +194,32 @@ def test_a_page_that_is_not_there_is_said(
         ("agents/", {"resource_group__name": "a\0"}),
         ("images/", {"reference": "a\0"}),
         ("images/", {"architecture": "a\0"}),
+        ("agents/", {"state": ""}),
+        ("sessions/", {"status": ""}),
+        ("sessions/", {"type": ""}),
+        ("sessions/", {"array": ""}),
+        ("budgets/", {"current": ""}),
+        ("budgets/", {"project": ""}),
+        ("agents/", {"state": ["lost", "connected"]}),
+        ("sessions/", {"name": ["a", "b"]}),
     ],
 )
-def test_a_wrong_filter_is_refused(api: APIClient, path: str, query: dict[str, str]) -> None:
+def test_a_wrong_filter_is_refused(api: APIClient, path: str, query: dict[str, str | list[str]]) -> None:
     answer = api.get(f"/api/v1/{path}", query)
 
     assert answer.status_code == 400
     assert set(query) == set(answer.json()["fields"])
+
+
+@pytest.mark.parametrize(
+    "query", [{"name": ""}, {"project": ""}, {"status": ["PENDING", "RUNNING"]}], ids=str
+)
+def test_an_empty_text_and_several_states_are_right(
+    place: Place, api: APIClient, query: dict[str, str | list[str]]
+) -> None:
+    place.enqueue()
+
+    assert api.get(SESSIONS, query).json()["count"] == 1
 
 
 def test_the_document_names_the_fields_that_are_read() -> None:
