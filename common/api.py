@@ -34,15 +34,25 @@ HINTS = {
 }
 
 
-def asked_once(request: Any, name: str) -> str:
-    """What the query string says of `name`; "" if nothing. Raises InvalidInput if it says it twice."""
+def asked_once(request: Any, name: str, usual: str = "") -> str:
+    """What the query string says of `name`; `usual` if nothing. Raises InvalidInput if it says it twice."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
         sentence = _("“{name}” is there {count} times. Say which one you mean.").format(
             name=name, count=len(values)
         )
         raise InvalidInput(sentence, fields={name: [sentence]})
-    return str(values[0]) if values else ""
+    return str(values[0]) if values else usual
+
+
+def asked_value(request: Any, name: str) -> str | None:
+    """The same of what no empty text can be; None if it says nothing. Raises InvalidInput for an empty one too."""
+    if name not in request.query_params:
+        return None
+    if asked := asked_once(request, name):
+        return asked
+    sentence = _("“{name}” is empty. Give a value, or leave it out.").format(name=name)
+    raise InvalidInput(sentence, fields={name: [sentence]})
 
 
 def asked_name(request: Any, name: str) -> str:
@@ -51,17 +61,28 @@ def asked_name(request: Any, name: str) -> str:
 
 
 class FilterBackend(filters.DjangoFilterBackend):
-    """Refuses a filter that is there twice, of which django-filter would take the last, and one without a value, which
-    it would leave out, so that all is listed. Every text has the empty one in it: that lists all by right."""
+    """Refuses what django-filter would let pass: a filter that is there twice, of which it would take the last, and one without
+    a value, or a switch that is neither on nor off, which it would leave out, so that all is listed. Every text has the
+    empty one in it: that lists all by right."""
 
     def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
         filterset = self.get_filterset(request, queryset, view)
         for name, each in filterset.filters.items() if filterset else ():
-            is_said = name in request.query_params and not isinstance(each, filters.MultipleChoiceFilter)
-            if is_said and not asked_once(request, name) and not isinstance(each, filters.CharFilter):
-                sentence = _("“{name}” is empty. Give a value, or leave it out.").format(name=name)
-                raise InvalidInput(sentence, fields={name: [sentence]})
+            _read_filter(request, name, each)
         return super().filter_queryset(request, queryset, view)
+
+
+def _read_filter(request: Any, name: str, asked: filters.Filter) -> None:
+    """Raises InvalidInput for what is told above."""
+    match asked:
+        case filters.MultipleChoiceFilter():
+            pass  # as often as one likes, and no choice is empty
+        case filters.BooleanFilter():
+            is_wanted(request, name)
+        case filters.CharFilter():
+            asked_once(request, name)
+        case _:
+            asked_value(request, name)
 
 
 USUAL_SIZE, MOST_A_PAGE = 50, 200
@@ -76,7 +97,7 @@ class SizedPages:
 
     def get_page_size(self, request: Any) -> int:
         name = "page_size"
-        asked = asked_once(request, name) if name in request.query_params else str(USUAL_SIZE)
+        asked = asked_once(request, name, usual=str(USUAL_SIZE))
         if not asked.isascii() or not asked.isdecimal() or not asked.strip("0"):
             sentence = _("{value} is no size of a page. Give a number from 1 to {most}.").format(
                 value=quoted(asked), most=MOST_A_PAGE

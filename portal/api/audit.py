@@ -1,7 +1,7 @@
 """REST of the access log."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -121,11 +121,11 @@ def _instant(name: str, value: str) -> datetime:
     written = value.replace(" ", "+")  # a plus that was not escaped arrives as a space
     try:
         instant = parse_datetime(written) if INSTANT.fullmatch(written) else None
-    except ValueError:
-        instant = None
-    if instant is None:
+        if instant is None:
+            raise ValueError
+        return instant.astimezone(UTC)  # the database knows no zone further from it than 16 hours
+    except (ValueError, OverflowError) as error:
         sentence = _("{value} is no instant. Write it like 2026-11-22T07:00:00Z.").format(
             value=quoted(value, 40)
         )
-        raise InvalidInput(sentence, fields={name: [sentence]})
-    return instant
+        raise InvalidInput(sentence, fields={name: [sentence]}) from error

@@ -102,7 +102,7 @@ class WeightListView(GenericAPIView[ShareWeight]):
 
 
 def _asked_level(request: Request) -> Level:
-    text = asked_once(request, "level") or Level.DOMAIN.value
+    text = asked_once(request, "level", usual=Level.DOMAIN.value)
     if text not in LEVELS:
         raise InvalidInput(_("There is no such level."), hint=_("Write domain, project or user."))
     return Level(text)

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import actor_of
+from common.api import actor_of, asked_value
 from common.errors import InvalidInput
 from common.scopes import FOR_SESSIONS
 from scheduler.replay import past_wait, stays_of
@@ -68,7 +68,7 @@ class WhyView(APIView):
         were."""
         session = access_session(actor_of(request), session_id, Action.VIEW)
         try:
-            at = check_start_at(request.query_params.get("at"))
+            at = check_start_at(asked_value(request, "at"))
         except ValueError as error:
             raise InvalidInput(str(error), fields={"at": [str(error)]}) from error
         stays = stays_of(session)

@@ -92,7 +92,7 @@ class SessionMetricsView(APIView):
 
 
 def _window_asked_for(request: Request) -> Window:
-    asked = asked_once(request, "window") or Window.HOUR.value
+    asked = asked_once(request, "window", usual=Window.HOUR.value)
     try:
         return Window(asked)
     except ValueError as error:

@@ -78,6 +78,7 @@ def test_filters(people: People, asked: dict[str, str], count: int) -> None:
         {"since": "yesterday"},
         {"until": ""},
         {"until": "2026-11-22T07:00:00"},
+        {"until": "0001-01-01T00:00:00+18:00"},
         {"cursor": "abc"},
         {"cursor": "cD14eXo="},
         {"own": "perhaps"},
@@ -88,6 +89,14 @@ def test_what_is_no_filter_is_refused(people: People, asked: dict[str, str]) -> 
 
     assert answer.status_code == 400
     assert set(answer.json()["fields"]) == set(asked)
+
+
+def test_a_zone_may_be_as_far_from_utc_as_it_likes(people: People) -> None:
+    audit.record(actor=SYSTEM, action="common.purge_audit")
+    client = api_client(people.superadmin)
+
+    assert client.get(AUDIT, {"until": "2026-08-13T09:48:12-18:18"}).status_code == 200
+    assert client.get(AUDIT, {"since": "2026-08-13T09:48:12+23:59"}).status_code == 200
 
 
 def test_a_plus_that_was_not_escaped_is_understood(people: People) -> None:

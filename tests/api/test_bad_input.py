@@ -199,6 +199,7 @@ def test_a_page_that_is_not_there_is_said(
         ("sessions/", {"type": ""}),
         ("sessions/", {"array": ""}),
         ("budgets/", {"current": ""}),
+        ("budgets/", {"current": "perhaps"}),
         ("budgets/", {"project": ""}),
         ("agents/", {"state": ["lost", "connected"]}),
         ("sessions/", {"name": ["a", "b"]}),

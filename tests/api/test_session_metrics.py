@@ -31,3 +31,9 @@ def test_another_window_is_refused_with_those_that_there_are() -> None:
     answer = api_client(place.owner).get(f"/api/v1/sessions/{place.run().pk}/metrics/?window=2h")
     assert answer.status_code == 400
     assert answer.json()["fields"] == {"window": ["“2h” is no window. Give 15m, 1h or all."]}
+
+
+def test_an_empty_window_is_refused() -> None:
+    place = make_place()
+    answer = api_client(place.owner).get(f"/api/v1/sessions/{place.run().pk}/metrics/?window=")
+    assert (answer.status_code, set(answer.json()["fields"])) == (400, {"window"})

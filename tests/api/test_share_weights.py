@@ -67,5 +67,6 @@ def test_what_is_no_weight_is_refused(
 def test_unknown_levels_and_people_are_said(cluster: Cluster, superadmin: APIClient) -> None:
     address = f"/api/v1/resource-groups/{cluster.group.pk}/weights/"
     assert superadmin.get(address, {"level": "keypair"}).status_code == 400
+    assert superadmin.get(address, {"level": ""}).status_code == 400
     absent = {"level": "user", "id": 10**9, "weight": 2}
     assert superadmin.put(address, absent, format="json").status_code == 404

@@ -277,8 +277,9 @@ def test_the_page_and_rest_say_why_and_name_nobody(browser_of: Browser) -> None:
     assert [stay["reason"] for stay in answer["stays"]] == ["no_capacity"]
     assert (answer["wait"]["tick"]["position"], answer["wait"]["tick"]["is_same"]) == (2, True)
     assert program.get(reverse("api-session-why", args=[mine.pk])).json()["wait"] is None
-    refused = program.get(reverse("api-session-why", args=[mine.pk]), {"at": "soon"})
-    assert "at" in refused.json()["fields"]
+    for asked in ("soon", "", [at, at]):
+        refused = program.get(reverse("api-session-why", args=[mine.pk]), {"at": asked})
+        assert "at" in refused.json()["fields"]
 
 
 def test_the_scheduler_page_explains_ticks(browser_of: Browser) -> None:
