@@ -65,16 +65,16 @@ class FilterBackend(filters.DjangoFilterBackend):
     a value, or a switch that is neither on nor off, which it would leave out, so that all is listed. Every text has the
     empty one in it: that lists all by right."""
 
-    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
-        filterset = self.get_filterset(request, queryset, view)
+    def get_filterset(self, request: Any, queryset: Any, view: Any) -> Any:
+        filterset = super().get_filterset(request, queryset, view)
         for name, each in filterset.filters.items() if filterset else ():
-            _read_filter(request, name, each)
-        return super().filter_queryset(request, queryset, view)
+            _check_filter(request, name, each)
+        return filterset
 
 
-def _read_filter(request: Any, name: str, asked: filters.Filter) -> None:
-    """Raises InvalidInput for what is told above."""
-    match asked:
+def _check_filter(request: Any, name: str, kind: filters.Filter) -> None:
+    """Raises InvalidInput for what the backend refuses."""
+    match kind:
         case filters.MultipleChoiceFilter():
             pass  # as often as one likes, and no choice is empty
         case filters.BooleanFilter():
