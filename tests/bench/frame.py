@@ -191,7 +191,7 @@ def machine_facts() -> dict[str, str]:
         "model": _cpu_model(),
         "memory": f"{memory:.0f} GiB",
         "kernel": platform.release(),
-        "python": sys.version.split()[0],
+        "python": f"{sys.version.split()[0]}, {os.path.realpath(sys.executable)}",
         "load": f"{os.getloadavg()[0]:.1f}",
     }
 
