@@ -53,11 +53,11 @@ _LOCK_AGENTS = f"""
 """
 # Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
 _USED = f"""
-    SELECT held.agent_id, held.amount, kernel.cpuset
+    SELECT held.agent_id, held.amount, held.cpuset
     FROM {{agents}}, LATERAL (
-        SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
+        SELECT agent_id, amount, cpuset FROM {KernelAllocation._meta.db_table}
         WHERE agent_id = agent.id AND slot_name = '{CPU}' OFFSET 0
-    ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
+    ) AS held
 """
 _CORES = _USED.format(agents=f"unnest({unseen('agents', 'bigint')}) AS agent (id)")
 # All of a commit of newcomers up to the slots: that the group has this epoch still, those of the sessions that `_lock_sessions` would
@@ -76,7 +76,7 @@ _BEGIN = f"""
         {_USED.format(agents="agent")}
     )
     SELECT EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked),
-        (SELECT coalesce(jsonb_agg(jsonb_build_array(agent_id, amount, cpuset)), '[]') FROM used), {_ROOMS}
+        (SELECT coalesce(json_agg(json_build_array(agent_id, amount, cpuset)), '[]')::text FROM used), {_ROOMS}
     FROM (VALUES (true)) AS one LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
 """
 # Parts of the statement that moves the sessions. Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
@@ -88,11 +88,12 @@ _ALLOCATE = f"""
         SELECT size.number - 1 AS number, slot.key AS slot_name, slot.value::bigint AS amount
         FROM jsonb_array_elements(%(sizes)s) WITH ORDINALITY AS size (slots, number), jsonb_each_text(size.slots) AS slot
     ), kernel AS (
-        UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id, cpuset = placed.cpuset
+        UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
         FROM placed WHERE kernel.id = placed.kernel_id
     ), written AS (
-        INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount{{also}})
-        SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount{{of_devices}}
+        INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount, cpuset{{also}})
+        SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount,
+            CASE size.slot_name WHEN '{CPU}' THEN placed.cpuset ELSE '' END{{of_devices}}
         FROM placed JOIN size USING (number) {{dealt}}
         RETURNING kernel_id
     )

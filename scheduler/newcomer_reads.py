@@ -21,14 +21,14 @@ from sessions_app.limits import owners_of
 
 _GROUP = columns_of(ResourceGroup)
 _SCOPE_COLUMNS = {"domain": "domain_id", "project": "project_id", "user": "owner_id", "keypair": "keypair_id"}
-_IDS = {level: f"ANY (SELECT {column} FROM newcomer)" for level, column in _SCOPE_COLUMNS.items()}
+_IDS = {level: f"ANY (ARRAY(SELECT {column} FROM newcomer))" for level, column in _SCOPE_COLUMNS.items()}
 _READ = f"""
     WITH mine AS MATERIALIZED (
         SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine,
             set_config('lock_timeout', coalesce(%(patience)s::text, current_setting('lock_timeout')), true)
     ), newcomer AS MATERIALIZED ({WAITING_OF_THESE})
     SELECT mine.is_mine, {", ".join(f"its_group.{column}" for column in _GROUP)},
-        (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]')
+        (SELECT coalesce(json_agg(json_build_array(level, id, name, policy, used)), '[]')::text
          FROM ({SCOPES.format(**_IDS)}) AS its_scopes),
         {ANY_BUDGET.format(**_IDS)},
         newcomer.*

@@ -2,7 +2,6 @@
 could run it is large enough, what policies allow and have in use, and whether anybody has a budget. One statement, whose parts are the querysets of the
 selectors: rights are written down there alone. What it does not find the selectors look for, and say why there is none."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -127,7 +126,7 @@ def _asked_of(row: Sequence[Any]) -> Asked:
     named: Any = [instance_of(model, list(islice(values, len(columns_of(model))))) for model in _NAMED]
     has_machine, have_budgets, without, said_scopes, seen = values
     project, image, group = named
-    scopes = read_scopes(json.loads(said_scopes))
+    scopes = read_scopes(said_scopes)
     return Asked(project, image, group, has_machine, have_budgets, without, scopes, seen)
 
 
@@ -173,7 +172,7 @@ def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> st
             {HAS_MACHINE.format(group="its_group.id", architecture="its_image.architecture", model="%(model)s::text")},
             {ANY_BUDGET.format(project="its_project.id", user="%(user)s::bigint")},
             CASE WHEN its_image.registry_id IS NULL THEN ({without}) ELSE 0 END,
-            (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]') FROM ({scopes}) AS its_scopes),
+            (SELECT coalesce(json_agg(json_build_array(level, id, name, policy, used)), '[]') FROM ({scopes}) AS its_scopes),
             {SEEN}
         FROM (VALUES (true)) AS one
             LEFT JOIN its_project ON true LEFT JOIN its_image ON true LEFT JOIN its_group ON true

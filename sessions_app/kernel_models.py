@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q, functions
 
 from agents.models import Agent
+from common.slots import CPU
 from sessions_app.specs import container_name
 
 
@@ -23,7 +24,6 @@ class Kernel(models.Model):
     attempt = models.PositiveSmallIntegerField(default=1)
     container_id = models.CharField(max_length=64, blank=True)
     address = models.GenericIPAddressField(null=True)
-    cpuset = models.CharField(max_length=1024, blank=True, help_text="Cores, like 0-2,5; empty: all.")
     exit_code = models.IntegerField(null=True)
     memory_kills = models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended.")
     memory_killed_at = models.DateTimeField(null=True, help_text="The last of them, by the engine's clock.")
@@ -53,17 +53,24 @@ class Kernel(models.Model):
     def container_name(self) -> str:
         return container_name(self.id, self.attempt)
 
+    @property
+    def cpuset(self) -> str:
+        """Its cores, like 0-2,5; empty: all of its machine. One query, none where allocations were read with it."""
+        return next((held.cpuset for held in self.allocations.all() if held.slot_name == CPU), "")
+
 
 class KernelAllocation(models.Model):
     """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003), and
     AgentDevice.occupied (ADR 0041). `devices`: which ones, in order; each gives an equal part of `amount`: all of itself, or
-    one alone a share. Empty where nobody knows the devices of that agent one by one."""
+    one alone a share. Empty where nobody knows the devices of that agent one by one. `cpuset`: of CPU, on which cores, like 0-2,5; empty:
+    on all."""
 
     kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, db_index=False, related_name="allocations")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
     slot_name = models.CharField(max_length=32)
     amount = models.BigIntegerField()
     devices = ArrayField(models.BigIntegerField(), default=list, db_default=[], editable=False)
+    cpuset = models.CharField(max_length=1024, blank=True, default="", db_default="", editable=False)
     held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
 
     class Meta:

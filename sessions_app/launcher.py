@@ -62,7 +62,8 @@ def launch_session(session_id: UUID) -> None:
     or the session has moved on; it stays in its stage while the engine does not answer."""
     failure: RuntimeFault | BerthError | None = None
     with try_exclusive(work_lock(session_id)) as is_mine:
-        session = ComputeSession.objects.with_parts().filter(pk=session_id, status__in=LAUNCHING).first()
+        sessions = ComputeSession.objects.with_parts().prefetch_related("kernels__allocations")
+        session = sessions.filter(pk=session_id, status__in=LAUNCHING).first()
         if not is_mine or session is None:
             return
         try:

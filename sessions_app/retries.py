@@ -39,7 +39,7 @@ GAVE_WAY = KeptSentence(
 )
 NOT_AGAIN = gettext_noop("It is not tried again: {why}")
 _BEFORE_AN_ATTEMPT = {
-    "agent": None, "container_id": "", "address": None, "cpuset": "", "exit_code": None, "memory_kills": 0,
+    "agent": None, "container_id": "", "address": None, "exit_code": None, "memory_kills": 0,
     "memory_killed_at": None, "memory_peak_bytes": None,
 }  # fmt: skip
 

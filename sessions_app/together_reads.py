@@ -15,13 +15,14 @@ from agents.runtime.addresses import SHARED
 from agents.runtime.base import ContainerRuntime
 from agents.runtime.registry import runtime_for
 from common.prepared import prepared_cursor
-from common.slots import ResourceSlots
+from common.slots import CPU, ResourceSlots
 from sessions_app import specs
 from sessions_app.launcher import settings_of_plans
 from sessions_app.models import (
     ComputeSession,
     Dotfile,
     Kernel,
+    KernelAllocation,
     SessionArray,
     SessionMount,
     SessionType,
@@ -39,10 +40,11 @@ _ANSWER_TOGETHER = f"""
 _TO_LAUNCH = f"""
     SELECT session.id, session.name, project.name, session.image_reference, image.bears_readonly_root, session.command,
         session.requested_slots, session.shm_bytes, session.environment, whole.id, session.array_index, whole.count,
-        kernel.id, kernel.role, kernel.index, kernel.attempt, kernel.cpuset, agent.address
+        kernel.id, kernel.role, kernel.index, kernel.attempt, coalesce(held.cpuset, ''), agent.address
     FROM {_SESSION} AS session
     JOIN {_KERNEL} AS kernel ON kernel.session_id = session.id
     JOIN {_AGENT} AS agent ON agent.id = kernel.agent_id
+    LEFT JOIN {KernelAllocation._meta.db_table} AS held ON held.kernel_id = kernel.id AND held.slot_name = '{CPU}'
     JOIN {ComputeSession.project.field.related_model._meta.db_table} AS project ON project.id = session.project_id
     JOIN {ComputeSession.image.field.related_model._meta.db_table} AS image ON image.id = session.image_id
     LEFT JOIN {SessionArray._meta.db_table} AS whole ON whole.id = session.array_id

@@ -115,7 +115,7 @@ _ACCEPT = f"""
         FROM {SESSIONS} AS row WHERE id = %(like)s
     ), kernel AS (
         INSERT INTO {Kernel._meta.db_table} SELECT (jsonb_populate_record(row, jsonb_build_object(
-            'id', %(kernel)s::uuid, 'session_id', %(session)s::uuid, 'agent_id', NULL, 'cpuset', ''))).*
+            'id', %(kernel)s::uuid, 'session_id', %(session)s::uuid, 'agent_id', NULL))).*
         FROM {Kernel._meta.db_table} AS row WHERE session_id = %(like)s
     ), line AS (
         INSERT INTO {HISTORY} SELECT (jsonb_populate_record(row, jsonb_build_object(

@@ -5,15 +5,15 @@ from datetime import timedelta
 from importlib import import_module
 
 import pytest
-from django.db import connection
+from django.db import ProgrammingError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 
 from accounts.policies import LimitUse
-from agents.models import Reservation, ReservedAgent, ResourceGroup
+from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from sessions_app.idle_models import SessionIdle
-from sessions_app.models import SessionDependency
+from sessions_app.models import KernelAllocation, SessionDependency
 from tests.factories_sessions import GIB, make_place
 
 Migrate = Callable[[str, str], None]
@@ -84,6 +84,22 @@ def test_ledgers_of_two_versions_count_the_same() -> None:
         place.end(session)
     assert place.occupied() == {}
     assert not LimitUse.objects.exclude(used=0).exists()
+
+
+def test_a_session_keeps_its_cores(migrate: Migrate) -> None:
+    place = make_place(cpu_milli=4000)
+    Agent.objects.filter(pk=place.agent.pk).update(data={"cores": 4})
+    place.run()
+    kernel = place.run().kernels.get()
+    migrate("sessions_app", "0058_after_arrays")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT cpuset FROM sessions_app_kernel WHERE id = %s", [kernel.pk])
+        assert cursor.fetchone() == ("1",)
+    migrate("sessions_app", "0059_cores_are_held")
+    held = KernelAllocation.objects.filter(kernel=kernel)
+    assert {each.slot_name: each.cpuset for each in held} == {"cpu": "1", "mem": ""}
+    with pytest.raises(ProgrammingError, match="never updated"), transaction.atomic():
+        held.update(cpuset="2")
 
 
 def test_going_back_forgets_who_came_after_arrays(migrate: Migrate) -> None:
