@@ -2,7 +2,6 @@
 to. Either may be lost: a timer asks for all."""
 
 from collections import defaultdict
-from typing import Any
 from uuid import UUID
 
 import redis
@@ -35,8 +34,10 @@ def request_placement(resource_group_id: int, session_id: UUID) -> None:
     """Have this session decided soon, by a worker that hears of it."""
     try:
         demand_redis()
-        waiting: Any = client().rpush(newcomers_key(), f"{resource_group_id} {session_id}")
-        client().expire(newcomers_key(), KEPT_FOR_S)  # by a worker that listened it is being placed already
+        with client().pipeline(transaction=False) as pipeline:
+            pipeline.rpush(newcomers_key(), f"{resource_group_id} {session_id}")
+            pipeline.expire(newcomers_key(), KEPT_FOR_S)
+            waiting, _ = pipeline.execute()
         if waiting > MOST_KEPT:
             client().ltrim(newcomers_key(), -MOST_KEPT, -1)
     except (redis.RedisError, Outage) as error:

@@ -53,8 +53,7 @@ _LOCK_AGENTS = f"""
 """
 # Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
 _USED = f"""
-    SELECT held.agent_id, held.amount, held.cpuset
-    FROM {{agents}}, LATERAL (
+    SELECT held.* FROM {{agents}}, LATERAL (
         SELECT agent_id, amount, cpuset FROM {KernelAllocation._meta.db_table}
         WHERE agent_id = agent.id AND slot_name = '{CPU}' OFFSET 0
     ) AS held

@@ -46,6 +46,7 @@ POSTGRES_OPTIONS = (
     "--synchronous_commit=off",
     "--full_page_writes=off",
     "--max_connections=300",
+    "--track_commit_timestamp=on",  # a bench asks when another process committed
 )
 
 

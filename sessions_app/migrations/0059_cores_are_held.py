@@ -26,6 +26,5 @@ class Migration(migrations.Migration):
             field=models.CharField(blank=True, db_default="", default="", editable=False, max_length=1024),
         ),
         migrations.RunSQL(FORWARD, BACKWARD),
-        # Backwards it stands with this default before it is filled.
         migrations.RemoveField(model_name="kernel", name="cpuset"),
     ]
