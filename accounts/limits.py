@@ -46,7 +46,7 @@ ALLOW_FIELDS = {
     AllowList.REGISTRIES: "image", AllowList.IMAGES: "image", AllowList.STORAGE_HOSTS: "host",
 }  # fmt: skip
 # The rows of `read_scopes`, for one that says with what `id` of each level is compared. As json, which is only written: jsonb, which could
-# be searched, takes PostgreSQL three times as long.
+# be searched, takes PostgreSQL longer.
 SCOPES = f"""
     SELECT scope.level, scope.id, scope.name, to_json(policy.*) AS policy,
            (SELECT coalesce(json_object_agg(resource, used), json_build_object()) FROM {LimitUse._meta.db_table} AS use

@@ -60,7 +60,8 @@ _USED = f"""
 """
 _CORES = _USED.format(agents=f"unnest({unseen('agents', 'bigint')}) AS agent (id)")
 # All of a commit of newcomers up to the slots: that the group has this epoch still, those of the sessions that `_lock_sessions` would
-# lock, and agents with their cores; one after the other, for which all sessions are counted before the first agent.
+# lock, and agents with their cores; one after the other, for which all sessions are counted before the first agent. Used cores as text: they
+# are on each row, and read once.
 _BEGIN = f"""
     WITH present AS MATERIALIZED (
         SELECT id, strategy FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s AND epoch = %(epoch)s FOR NO KEY UPDATE

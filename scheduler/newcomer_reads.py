@@ -22,6 +22,7 @@ from sessions_app.limits import owners_of
 _GROUP = columns_of(ResourceGroup)
 _SCOPE_COLUMNS = {"domain": "domain_id", "project": "project_id", "user": "owner_id", "keypair": "keypair_id"}
 _IDS = {level: f"ANY (ARRAY(SELECT {column} FROM newcomer))" for level, column in _SCOPE_COLUMNS.items()}
+# The scopes as text: they are on the row of each container, and read once.
 _READ = f"""
     WITH mine AS MATERIALIZED (
         SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine,

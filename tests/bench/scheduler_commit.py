@@ -216,7 +216,7 @@ class Submits:
         }
         actor = factories.actor_for(self._tenants.people[number % len(self._tenants.people)])
         since = _last_news()
-        began_at = time.time()
+        began_at = time.time()  # as PostgreSQL tells when it committed: it is on this machine
         with _commits() as committed_at:
             session = enqueue_session(actor=actor, request=parse_request(asked))
             accepted_at = time.time()
