@@ -4,7 +4,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,12 +19,11 @@ from common.locks import LockTaken, wait_exclusive, was_locked
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import Deferral, KernelPlacement, Placement, Plan, Strategy, column_of
+from scheduler.engine import KernelPlacement, Placement, Plan, Strategy, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.group_limits import broken_limit
-from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import broken_rule
-from scheduler.reasons import sentence_for
+from scheduler.waiting_rows import write_waiting
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreLoads, CoreUse
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
@@ -106,29 +104,6 @@ _ALLOCATE_DEVICES = _ALLOCATE.format(
     LEFT JOIN unnest(%(dealt_kernels)s::uuid[], %(dealt_slots)s::text[], %(dealt_devices)s::text[])
         AS dealt (kernel_id, slot_name, devices) USING (kernel_id, slot_name)""",
 )
-_WRITE_DOWN = f"""
-    WITH sentence AS MATERIALIZED (
-        SELECT * FROM jsonb_to_recordset(%(sentences)s) AS sentence (number int, reason text, message jsonb)
-    ), changed AS MATERIALIZED (
-        SELECT waits.id, waits.position, sentence.reason, sentence.message
-        FROM unnest(%(ids)s::uuid[], %(positions)s::int[], %(numbers)s::int[]) AS waits (id, position, number)
-        JOIN sentence USING (number)
-        JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
-        WHERE present.status = 'PENDING' AND present.held_for = ''
-          AND (present.queue_position IS NULL
-               OR (present.status_reason, present.status_message -> 'text')
-                   IS DISTINCT FROM (sentence.reason, sentence.message -> 'text')
-               OR (%(are_figures_due)s AND (present.queue_position, present.status_message)
-                   IS DISTINCT FROM (waits.position, sentence.message)))
-        ORDER BY present.id FOR NO KEY UPDATE OF present SKIP LOCKED
-    )
-    UPDATE {ComputeSession._meta.db_table} AS session
-    SET queue_position = changed.position, status_reason = changed.reason, status_message = changed.message
-    FROM changed WHERE session.id = changed.id AND session.status = 'PENDING'
-    RETURNING session.id, session.owner_id, session.project_id, session.domain_id
-"""
-LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
-_figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # another process may write them once more
 
 
 class GroupBusy(Exception):
@@ -154,7 +129,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
         )
         if not is_newest:
             raise _overtaken(plan)
-        _write_down(plan)
+        write_waiting(plan)
         give_notice(
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
@@ -362,40 +337,3 @@ def _allocations(
     if any(dealt):
         return lifecycle.First(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
     return lifecycle.First(_ALLOCATE_AMOUNTS, values)
-
-
-def _write_down(plan: Plan) -> None:
-    """Position, reason code and sentence of each session that waits on; rows that say so already stay as they are. In long
-    queues, where one that starts changes the figures of all the others (positions, and the amounts in their sentences),
-    rows of which only these are others stay for a while."""
-    if not plan.deferrals:
-        return
-    is_long = len(plan.deferrals) > LONG_QUEUE
-    are_figures_due = not is_long or _figures_written.get(plan.group_id) is None
-    changed = _update_waiting(plan.deferrals, plan.group_name, are_figures_due)
-    if is_long and are_figures_due:
-        transaction.on_commit(partial(_figures_written.put, plan.group_id, True))
-    lifecycle.push_sessions_changed(changed, Status.PENDING)
-
-
-def _update_waiting(
-    deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
-) -> list[lifecycle.Told]:
-    sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
-    numbers = []
-    for why in column_of(deferrals, "why"):
-        if id(why) not in sentences:
-            said = sentence_for(why, group_name).to_json()
-            sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
-        numbers.append(sentences[id(why)]["number"])
-    values: dict[str, Any] = {
-        "ids": array_of(column_of(deferrals, "session_id")),
-        "positions": array_of(column_of(deferrals, "position")),
-        "numbers": array_of(numbers),
-        "sentences": Jsonb(list(sentences.values())),
-        "are_figures_due": are_figures_due,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_WRITE_DOWN, values)
-        told: list[lifecycle.Told] = cursor.fetchall()
-        return told

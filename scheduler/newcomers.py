@@ -15,13 +15,14 @@ from uuid import UUID
 import structlog
 
 from common import clock
-from scheduler.commit import LONG_QUEUE, GroupBusy, StalePlan, all_or_nothing, commit_newcomers
+from scheduler.commit import GroupBusy, StalePlan, all_or_nothing, commit_newcomers
 from scheduler.engine import PendingSession, Placement, Plan, Policy, Snapshot
 from scheduler.engine.leftovers import Leftovers
 from scheduler.kept import KeptByGroup
 from scheduler.newcomer_reads import read_newcomers
 from scheduler.placement_groups import hosts_of, keys_of
 from scheduler.snapshot import rules_of
+from scheduler.waiting_rows import LONG_QUEUE
 
 log = structlog.get_logger(__name__)
 MOST = 8  # more at once are shared out by a whole plan

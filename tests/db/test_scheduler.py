@@ -17,7 +17,7 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName
 from common.events import announce
 from common.redis import client as redis_client
-from scheduler import asking, commit, tasks
+from scheduler import asking, commit, tasks, waiting_rows
 from scheduler.asking import hear, request_tick
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
@@ -152,7 +152,7 @@ def test_a_waiting_row_is_written_only_when_what_it_says_changes(cluster):
 
 @pytest.mark.django_db(transaction=True)
 def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(cluster, monkeypatch):
-    monkeypatch.setattr(commit, "LONG_QUEUE", 1)
+    monkeypatch.setattr(waiting_rows, "LONG_QUEUE", 1)
     agent = cluster.add_agent(SMALL)
     waiting = [cluster.add_pending({"cpu": 2000, "mem": GIB}, age_s=age_s) for age_s in (20, 10)]
     run_tick(cluster.group.pk)
@@ -163,7 +163,7 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
     drain(agent)
     run_tick(cluster.group.pk)
     assert {fresh(each).status_reason for each in (newcomer, *waiting)} == {"no_agents"}
-    monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
     cancelled = lifecycle.transition(
         newcomer.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
@@ -173,7 +173,7 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
 
 @pytest.mark.django_db(transaction=True)
 def test_amounts_in_the_sentences_of_a_long_queue_are_written_now_and_then(cluster, monkeypatch):
-    monkeypatch.setattr(commit, "LONG_QUEUE", 1)
+    monkeypatch.setattr(waiting_rows, "LONG_QUEUE", 1)
     cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
     cluster.add_pending(SMALL, priority=1)
     waiting = [cluster.add_pending({"cpu": 4000, "mem": GIB}) for _ in range(2)]
@@ -185,7 +185,7 @@ def test_amounts_in_the_sentences_of_a_long_queue_are_written_now_and_then(clust
     assert run_tick(cluster.group.pk) == [placed.pk]
     assert [row_version(each) for each in waiting] == before
 
-    monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
     run_tick(cluster.group.pk)
     assert all("2 cores free" in str(fresh(each).status_message) for each in waiting)
 
@@ -195,13 +195,13 @@ def test_figures_that_a_refused_plan_would_have_written_are_due_still(cluster, m
     def refuse(*_: object) -> None:
         raise IntegrityError("within_limits")
 
-    monkeypatch.setattr(commit, "LONG_QUEUE", 0)
+    monkeypatch.setattr(waiting_rows, "LONG_QUEUE", 0)
     cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
     waiting = cluster.add_pending({"cpu": 4000, "mem": GIB})
     cluster.add_pending(SMALL, priority=1)
     run_tick(cluster.group.pk)
     cluster.add_pending(SMALL, priority=1)
-    monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
     with monkeypatch.context() as broken:
         broken.setattr(commit, "_allocations", refuse)
         with pytest.raises(StalePlan):
@@ -340,7 +340,7 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_ask", "_demand_room", "_cpusets", "_allocations", "_write_down", "enqueue_on_commit"]
+    "step", ["_ask", "_demand_room", "_cpusets", "_allocations", "write_waiting", "enqueue_on_commit"]
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
