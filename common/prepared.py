@@ -2,10 +2,11 @@
 querysets that they are made of once in a process (`said`), and rows in one statement (`insert_together`)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -147,8 +148,8 @@ def insert_together(*rows: models.Model, given: str, named: Mapping[str, Any]) -
     values = dict(named)
     backend = connections[DEFAULT_DB_ALIAS]
     for number, row in enumerate(rows):
-        for name, key, field, (plain, wrap) in _written_of(type(row), number):
-            value = getattr(row, name)
+        written = _written_of(type(row), number)
+        for (_, key, field, (plain, wrap)), value in zip(written, _values_of(type(row))(row), strict=True):
             if type(value) is plain:
                 values[key] = wrap(value) if wrap else value
             else:
@@ -172,6 +173,12 @@ def _written_of(model: type[models.Model], number: int) -> tuple[tuple[str, str,
         for field in model._meta.concrete_fields
         if not isinstance(field, counted)
     )
+
+
+@cache
+def _values_of(model: type[models.Model]) -> Callable[[models.Model], tuple[Any, ...]]:
+    """Of all columns that `_written_of` names, in its order."""
+    return attrgetter(*[name for name, *_ in _written_of(model, 0)])
 
 
 def _plain(field: Any) -> tuple[type | None, Any]:

@@ -4,15 +4,14 @@ Sessions that ask for whole cores get them apart from each other as long as ther
 than there are (several small sessions), each core carries as much as the others."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 MILLI = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CoreUse:
+class CoreUse(NamedTuple):
     """A kernel that is on the machine: its CPU in millicores, and its cores; none named means all."""
 
     cpu_milli: int

@@ -92,14 +92,14 @@ def insert_session(
         created_at=now,
     )
     line = SessionTransition(
-        session=session,
+        session_id=session.pk,
         to_status=Status.PENDING.value,
         reason=standing.reason.value,
         message=standing.message,
         actor_label=actor.label,
         happened_at=now,
     )
-    rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
+    rows = session, Kernel(session_id=session.pk), line, audit.entry_of(actor, action, session)
     if not insert_together(*rows, given=_GROUND, named=ground):
         raise _no_account()
     demand_room_in_folders(resolved.writable_folders)

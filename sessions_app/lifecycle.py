@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -146,9 +147,7 @@ def transition_along(
     with prepared_cursor() as cursor:
         cursor.execute(move_many(first.parts if first else ""), {**values, **(first.values if first else {})})
         moved = cursor.fetchall()
-    for was, (status, why) in zip(path, steps, strict=False):
-        _tell_many([row[0] for row in moved], frm=was, to=status, reason=why, actor=actor)
-    push_sessions_changed(moved, to)
+    transaction.on_commit(partial(_tell_many, moved, path, steps, actor))
     if frm is Status.RUNNING and moved:
         ring_on_commit()
     return [row[0] for row in moved]
@@ -344,16 +343,22 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
         array_ends.look_on_commit({session.array_id})
 
 
-def _tell_many(session_ids: Sequence[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
-    log.info(
-        "session.transitions",
-        session_ids=[str(session_id) for session_id in session_ids],
-        frm=frm.value,
-        to=to.value,
-        reason=reason.value,
-        actor=actor.label,
-    )
-    transaction.on_commit(lambda: pause(to))
+def _tell_many(
+    moved: Sequence[Told], path: Sequence[Status], steps: Sequence[tuple[Status, Reason]], actor: Actor
+) -> None:
+    """After the commit, which waits for none of it: others wait for the rows."""
+    session_ids = [str(row[0]) for row in moved]
+    for was, (to, reason) in zip(path, steps, strict=False):
+        log.info(
+            "session.transitions",
+            session_ids=session_ids,
+            frm=was.value,
+            to=to.value,
+            reason=reason.value,
+            actor=actor.label,
+        )
+        pause(to)
+    push_sessions_changed(moved, path[-1])
 
 
 def _tell_ended(rows: Sequence[Any], actor: Actor) -> None:
