@@ -26,8 +26,10 @@ class CoreLoads:
 
     def add(self, use: CoreUse) -> None:
         """Cores that the machine does not have count for nothing."""
-        known = [core for core in parse_cores(use.cpuset) if core < len(self._load)]
-        self._put(use.cpu_milli, known or range(len(self._load)))
+        cores = parse_cores(use.cpuset)
+        if cores and max(cores) >= len(self._load):
+            cores = [core for core in cores if core < len(self._load)]
+        self._put(use.cpu_milli, cores or range(len(self._load)))
 
     def take(self, cpu_milli: int) -> str:
         """The least used cores, as many as `cpu_milli` needs, in the form "0-2,5"; they carry it from now on. Of two that are

@@ -33,6 +33,7 @@ from sessions_app.lifecycle_statements import (
     HOLD_ENDING,
     RELEASE_MANY,
     move_many,
+    said_along,
 )
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
@@ -129,17 +130,14 @@ def transition_along(
     first: First | None = None,
 ) -> list[UUID]:
     """The same through all of these statuses, between which nothing is done: each has its line of history, at one instant. 1 query."""
-    path = [frm, *(to for to, _reason in steps)]
+    path = (frm, *(to for to, _reason in steps))
     if any(not is_legal(*move) or move[1].is_terminal for move in pairwise(path)):
         raise IllegalTransition(f"{' → '.join(path)} is no way for many sessions at once.")
     now, (to, reason) = clock.now(), steps[-1]
-    lines = [
-        {"number": number, "frm": was, "to": to, "reason": why, "message": REASON_SENTENCES[why].to_json()}
-        for number, (was, (to, why)) in enumerate(zip(path, steps, strict=False))
-    ]
+    message, lines = said_along(path, tuple(why for _to, why in steps))
     values: dict[str, Any] = {
         "ids": array_of(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
-        "message": Jsonb(REASON_SENTENCES[reason].to_json()), "actor": actor.label, "steps": Jsonb(lines),
+        "message": message, "actor": actor.label, "steps": lines,
         "lasts_s": DEADLINES_S[to], "exit_code": exit_code,
         "outcome": outcome_of(reason).value if to is Status.TERMINATING else None,
         "outcome_reason": reason.value if to is Status.TERMINATING else None,
@@ -347,16 +345,10 @@ def _tell_many(
     moved: Sequence[Told], path: Sequence[Status], steps: Sequence[tuple[Status, Reason]], actor: Actor
 ) -> None:
     """After the commit, which waits for none of it: others wait for the rows."""
-    session_ids = [str(row[0]) for row in moved]
-    for was, (to, reason) in zip(path, steps, strict=False):
-        log.info(
-            "session.transitions",
-            session_ids=session_ids,
-            frm=was.value,
-            to=to.value,
-            reason=reason.value,
-            actor=actor.label,
-        )
+    ids = [str(row[0]) for row in moved]
+    for was, (to, why) in zip(path, steps, strict=False):
+        told = {"frm": was.value, "to": to.value, "reason": why.value}
+        log.info("session.transitions", session_ids=ids, actor=actor.label, **told)
         pause(to)
     push_sessions_changed(moved, path[-1])
 

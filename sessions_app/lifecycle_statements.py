@@ -1,9 +1,12 @@
 """Statements of `lifecycle`, which alone runs them: moves of many sessions at once, each with its line of history."""
 
+import json
 from functools import cache
+from itertools import pairwise
 
 from common.prepared import unseen
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
+from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 _SESSIONS = ComputeSession._meta.db_table
 _MOVE_MANY = f"""
@@ -12,7 +15,7 @@ _MOVE_MANY = f"""
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE {_SESSIONS} AS session
-        SET status = %(to)s::varchar, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
+        SET status = %(to)s::varchar, status_reason = %(reason)s, status_message = %(message)s::jsonb, status_changed_at = %(now)s,
             deadline_at = %(now)s + make_interval(secs => CASE WHEN %(to)s::varchar = 'RUNNING'
                 THEN coalesce(nullif(timeout_s, 0), nullif(lifetime_s, 0), %(lasts_s)s) ELSE %(lasts_s)s END),
             started_at = CASE WHEN %(to)s::varchar = 'RUNNING' THEN %(now)s ELSE started_at END,
@@ -24,7 +27,7 @@ _MOVE_MANY = f"""
         INSERT INTO {SessionTransition._meta.db_table}
             (session_id, from_status, to_status, reason, message, actor_label, happened_at)
         SELECT moved.id, step.frm, step.to, step.reason, step.message, %(actor)s, %(now)s
-        FROM jsonb_to_recordset(%(steps)s) AS step (number int, frm text, "to" text, reason text, message jsonb), moved
+        FROM jsonb_to_recordset(%(steps)s::jsonb) AS step (number int, frm text, "to" text, reason text, message jsonb), moved
         ORDER BY step.number
     )
     SELECT id, owner_id, project_id, domain_id FROM moved
@@ -77,6 +80,17 @@ CANCEL_MANY = f"""
     )
     SELECT status, resource_group_id, is_awaited, id, owner_id, project_id, domain_id, array_id FROM moved
 """
+
+
+@cache
+def said_along(path: tuple[Status, ...], reasons: tuple[Reason, ...]) -> tuple[str, str]:
+    """As `move_many` has them: `message`, the sentence of the last reason, and `steps`, the lines of history from one status to the next."""
+    said = [REASON_SENTENCES[why].to_json() for why in reasons]
+    steps = [
+        {"number": number, "frm": was, "to": to, "reason": why, "message": message}
+        for number, ((was, to), why, message) in enumerate(zip(pairwise(path), reasons, said, strict=True))
+    ]
+    return json.dumps(said[-1]), json.dumps(steps)
 
 
 @cache
