@@ -344,13 +344,14 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
 def _tell_many(
     moved: Sequence[Told], path: Sequence[Status], steps: Sequence[tuple[Status, Reason]], actor: Actor
 ) -> None:
-    """After the commit, which waits for none of it: others wait for the rows."""
+    """After the commit, which waits for none of it: others wait for the rows. First the pages, before which people sit."""
+    for to in path[1:]:
+        pause(to)
+    push_sessions_changed(moved, path[-1])
     ids = [str(row[0]) for row in moved]
     for was, (to, why) in zip(path, steps, strict=False):
         told = {"frm": was.value, "to": to.value, "reason": why.value}
         log.info("session.transitions", session_ids=ids, actor=actor.label, **told)
-        pause(to)
-    push_sessions_changed(moved, path[-1])
 
 
 def _tell_ended(rows: Sequence[Any], actor: Actor) -> None:
