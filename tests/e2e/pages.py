@@ -62,12 +62,16 @@ def compute(lab: Page, code: str) -> str:
     notebook_card(lab).click()
     # JupyterLab draws a new notebook again once its kernel is there; what was typed before that is lost.
     expect(lab.get_by_text("| Idle")).to_be_visible(timeout=LAB_DEADLINE_S * 1000)
-    cell = lab.locator(".jp-Notebook .cm-content").first
-    cell.fill(code)
-    cell.press("Shift+Enter")
+    run_cell(lab, lab.locator(".jp-Notebook .cm-content").first, code)
     output = lab.locator(".jp-Notebook .jp-OutputArea-output").first
     expect(output).to_be_visible(timeout=LAB_DEADLINE_S * 1000)
     return output.inner_text().strip()
+
+
+def run_cell(lab: Page, cell: Locator, code: str) -> None:
+    """Type `code` into this cell and run it: by the button, for of what is pressed while JupyterLab still draws the notebook nothing may come."""
+    cell.fill(code)
+    lab.get_by_role("button", name="Run this cell and advance").click()
 
 
 def do_not_reload(page: Page) -> None:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import Browse
-from tests.e2e.pages import compute, expect_launcher, follow
+from tests.e2e.pages import compute, expect_launcher, follow, run_cell
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
@@ -72,8 +72,6 @@ def spared(user: Person, session_id: str, warned: dict[str, Any]) -> dict[str, A
 
 def run_next_cell(lab: Page, code: str, *, shows: str) -> None:
     """What a person does who comes back to a notebook: types into its last cell, and runs it."""
-    cell = lab.locator(".jp-Notebook .cm-content").last
-    cell.fill(code)
-    cell.press("Shift+Enter")
+    run_cell(lab, lab.locator(".jp-Notebook .cm-content").last, code)
     output = lab.locator(".jp-Notebook .jp-OutputArea-output").last
     expect(output).to_contain_text(shows)
