@@ -1,6 +1,8 @@
 """A session's way through the real services and database, on an engine in memory."""
 
 import pytest
+import structlog
+from django.db import transaction
 
 from accounts.services import remove_member
 from agents.runtime.registry import adopt_runtime
@@ -191,6 +193,28 @@ def test_a_way_of_many_sessions_leaves_a_line_for_each_step(place: Place) -> Non
             ("SCHEDULED", "PREPARING", "preparing"),
             ("PREPARING", "STARTING", "image_ready"),
         ]
+
+
+def test_a_move_that_is_taken_back_is_told_to_nobody(place: Place) -> None:
+    """Nor is one told before it is committed: others wait for its rows."""
+
+    def move() -> None:
+        lifecycle.transition_many(
+            [session.pk], frm=Status.SCHEDULED, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM
+        )
+
+    session = place.place()
+    with structlog.testing.capture_logs() as lines:
+        with transaction.atomic():
+            move()
+            transaction.set_rollback(True)
+        assert lines == []
+        with transaction.atomic():
+            move()
+            assert lines == []
+    assert [(line["event"], line["session_ids"], line["to"]) for line in lines] == [
+        ("session.transitions", [str(session.pk)], "PREPARING")
+    ]
 
 
 def test_a_way_with_a_step_that_the_table_does_not_have_is_refused(place: Place) -> None:

@@ -69,7 +69,7 @@ def compute(lab: Page, code: str) -> str:
 
 
 def run_cell(lab: Page, cell: Locator, code: str) -> None:
-    """Type `code` into this cell and run it: by the button, for of what is pressed while JupyterLab still draws the notebook nothing may come."""
+    """Type `code` into this cell and run it, by the button: a key that is pressed while JupyterLab still draws may be lost."""
     cell.fill(code)
     lab.get_by_role("button", name="Run this cell and advance").click()
 
