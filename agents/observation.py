@@ -1,17 +1,36 @@
-"""What an engine says about its machine at one moment, and what its accelerators do. Talks to engines, never to the database."""
+"""What an engine says about its machine at one moment, what its containers use and what its accelerators do. Talks to engines,
+never to the database."""
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import structlog
 
 from agents.discovery import discover_devices, measure_devices
 from agents.discovery.base import AcceleratorDevice, DeviceUse
 from agents.models import Agent
-from agents.runtime.base import ContainerRuntime, EngineInfo, ImageInfo, RuntimeFault, RuntimeUnavailable
+from agents.runtime.base import (
+    ContainerGone,
+    ContainerRuntime,
+    EngineInfo,
+    ImageInfo,
+    RuntimeFault,
+    RuntimeUnavailable,
+)
+from agents.runtime.registry import close_async_runtimes
 from agents.runtime.simulated import SimulatedRuntime
-from agents.selectors import runtime_of
+from agents.runtime.usage import ContainerUsage
+from agents.selectors import async_runtime_of, runtime_of
+
+log = structlog.get_logger(__name__)
 
 OBSERVERS = 16
+MEASURED_AT_ONCE = 64
+"""Containers that one engine is asked about at the same time. Engine 20.10 looks at all that are asked for once a second: each
+answer takes that second, and many take no longer than one."""
+
 LOCAL = "unix://"
 
 
@@ -37,6 +56,56 @@ def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | 
         asked = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
         for answer in as_completed(asked):
             yield asked[answer], answer.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """`usages`: {container: what it has used so far}, of those whose engine answered in time. `faults`: {agent id: why
+    others of that machine are missing}."""
+
+    usages: dict[str, ContainerUsage] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+
+
+async def measure_containers(wanted: Mapping[Agent, Sequence[str]], *, within_s: float) -> Measurements:
+    """Measure these containers, those named first of each machine first, MEASURED_AT_ONCE of a machine at a time. Takes at
+    most `within_s`; what has been answered by then is returned, and one machine's silence costs no other its answers."""
+    found = Measurements()
+    try:
+        async with asyncio.TaskGroup() as machines:
+            for agent, names in wanted.items():
+                machines.create_task(_measure_machine(agent, names, found, within_s))
+    finally:
+        await close_async_runtimes()
+    return found
+
+
+async def _measure_machine(agent: Agent, names: Sequence[str], found: Measurements, within_s: float) -> None:
+    waiting = iter(names)
+    askers = [
+        asyncio.create_task(_measure_next(agent, waiting, found))
+        for _ in range(min(MEASURED_AT_ONCE, len(names)))
+    ]
+    done, late = await asyncio.wait(askers, timeout=within_s)
+    for asker in late:
+        asker.cancel()
+        found.faults[agent.pk] = f"Not all were answered within {within_s} s."
+    await asyncio.gather(*late, return_exceptions=True)
+    error = next(filter(None, (asker.exception() for asker in done)), None)
+    if error is not None:  # of this machine's answers: those of others are kept
+        found.faults[agent.pk] = repr(error)
+        log.error("measure.failed", agent=agent.name, exc_info=error)
+
+
+async def _measure_next(agent: Agent, waiting: Iterator[str], found: Measurements) -> None:
+    """Measure one after the other of those that wait and nobody else has taken."""
+    for name in waiting:
+        try:
+            found.usages[name] = await async_runtime_of(agent).measure_container(name)
+        except ContainerGone:
+            continue
+        except RuntimeFault as fault:
+            found.faults[agent.pk] = str(fault)
 
 
 def can_measure_devices(agent: Agent) -> bool:

@@ -40,13 +40,13 @@ def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) 
         known = kernel.memory_killed_at
         news = [kill.at for kill in kills if kill.container == name and (known is None or kill.at > known)]
         if news:
-            _note(kernel, len(news), max(news), runtime.measure_container(name).mem_peak_bytes)
+            _note(kernel, len(news), max(news))
 
 
 def note_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:
     """The same for a container that ended, of which its engine tells but that there was a kill."""
     if state.was_oom_killed and not kernel.memory_kills and state.finished_at is not None:
-        _note(kernel, 1, state.finished_at, None)
+        _note(kernel, 1, state.finished_at)
 
 
 def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
@@ -58,11 +58,10 @@ def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
 
 
 @transaction.atomic
-def _note(kernel: Kernel, count: int, at: datetime, peak_bytes: int | None) -> None:
-    """Once, however many look at the same moment. Of a kill whose peak nobody knows the limit is it: there the kernel
-    acted."""
+def _note(kernel: Kernel, count: int, at: datetime) -> None:
+    """Once, however many look at the same moment. The peak is the limit: there the kernel acted."""
     unseen = Kernel.objects.filter(pk=kernel.pk, memory_kills=kernel.memory_kills)
-    peak = peak_bytes or kernel.session.slots[MEM]
+    peak = kernel.session.slots[MEM]
     if not unseen.update(memory_kills=F("memory_kills") + count, memory_killed_at=at, memory_peak_bytes=peak):
         return
     kernel.memory_kills, kernel.memory_killed_at, kernel.memory_peak_bytes = (

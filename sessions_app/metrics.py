@@ -2,11 +2,15 @@
 an hour in place of minutes that are older than a day. A measurement that is missing is missing, and nothing fails for it.
 What accelerators do is asked once for each machine and round, beside its engine: a driver that hangs hides nothing else.
 
+A kernel that was not measured for a minute is told of in the log and on its session's page.
+
 A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 days.
 """
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -14,14 +18,14 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from django.core.cache import cache
 from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from agents.discovery.base import DeviceUse
 from agents.models import Agent
-from agents.observation import can_measure_devices, measure_devices_of
-from agents.runtime.base import ContainerGone, RuntimeFault
+from agents.observation import can_measure_devices, measure_containers, measure_devices_of
 from agents.runtime.usage import ContainerUsage
-from agents.selectors import runtime_of
 from agents.states import AgentState
 from common import clock
 from common.lanes import Lanes
@@ -35,9 +39,11 @@ log = structlog.get_logger(__name__)
 SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
 SAMPLES_KEPT = timedelta(hours=1)
 MINUTES_KEPT = timedelta(days=1)
-LANES = 16
-ROUND_S = 5
+DEVICE_LANES = 16
+# Both together are less than SAMPLE_S.
+ROUND_S = 7
 DEVICE_ROUND_S = 2
+UNMEASURED_AFTER = timedelta(seconds=60)
 
 COUNTERS = ("cpu_ns", "net_received_bytes", "net_sent_bytes", "disk_read_bytes", "disk_written_bytes")
 SERIES = (
@@ -97,26 +103,33 @@ class Sample:
         return held.count, held.milli, held.mem_bytes, held.is_alone
 
 
-_lanes = Lanes[list[Sample]]("measure", LANES)
-_device_lanes = Lanes[tuple[DeviceUse, ...]]("devices", LANES)
+_device_lanes = Lanes[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
 
 
 def measure_sessions() -> None:
-    """One round over all machines with running sessions. 8 statements, any number of machines and kernels."""
+    """One round over all machines with running sessions. 10 statements, any number of machines and kernels."""
     now = clock.now()
     kernels = {
         agent: list(own) for agent, own in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
     }
-    work = {agent.pk: partial(measure_agent, agent, own) for agent, own in kernels.items()}
-    heard = _lanes.run(work, timeout_s=ROUND_S)
+    names = {agent: [kernel.container_name for kernel in own] for agent, own in kernels.items()}
+    found = asyncio.run(measure_containers(names, within_s=ROUND_S))
     present = _devices_now(agent for agent in kernels if can_measure_devices(agent))
     samples = [
-        replace(sample, devices=present.get(sample.kernel_id)) for found in heard.values() for sample in found
+        _sample(kernel, usage, present.get(kernel.pk))
+        for own in kernels.values()
+        for kernel in own
+        if (usage := found.usages.get(kernel.container_name)) is not None
     ]
     if samples:
         keep_samples(samples, now)
     forget_old_samples(now)
     shorten_minutes(now)
+    log_unmeasured(now, found.faults)
+
+
+def _sample(kernel: Kernel, usage: ContainerUsage, devices: Present | None) -> Sample:
+    return Sample(kernel.pk, usage, values_of(getattr(kernel, "usage", None), usage), devices)
 
 
 def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
@@ -132,27 +145,33 @@ def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
 
 
 def running_kernels() -> Iterable[Kernel]:
-    """Kernels of running sessions on machines that answer, with their last counters, by machine. One query."""
-    kernels = Kernel.objects.select_related("agent", "usage").order_by("agent_id", "pk")
+    """Kernels of running sessions on machines that answer, with their last counters, by machine and the longest unmeasured
+    first: an engine that is too slow for all of them is asked about others in the next round. One query."""
+    kernels = Kernel.objects.select_related("agent", "usage").order_by(
+        "agent_id", F("usage__at").asc(nulls_first=True), "pk"
+    )
     watched = [state for state in AgentState if state.is_watched]
     return kernels.filter(
         session__status=Status.RUNNING, agent__last_error="", agent__state__in=watched
     ).iterator()
 
 
-def measure_agent(agent: Agent, kernels: Sequence[Kernel]) -> list[Sample]:
-    """All of these kernels of one machine that it tells of, until it stops to answer. Asks no database."""
-    samples = []
-    for kernel in kernels:
-        try:
-            usage = runtime_of(agent).measure_container(kernel.container_name)
-        except ContainerGone:
-            continue
-        except RuntimeFault as error:
-            log.warning("metrics.agent_failed", agent=agent.name, error=str(error))
-            break
-        samples.append(Sample(kernel.pk, usage, values_of(getattr(kernel, "usage", None), usage)))
-    return samples
+def unmeasured_kernels(now: datetime) -> QuerySet[Kernel]:
+    """Kernels that run for longer than UNMEASURED_AFTER and were not measured for so long."""
+    since = now - UNMEASURED_AFTER
+    recent = KernelMetric.objects.filter(kernel=OuterRef("pk"), span_s=SAMPLE_S, at__gt=since)
+    running = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lte=since)
+    return running.exclude(Exists(recent))
+
+
+def log_unmeasured(now: datetime, faults: Mapping[int, str]) -> None:
+    """Log once a minute for each machine how many of its kernels are unmeasured, and why: `faults` of this round by agent
+    id, or of its last heartbeat. One query."""
+    unmeasured = unmeasured_kernels(now).select_related("agent")
+    for agent, count in Counter(kernel.agent for kernel in unmeasured).items():
+        if agent and cache.add(f"unmeasured:{agent.pk}", 1, timeout=int(UNMEASURED_AFTER.total_seconds())):
+            why = faults.get(agent.pk) or agent.last_error
+            log.warning("metrics.unmeasured", agent=agent.name, kernels=count, why=why)
 
 
 def values_of(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:

@@ -8,12 +8,20 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, Max
 
 from common import clock
 from common.slots import CPU, MEM
 from sessions_app.device_use import device_milli_of
-from sessions_app.metrics import MINUTE_S, QUARTER_S, SAMPLE_S, SAMPLES_KEPT, SERIES, start_of
+from sessions_app.metrics import (
+    MINUTE_S,
+    QUARTER_S,
+    SAMPLE_S,
+    SAMPLES_KEPT,
+    SERIES,
+    UNMEASURED_AFTER,
+    start_of,
+)
 from sessions_app.models import ComputeSession, KernelMetric, KernelUsage
 
 MAX_POINTS = 360
@@ -65,8 +73,8 @@ def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
 
 
 def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
-    """{"window", "step_s", "kernels": [{"name", "limits", "at": [epoch seconds], "<series>": [mean], "<series>_max"}]}.
-    One query; two if it has accelerators. The session must have come `with_parts`."""
+    """{"window", "step_s", "unmeasured_since", "kernels": [{"name", "limits", "at": [epoch seconds], "<series>": [mean], "<series>_max"}]}.
+    Two queries while it runs, one when it has ended; one more if it has accelerators. The session must have come `with_parts`."""
     grid = grid_of(session, window, clock.now())
     kernels = list(session.kernels.all())
     ids = [kernel.pk for kernel in kernels]
@@ -74,6 +82,7 @@ def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
     return {
         "window": window.value,
         "step_s": grid.step_s,
+        "unmeasured_since": unmeasured_since(session),
         "kernels": [
             {
                 "name": kernel.name,
@@ -103,6 +112,19 @@ def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
         "device_mem_bytes": usage.device_mem_total if usage is not None else None,
         "devices_are_shared": not usage.devices_are_own if usage is not None and is_known else None,
     }
+
+
+def unmeasured_since(session: ComputeSession) -> datetime | None:
+    """Return when a running session was last measured whole (its start, if never), if that is more than a minute ago; else
+    None. The session must have come `with_parts`. One query, or none if it does not run."""
+    now = clock.now()
+    if not session.is_running or session.started_at is None or now - session.started_at < UNMEASURED_AFTER:
+        return None
+    ids = [kernel.pk for kernel in session.kernels.all()]
+    newest = KernelMetric.objects.filter(kernel_id__in=ids).values("kernel_id").annotate(at=Max("at"))
+    measured = dict(newest.values_list("kernel_id", "at"))
+    oldest = min(measured.get(pk, session.started_at) for pk in ids)
+    return oldest if now - oldest >= UNMEASURED_AFTER else None
 
 
 def present_use(session: ComputeSession) -> dict[str, Any]:

@@ -4,9 +4,8 @@ The container gets all of it before it starts and installs it by itself (`setup_
 finish, and a script that hangs holds up nobody but its own session. Whatever fails here ends no session.
 """
 
-import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import timedelta
 
 import structlog
@@ -14,7 +13,6 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils.translation import gettext as _
 
-from agents.models import Agent
 from agents.runtime.base import ContainerRuntime, ProcessTimeout, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 from common import clock
@@ -45,15 +43,14 @@ FILES_WAIT_S = 10
 READ_S = 5
 GRACE_S = 60
 AT_ONCE = 100
-ASKING_S = 30
+ASKED_AT_ONCE = 16
 SILENT_S = 60
 # A pipe or a link in its place would hold whoever reads it, or lead elsewhere.
 _READ = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
 _AWAIT = (
-    f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {{tries}} ]; '
+    f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
     f"do sleep 0.2; n=$((n + 1)); done; {_READ}"
 )
-TRIES_A_SECOND = 5
 SKIPPED = {
     Skip.FOLDER: gettext_noop("“{path}” was not written: it would lie in a folder of this session."),
     Skip.LINK: gettext_noop("“{path}” was not written: there is a link on the way."),
@@ -114,45 +111,39 @@ def deliver_setup(kernel: Kernel, runtime: ContainerRuntime, archive: bytes) -> 
 
 
 def await_files(session: ComputeSession, kernels: Sequence[Kernel], files: list[HomeFile]) -> None:
-    """Wait until the files are installed in all these containers, for apps read them when they begin; at most FILES_WAIT_S
-    for all together, and READ_S for one that does not say. Raises RuntimeUnavailable."""
+    """Wait until the files are installed in all these containers, for apps read them when they begin: FILES_WAIT_S at most,
+    and READ_S more where one does not say. Raises RuntimeUnavailable."""
     setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
     if setup is None:
         return
-    until = time.monotonic() + FILES_WAIT_S
-    heard = []
-    for kernel in kernels:
-        left_s = max(0.0, until - time.monotonic())
-        line = _AWAIT.format(tries=int(left_s * TRIES_A_SECOND))
-        try:
-            heard.append(_ask(kernel, runtime_of(kernel.placed_agent), line, timeout_s=left_s + READ_S))
-        except ProcessTimeout:
-            break  # the time of all is over
-    told = [progress for progress in heard if progress is not None]
-    if not told:
-        return
-    for progress in told:
-        _note_skipped(setup, progress, files)
-    if heard[0] is not None:
-        _note_script(setup, heard[0])
-    setup.save()
+    for kernel, answer in _ask_all(kernels, _AWAIT, timeout_s=FILES_WAIT_S + READ_S):
+        if isinstance(answer, RuntimeUnavailable):
+            raise answer
+        if isinstance(answer, Progress):
+            _note_skipped(setup, answer, files)
+            if kernel == kernels[0]:
+                _note_script(setup, answer)
+            setup.save()
 
 
 def note_setups() -> None:
-    """Learn what came of scripts that were under way, of AT_ONCE at most, for ASKING_S at most. One short question to the
-    engine for each; who does not answer is asked again after SILENT_S, so that they hold up nobody."""
-    under_way = PersonalSetup.objects.filter(is_over=False).select_related("session").order_by("begun_at")
-    by_agent: defaultdict[Agent, list[tuple[PersonalSetup, Kernel]]] = defaultdict(list)
+    """Learn what came of scripts that were under way, of AT_ONCE at most, others in each round. One short question to the
+    engine for each; who does not answer is asked again after SILENT_S."""
+    under_way = PersonalSetup.objects.filter(is_over=False).select_related("session").order_by("?")
+    setups: dict[Kernel, PersonalSetup] = {}
     for setup in under_way.prefetch_related("session__kernels__agent")[:AT_ONCE]:
         kernel = setup.session.kernels.all()[0]
         if setup.session.is_running and kernel.agent is not None:
-            by_agent[kernel.agent].append((setup, kernel))
+            setups[kernel] = setup
         if _is_overdue(setup):
             _finish(setup, Script.UNKNOWN)
-    silent = cache.get_many([_silence_of(setup) for theirs in by_agent.values() for setup, _kernel in theirs])
-    until = time.monotonic() + ASKING_S
-    for agent, theirs in by_agent.items():
-        _note_on(agent, [pair for pair in theirs if _silence_of(pair[0]) not in silent], until)
+    silent = cache.get_many([_silence_of(setup) for setup in setups.values()])
+    asked = [kernel for kernel, setup in setups.items() if _silence_of(setup) not in silent]
+    for kernel, answer in _ask_all(asked, _READ, timeout_s=READ_S):
+        if isinstance(answer, ProcessTimeout):
+            cache.set(_silence_of(setups[kernel]), True, SILENT_S)
+        elif isinstance(answer, Progress):
+            _note_progress(setups[kernel], answer)
 
 
 def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
@@ -196,24 +187,11 @@ def script_sentence(setup: PersonalSetup) -> str:
     return _(text).format(exit_code=setup.exit_code, took=setup.took_s) if text else ""
 
 
-def _note_on(agent: Agent, theirs: list[tuple[PersonalSetup, Kernel]], until: float) -> None:
-    runtime = runtime_of(agent)
-    for setup, kernel in theirs:
-        if time.monotonic() > until:
-            return
-        try:
-            progress = _ask(kernel, runtime, _READ, timeout_s=READ_S)
-        except RuntimeUnavailable as error:
-            log.warning("setup.not_read", agent=agent.name, error=str(error))
-            return
-        except ProcessTimeout:
-            cache.set(_silence_of(setup), True, SILENT_S)
-            continue
-        if progress is not None:
-            _note_script(setup, progress)
-            if setup.is_over:
-                setup.save()
-                lifecycle.push_session_change(setup.session)
+def _note_progress(setup: PersonalSetup, progress: Progress) -> None:
+    _note_script(setup, progress)
+    if setup.is_over:
+        setup.save()
+        lifecycle.push_session_change(setup.session)
 
 
 def _silence_of(setup: PersonalSetup) -> str:
@@ -221,17 +199,26 @@ def _silence_of(setup: PersonalSetup) -> str:
     return f"silent_setup:{setup.pk}"
 
 
-def _ask(kernel: Kernel, runtime: ContainerRuntime, line: str, *, timeout_s: float) -> Progress | None:
-    """None where the container does not say. Raises RuntimeUnavailable, ProcessTimeout."""
+def _ask_all(
+    kernels: Sequence[Kernel], line: str, *, timeout_s: float
+) -> Iterator[tuple[Kernel, Progress | RuntimeFault | None]]:
+    """Ask these containers together, ASKED_AT_ONCE at a time, and yield each answer as it comes: one that is slow holds up
+    no other."""
+    with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="setups") as pool:
+        asked = {pool.submit(_ask, kernel, line, timeout_s): kernel for kernel in kernels}
+        for answer in as_completed(asked):
+            yield asked[answer], answer.result()
+
+
+def _ask(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault | None:
+    """Return what the container says, None where it says nothing, or why nobody heard it. Asks no database."""
     try:
-        answer = runtime.run_process(
+        answer = runtime_of(kernel.placed_agent).run_process(
             kernel.container_name, ("sh", "-c", line), timeout_s=timeout_s, output_limit=STATUS_LIMIT
         )
-    except (RuntimeUnavailable, ProcessTimeout):
-        raise
-    except RuntimeFault as error:
-        log.warning("setup.not_read", container=kernel.container_name, error=str(error))
-        return None
+    except RuntimeFault as fault:
+        log.warning("setup.not_read", container=kernel.container_name, error=str(fault))
+        return fault
     return read_progress(answer.output)
 
 

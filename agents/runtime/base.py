@@ -11,8 +11,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from agents.runtime.usage import ContainerUsage
-
 
 class RuntimeFault(Exception):
     """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may
@@ -345,10 +343,6 @@ class ContainerRuntime(ABC):
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
         """Those in containers that carry all these labels, oldest first, as far back as the engine remembers: some
         hundred events of all kinds. One of this very second may be missing still."""
-
-    @abstractmethod
-    def measure_container(self, name: str) -> ContainerUsage:
-        """What a running container has used so far; an answer within seconds or none. Raises ContainerGone."""
 
     @abstractmethod
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import IntEnum
 
 from agents.runtime.base_files import ContainerFiles
+from agents.runtime.usage import ContainerUsage
 
 KEEPER_VARIABLE = "BERTH_KEEPER"
 """In the environment of a process, its `keeper`: how it is found again once nobody holds it any more."""
@@ -20,6 +21,8 @@ class Channel(IntEnum):
     OUTPUT = 1
     ERRORS = 2
 
+
+MEASURE_TIMEOUT_S = 5.0
 
 SIGNALS = ("HUP", "INT", "QUIT", "TERM", "KILL", "USR1", "USR2", "CONT", "STOP", "TSTP", "WINCH")
 
@@ -96,6 +99,11 @@ class AsyncRuntime(ABC):
     @abstractmethod
     async def running_containers(self, labels: Mapping[str, str]) -> list[str]:
         """Names of the containers that run and carry all these labels."""
+
+    @abstractmethod
+    async def measure_container(self, name: str) -> ContainerUsage:
+        """Return what a running container has used so far. Raises ContainerGone, and RuntimeUnavailable where there is no
+        answer within MEASURE_TIMEOUT_S."""
 
     @abstractmethod
     def files(self, name: str) -> ContainerFiles:

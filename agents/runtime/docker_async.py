@@ -1,16 +1,18 @@
 """The port on a real Docker engine, for the event loop: processes, files and live logs."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from datetime import datetime
 
 from agents.runtime.base import ContainerGone, TlsMaterial
-from agents.runtime.base_async import AsyncRuntime, Process, ProcessSpec
+from agents.runtime.base_async import MEASURE_TIMEOUT_S, AsyncRuntime, Process, ProcessSpec
 from agents.runtime.base_files import ContainerFiles
 from agents.runtime.docker_files import DockerFiles
-from agents.runtime.engine_http import EngineHttp
+from agents.runtime.engine_http import EngineHttp, translated
 from agents.runtime.execs import DockerProcess, end_kept
+from agents.runtime.usage import ContainerUsage, usage_of_stats
 from agents.runtime.wire import FrameSplitter
 
 
@@ -41,6 +43,16 @@ class DockerAsyncRuntime(AsyncRuntime):
         }
         found = await self._http.call("GET", "/containers/json", filters=json.dumps(filters))
         return sorted(container["Names"][0].removeprefix("/") for container in found)
+
+    async def measure_container(self, name: str) -> ContainerUsage:
+        # One reading: with two, which the engine takes by default, each answer would take a second.
+        query = {"stream": "0", "one-shot": "1"}
+        with translated(self.address):
+            async with asyncio.timeout(MEASURE_TIMEOUT_S):
+                stats = await self._http.call("GET", f"/containers/{name}/stats", None, **query)
+        if not stats.get("memory_stats"):
+            raise ContainerGone(f"Container {name} is not running.")
+        return usage_of_stats(stats)
 
     def files(self, name: str) -> ContainerFiles:
         return DockerFiles(self._http, name, self.open_process)

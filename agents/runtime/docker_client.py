@@ -31,7 +31,6 @@ from agents.runtime.base import (
     RuntimeUnavailable,
     TlsMaterial,
 )
-from agents.runtime.usage import ContainerUsage, usage_of_stats
 from agents.runtime.wire import FrameSplitter, parse_instant
 from common.outages import Circuit, Outage
 from common.pauses import pause
@@ -39,7 +38,6 @@ from common.pauses import pause
 CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30
 PING_TIMEOUT_S = 3
-MEASURE_TIMEOUT_S = 5
 SILENCE_TIMEOUT_S = 300
 """A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
 
@@ -260,17 +258,6 @@ def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s:
         raise ProcessTimeout(f"The helper {name} did not end within {timeout_s} s.") from error
     finally:
         client.remove_container(name, v=True, force=True)
-
-
-def measured(client: EngineClient, name: str) -> ContainerUsage:
-    """One look: with two, which the engine takes otherwise, each would last a second. Raises ContainerGone."""
-    url = client.url_of(f"/containers/{name}/stats")
-    answer = client.get(url, params={"stream": 0, "one-shot": 1}, timeout=MEASURE_TIMEOUT_S)
-    raise_refusal(answer)
-    told = answer.json()
-    if not told.get("memory_stats"):
-        raise ContainerGone(f"Container {name} is not running.")
-    return usage_of_stats(told)
 
 
 def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str, Any]]:

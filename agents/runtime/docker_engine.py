@@ -42,7 +42,6 @@ from agents.runtime.docker_client import (
     labelled,
     last_bytes,
     life_of,
-    measured,
     message_of,
     past_events,
     payloads,
@@ -51,7 +50,6 @@ from agents.runtime.docker_client import (
     translated,
 )
 from agents.runtime.owners import Owners
-from agents.runtime.usage import ContainerUsage
 from agents.runtime.wire import (
     PullTracker,
     carries,
@@ -312,10 +310,6 @@ class DockerRuntime(ContainerRuntime):
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
         filters = label_filter(labels) | {"type": ["container"], "event": ["oom"]}
         return [memory_kill_of(event) for event in past_events(self._client, filters)]
-
-    @answered
-    def measure_container(self, name: str) -> ContainerUsage:
-        return measured(self._client, name)
 
     @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:

@@ -71,7 +71,7 @@ class SimulatedRuntime(ContainerRuntime):
     ) -> None:
         self.name = name
         self._lock = RLock()
-        self._delay_s = delay_s
+        self.delay_s = delay_s
         self._conduct = conduct or Conduct()
         self._has_any_image = has_any_image
         self._info = EngineInfo(
@@ -300,12 +300,12 @@ class SimulatedRuntime(ContainerRuntime):
             kills = [MemoryKill(each.spec.name, at) for each in containers for at in each.memory_kills]
             return sorted(kills, key=lambda kill: kill.at)
 
-    def measure_container(self, name: str) -> ContainerUsage:
-        self._answer()
+    def usage_of(self, name: str) -> ContainerUsage:
+        """As `AsyncRuntime.measure_container`, without the delay."""
+        self.check_answers()
         with self._lock:
             container = self._running(name)
-            peak = container.spec.mem_bytes if container.memory_kills else None
-            return replace(container.usage or steady_usage(container), mem_peak_bytes=peak)
+            return container.usage or steady_usage(container)
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         if self.inspect_image(spec.image) is None:
@@ -354,8 +354,12 @@ class SimulatedRuntime(ContainerRuntime):
 
     def _answer(self) -> None:
         """Every call begins here; doubles in tests put their fault here."""
-        if self._delay_s:
-            time.sleep(self._delay_s)
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        self.check_answers()
+
+    def check_answers(self) -> None:
+        """Raises RuntimeUnavailable while the machine is silent."""
         if not self.answers:
             raise RuntimeUnavailable(f"The simulated machine {self.name} is silent for a while.")
 

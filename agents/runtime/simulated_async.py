@@ -11,6 +11,7 @@ from agents.runtime.base_files import ContainerFiles
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_files import SimulatedFiles, SimulatedTree
 from agents.runtime.simulated_values import last_lines
+from agents.runtime.usage import ContainerUsage
 
 LOG_POLL_S = 0.02
 NO_SUCH_PROGRAM = 127
@@ -41,6 +42,10 @@ class SimulatedAsyncRuntime(AsyncRuntime):
     async def running_containers(self, labels: Mapping[str, str]) -> list[str]:
         found = self._runtime.list_containers(labels)
         return [state.name for state in found if state.status is ContainerStatus.RUNNING]
+
+    async def measure_container(self, name: str) -> ContainerUsage:
+        await asyncio.sleep(self._runtime.delay_s)
+        return self._runtime.usage_of(name)
 
     def files(self, name: str) -> ContainerFiles:
         tree = self._trees.setdefault(name, SimulatedTree())

@@ -14,7 +14,6 @@ class ContainerUsage:
     at: datetime
     cpu_ns: int | None = None
     mem_bytes: int | None = None
-    mem_peak_bytes: int | None = None
     net_received_bytes: int | None = None
     net_sent_bytes: int | None = None
     disk_read_bytes: int | None = None
@@ -30,7 +29,6 @@ def usage_of_stats(told: Mapping[str, Any]) -> ContainerUsage:
         at=datetime.fromisoformat(told["read"]),
         cpu_ns=((told.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage"),
         mem_bytes=_held(memory),
-        mem_peak_bytes=memory.get("max_usage"),  # engines tell it of cgroup v1 alone
         net_received_bytes=received,
         net_sent_bytes=sent,
         disk_read_bytes=read,

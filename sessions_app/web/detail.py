@@ -25,6 +25,7 @@ from sessions_app.forecast import prospect_of
 from sessions_app.held_devices import held_devices
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
+from sessions_app.metrics_history import unmeasured_since
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.placement_rules import placement_words_of
 from sessions_app.pulls import pull_progress
@@ -95,6 +96,7 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
         "window": window.value,
         "windows": presenters_detail.windows(window),
         "present": presenters_detail.present_meters(session),
+        "unmeasured_since": unmeasured_since(session),
     }
 
 

@@ -45,7 +45,7 @@ class Charts {
 
   show(told) {
     const kernels = told.kernels.filter((kernel) => kernel.at.length);
-    this.say(kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs."));
+    this.say(stateWords(told, kernels));
     for (const kernel of kernels) {
       for (const chart of chartsOf(kernel)) {
         const key = `${kernel.name} ${chart.key}`;
@@ -110,6 +110,15 @@ class Charts {
     this.sizes.disconnect();
     for (const { plot } of this.cards.values()) plot?.destroy();
   }
+}
+
+/** What stands above the charts: why they stand still or are empty. */
+function stateWords(told, kernels) {
+  if (told.unmeasured_since) {
+    const time = new Date(told.unmeasured_since).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" });
+    return format(gettext("Not measured since {time}: its machine does not answer in time. The charts go on when it does; until then the session is not ended for being unused."), { time });
+  }
+  return kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs.");
 }
 
 function options(chart, series, limit, width) {

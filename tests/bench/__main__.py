@@ -21,8 +21,9 @@ BENCHES = (
     "live",
     "lives",
     "scheduler",
+    "measuring",
 )
-WITH_ROWS_OF_ITS_OWN = {"gateway", "lives", "pages", "revocation", "tenants", "terminal"}
+WITH_ROWS_OF_ITS_OWN = {"gateway", "lives", "measuring", "pages", "revocation", "tenants", "terminal"}
 ROUNDS = 5
 
 

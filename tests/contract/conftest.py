@@ -1,5 +1,6 @@
 """Both engines behind one face: what the contract tests need beyond the port."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from uuid import uuid4
@@ -14,6 +15,7 @@ from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
 from agents.runtime.simulated_shelf import Shelf, clear_shelves, shared_shelf
+from agents.runtime.usage import ContainerUsage
 from tests import engines
 
 
@@ -40,6 +42,18 @@ class Rig:
         self.runtime.ensure_container(spec)
         self.runtime.start_container(spec.name)
         return spec.name
+
+    def measure(self, name: str) -> ContainerUsage:
+        """From an event loop of its own."""
+
+        async def ask() -> ContainerUsage:
+            runtime = self.make_async()
+            try:
+                return await runtime.measure_container(name)
+            finally:
+                await runtime.close()
+
+        return asyncio.run(ask())
 
     def network(self) -> NetworkSpec:
         return NetworkSpec(self.name(), engines.LABELS, pool="10.214.0.0/20")

@@ -321,7 +321,6 @@ def test_program_that_is_ended_for_its_memory_is_named_and_the_container_goes_on
     rig.run_out_of_memory(name)
     [kill] = wait_until(lambda: rig.runtime.list_memory_kills(labels))  # type: ignore[misc]
     assert kill.container == name
-    assert rig.runtime.measure_container(name).mem_peak_bytes in (None, 16 * 2**20)
     state = rig.runtime.inspect_container(name)
     assert state is not None
     assert state.status is ContainerStatus.RUNNING

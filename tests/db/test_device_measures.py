@@ -161,7 +161,7 @@ def test_only_machines_whose_devices_somebody_holds_are_asked_in_one_statement(
     metrics.measure_sessions()
     assert asked == []
     run_on(place, 0), run_on(place, 1)
-    with django_assert_num_queries(9):  # as without devices
+    with django_assert_num_queries(10):  # as without devices
         metrics.measure_sessions()
     assert asked == [place.agent.pk]
 

@@ -4,10 +4,10 @@ import io
 import os
 import subprocess
 import tarfile
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,23 +177,27 @@ def test_a_failure_on_the_way_to_the_container_does_not_keep_the_session(
 
 
 class HangingRuntime(SpeakingRuntime):
-    """Containers named in `hanging` answer no question; each takes its whole time on a clock of its own."""
+    """Containers named in `hanging` answer no question. A question waits until as many as `together` are asked."""
 
-    now_s = 0.0
     hanging: frozenset[str] = frozenset()
+    together = threading.Barrier(1)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.asked: list[str] = []
 
     def run_process(self, name: str, argv: Any, **options: Any) -> ProcessResult:
+        self.asked.append(name)
+        self.together.wait(30)
         if name in self.hanging:
-            self.now_s += options["timeout_s"]
             raise ProcessTimeout("silent")
         return super().run_process(name, argv, **options)
 
 
 @pytest.fixture
-def hanging(place: Place, monkeypatch: pytest.MonkeyPatch) -> HangingRuntime:
+def hanging(place: Place) -> HangingRuntime:
     engine = place.replace_runtime(HangingRuntime)
     assert isinstance(engine, HangingRuntime)
-    monkeypatch.setattr(setups, "time", SimpleNamespace(monotonic=lambda: engine.now_s))
     return engine
 
 
@@ -204,13 +208,18 @@ def test_a_container_that_does_not_answer_holds_up_no_other(place: Place, hangin
     hanging.says = b"script 0 4\n"
     setups.note_setups()
     assert (setup_of(first).script, setup_of(second).script) == ("running", "done")
+    hanging.asked.clear()
     setups.note_setups()
-    assert hanging.now_s == setups.READ_S  # it was not asked again
-    others = [place.run() for _n in range(8)]
-    hanging.hanging = frozenset(other.kernels.get().container_name for other in others)
-    hanging.now_s = 0
+    assert hanging.asked == []  # it is not asked again for a while
+
+
+def test_containers_are_asked_together(place: Place, hanging: HangingRuntime) -> None:
+    keep(place)
+    sessions = [place.run() for _number in range(3)]
+    hanging.says = b"script 0 4\n"
+    hanging.together = threading.Barrier(3)
     setups.note_setups()
-    assert hanging.now_s <= setups.ASKING_S + setups.READ_S
+    assert [setup_of(session).script for session in sessions] == ["done"] * 3
 
 
 def test_all_containers_run_before_their_files_are_waited_for_and_all_have_one_time(
@@ -222,6 +231,7 @@ def test_all_containers_run_before_their_files_are_waited_for_and_all_have_one_t
     other = Kernel.objects.create(session=session, role="sub", agent=main.agent)
     names = (main.container_name, other.container_name)
     hanging.hanging = frozenset(names)
+    hanging.together = threading.Barrier(2)
     asked = []
 
     def await_files(*args: Any) -> None:
@@ -232,7 +242,6 @@ def test_all_containers_run_before_their_files_are_waited_for_and_all_have_one_t
     monkeypatch.setattr(setups, "await_files", await_files)
     launch_session(session.pk)
     assert asked == [ContainerStatus.RUNNING] * 2
-    assert hanging.now_s <= setups.FILES_WAIT_S + setups.READ_S
     assert place.fresh(session).is_running
 
 
@@ -243,7 +252,7 @@ def test_files_that_did_not_arrive_are_not_waited_for(place: Place, hanging: Han
     hanging.hanging = frozenset({session.kernels.get().container_name})
     launch_session(session.pk)
     assert place.fresh(session).is_running
-    assert hanging.now_s == 0
+    assert hanging.asked == []
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])

@@ -1,13 +1,12 @@
 """What sessions use is measured, kept for as long as it is promised, and missing where nobody can say it."""
 
 from datetime import UTC, datetime, timedelta
-from threading import Event
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from agents.runtime.base import RuntimeUnavailable
-from agents.runtime.simulated import SimulatedRuntime
+from agents import observation
 from agents.runtime.usage import ContainerUsage
 from common import clock
 from sessions_app import metrics
@@ -17,7 +16,6 @@ from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsag
 from sessions_app.tasks import measure_sessions
 from tests.doubles.runtimes import LostRuntime
 from tests.factories_sessions import Place, make_place
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -132,24 +130,46 @@ def test_a_machine_that_is_lost_or_a_container_that_is_gone_ends_nothing(place: 
 
 
 def test_a_machine_that_hangs_holds_up_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    go = Event()
-
-    class HangingRuntime(SimulatedRuntime):
-        def measure_container(self, name: str) -> ContainerUsage:
-            assert go.wait(60)
-            raise RuntimeUnavailable("Engine does not answer")
-
     monkeypatch.setattr(metrics, "ROUND_S", 0.5)
-    place.replace_runtime(HangingRuntime)
-    hanging, other = place.run(), make_place()
-    session = other.run()
-    try:
-        for _ in range(2):
-            wait_until(lambda: metrics.measure_sessions() or rows(session, SAMPLE_S), deadline_s=30)
-        assert not rows(hanging, SAMPLE_S)
-    finally:
-        go.set()
-        wait_until(lambda: metrics._lanes.are_idle, deadline_s=30)
+    hanging, session = place.run(), make_place().run()
+    place.runtime.delay_s = 60
+    metrics.measure_sessions()
+    assert len(rows(session, SAMPLE_S)) == 1
+    assert not rows(hanging, SAMPLE_S)
+
+
+def test_a_slow_engine_is_asked_first_about_those_it_did_not_answer_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "ROUND_S", 0.5)
+    monkeypatch.setattr(observation, "MEASURED_AT_ONCE", 1)
+    sessions = [place.run(), place.run()]
+    place.runtime.delay_s = 0.4
+    for _round in range(2):
+        metrics.measure_sessions()
+    assert [len(rows(session, SAMPLE_S)) for session in sessions] == [1, 1]
+
+
+def test_what_was_not_measured_for_a_minute_is_logged_once_a_minute_and_told_with_its_charts(
+    place: Place,
+) -> None:
+    session = place.run()
+    metrics.measure_sessions()
+    measured_at = rows(session, SAMPLE_S)[0].at
+    place.runtime.finish(kernel_of(session).container_name)  # and nobody noticed yet
+
+    with capture_logs() as logged:
+        for second in (59, 61, 71):
+            with clock.frozen_at(measured_at + timedelta(seconds=second)):
+                metrics.measure_sessions()
+    [line] = [each for each in logged if each["event"] == "metrics.unmeasured"]
+    assert (line["agent"], line["kernels"]) == (place.agent.name, 1)
+
+    ComputeSession.objects.filter(pk=session.pk).update(started_at=measured_at)
+    with clock.frozen_at(measured_at + timedelta(seconds=61)):
+        assert metrics_of(with_parts(session), Window.HOUR)["unmeasured_since"] == measured_at
+        place.end(session)
+        assert metrics_of(with_parts(session), Window.HOUR)["unmeasured_since"] is None
 
 
 def test_a_round_takes_the_same_number_of_statements_whatever_the_number_of_sessions(
@@ -157,8 +177,8 @@ def test_a_round_takes_the_same_number_of_statements_whatever_the_number_of_sess
 ) -> None:
     for _ in range(2):
         place.run()
-        # Kernels, devices, begin and end, samples, counters, minutes, old samples, long sessions.
-        with django_assert_num_queries(9):
+        # Kernels, devices, begin and end, samples, counters, minutes, old samples, long sessions, unmeasured ones.
+        with django_assert_num_queries(10):
             metrics.measure_sessions()
 
 

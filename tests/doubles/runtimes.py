@@ -19,10 +19,10 @@ class LostRuntime(SimulatedRuntime):
 
     is_lost = False
 
-    def _answer(self) -> None:
+    def check_answers(self) -> None:
         if self.is_lost:
             raise RuntimeUnavailable("Engine does not answer: lost")
-        super()._answer()
+        super().check_answers()
 
 
 class SlowRuntime(SimulatedRuntime):

@@ -44,7 +44,10 @@ class FaultyEngine:
                 with contextlib.suppress(OSError):
                     outer._serve(self.request)
 
-        self._server = socketserver.ThreadingUnixStreamServer(str(self.socket), Handler)
+        class Server(socketserver.ThreadingUnixStreamServer):
+            request_queue_size = 128  # beyond it, asyncio takes a refused connection for an open one
+
+        self._server = Server(str(self.socket), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
