@@ -4,7 +4,6 @@ Who may and where is decided first, with the database (`open_files`); the rest i
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from agents.runtime.base_files import (
 from agents.selectors import async_runtime_of
 from common import audit
 from common.actors import Actor
+from common.concurrency import ConcurrencyLimit, TooManyOpen
 from common.errors import (
     BerthError,
     Conflict,
@@ -58,10 +58,8 @@ DOWNLOAD_BYTES = 64 * 2**30
 UNKNOWN_LIMIT_S = 30
 UPLOAD_ENTRIES = 200_000
 UPLOAD_LINKS = 50_000
-TRANSFERS_PER_PERSON = 8
-"""At once, of one web process."""
 
-_of_person: Counter[int] = Counter()
+open_transfers = ConcurrencyLimit("transfers", 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ async def find_directory(files: OpenFiles, path: str) -> Download:
 async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
     """As many bytes as the file had when it was found. Raises Unavailable if it has become shorter."""
     left = download.place.entry.size_bytes
-    with _one_more_of(download.files), _refusals():
+    async with _one_more_of(download.files):
         async with aclosing(download.files.port.read(download.place)) as pieces:
             async for piece in _while_allowed(download.files, pieces):
                 yield piece[:left]
@@ -142,7 +140,7 @@ async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
 async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
     """A tar of what is in it and may be read, with names relative to it."""
     sent = 0
-    with _one_more_of(download.files), _refusals():
+    async with _one_more_of(download.files):
         async with aclosing(download.files.port.pack(download.place)) as packed:
             async with aclosing(screen(packed, out_of_session)) as pieces:
                 async for piece in _while_allowed(download.files, pieces):
@@ -160,7 +158,7 @@ async def write_file(
         directory, name = parse_file_path(path)
         bits = parse_mode(mode) if mode else 0o644
 
-    with _one_more_of(files), _refusals():
+    async with _one_more_of(files):
         async with _staging(files, directory) as staging:
             await staging.write(name, bits, _bounded(content))
             await staging.commit()
@@ -172,7 +170,7 @@ async def write_archive(
 ) -> tuple[str, IntoSession]:
     """Unpacks a tar into the directory, over what is there; nothing of an archive that is refused. What was counted."""
     directory = _path(path)
-    with _one_more_of(files), _refusals():
+    async with _one_more_of(files):
         rule = IntoSession(
             entries_limit=UPLOAD_ENTRIES,
             links_limit=UPLOAD_LINKS,
@@ -255,25 +253,23 @@ async def _staging(files: OpenFiles, directory: str) -> Any:
         await staging.discard()
 
 
-@contextmanager
-def _one_more_of(files: OpenFiles) -> Iterator[None]:
-    user_id = files.login.user_id
-    if _of_person[user_id] >= TRANSFERS_PER_PERSON:
+@asynccontextmanager
+async def _one_more_of(files: OpenFiles) -> AsyncIterator[None]:
+    """Count one more transfer of the person. Raises TooManyRequests."""
+    try:
+        async with open_transfers.hold(files.login.user_id):
+            with _refusals():
+                yield
+    except TooManyOpen:
+        limit = open_transfers.limit
         raise TooManyRequests(
             ngettext(
                 "{count} of your transfers is under way, as many as there may be.",
                 "{count} of your transfers are under way, as many as there may be.",
-                TRANSFERS_PER_PERSON,
-            ).format(count=TRANSFERS_PER_PERSON),
+                limit,
+            ).format(count=limit),
             hint=_("Wait for one to end."),
-        )
-    _of_person[user_id] += 1
-    try:
-        yield
-    finally:
-        _of_person[user_id] -= 1
-        if not _of_person[user_id]:
-            del _of_person[user_id]
+        ) from None
 
 
 def _path(text: str) -> str:

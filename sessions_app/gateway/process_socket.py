@@ -7,9 +7,8 @@ connection is always listened to, however much waits, so that its end, a signal 
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -20,6 +19,7 @@ from agents.models import Agent
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.base_async import Channel, Process, ProcessSpec
 from agents.selectors import async_runtime_of
+from common.concurrency import ConcurrencyLimit, TooManyOpen
 from common.errors import BerthError, Conflict, InvalidInput
 from common.proxy.asgi import Message, Receive, Scope, Send
 from sessions_app.gateway.access import open_connections
@@ -33,8 +33,8 @@ from sessions_app.idle_models import Interaction
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429
-PROCESSES_PER_PERSON = 128
-"""Of one web process, over all sessions."""
+open_processes = ConcurrencyLimit("processes", 128)
+"""Of one person, over all sessions."""
 
 SEND_PATIENCE_S = 120
 """So long may a client take nothing at all before it counts as gone."""
@@ -42,8 +42,6 @@ SEND_PATIENCE_S = 120
 ORDERS_LIMIT = 32
 LARGEST_SIDE = 1000
 LARGEST_TEXT = 256 * 2**10
-
-_of_person: Counter[int] = Counter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +200,12 @@ class ProcessSocket(ABC):
     async def _serve(self) -> None:
         try:
             order = await self.order()
-            with one_more_of(order.presence.login.user_id):
+            async with open_processes.hold(order.presence.login.user_id):
                 async with open_connections().carry(order.presence, Kind.TERMINAL):
                     await self._carry(order)
         except BerthError as refusal:
             await self._refuse(refusal, 4000 + refusal.http_status)
-        except TooManyConnections:
+        except (TooManyConnections, TooManyOpen):
             sentence = _("There are as many open here as there may be. Close one.")
             await self._refuse(Conflict(sentence, code="too_many"), TOO_MANY_CODE)
         except ConnectionCut:
@@ -277,20 +275,6 @@ class ProcessSocket(ABC):
             self._is_closing = True
             with suppress(OSError, TimeoutError):
                 await self.send({"type": "websocket.close", "code": code})
-
-
-@contextmanager
-def one_more_of(user_id: int) -> Iterator[None]:
-    """Counts what one person has open. Raises TooManyConnections."""
-    if _of_person[user_id] >= PROCESSES_PER_PERSON:
-        raise TooManyConnections
-    _of_person[user_id] += 1
-    try:
-        yield
-    finally:
-        _of_person[user_id] -= 1
-        if not _of_person[user_id]:
-            del _of_person[user_id]
 
 
 def side(value: Any) -> int:

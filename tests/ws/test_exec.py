@@ -281,7 +281,7 @@ async def test_a_process_is_cut_when_its_token_is_deleted(running: Stage, token:
 async def test_a_person_has_a_bounded_number_of_processes(
     running: Stage, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_socket, "PROCESSES_PER_PERSON", 1)
+    monkeypatch.setattr(process_socket.open_processes, "limit", 1)
     async with gateway() as browser, connection(browser, running, token) as first:
         await first.send_json({"argv": ["echo"]})
         await hear(first)

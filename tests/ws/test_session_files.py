@@ -45,7 +45,7 @@ async def test_no_byte_leaves_after_access_has_ended(monkeypatch: pytest.MonkeyP
 
 
 async def test_transfers_of_one_person_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "TRANSFERS_PER_PERSON", 0)
+    monkeypatch.setattr(files.open_transfers, "limit", 0)
     place = await in_thread(make_place)()
     session = await in_thread(place.run)()
     token = await in_thread(factories.make_token)(place.owner)
