@@ -46,6 +46,7 @@ class Charts {
   show(told) {
     const kernels = told.kernels.filter((kernel) => kernel.at.length);
     this.say(stateWords(told, kernels));
+    for (const name of ["notice", "is-warn"]) this.state.classList.toggle(name, Boolean(told.unmeasured_since));
     for (const kernel of kernels) {
       for (const chart of chartsOf(kernel)) {
         const key = `${kernel.name} ${chart.key}`;
@@ -116,7 +117,7 @@ class Charts {
 function stateWords(told, kernels) {
   if (told.unmeasured_since) {
     const time = new Date(told.unmeasured_since).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" });
-    return format(gettext("Not measured since {time}: its machine does not answer in time. The charts go on when it does; until then the session is not ended for being unused."), { time });
+    return format(gettext("Not measured since {time}. The charts go on when its machine can be measured again; until then the session is not ended for being unused."), { time });
   }
   return kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs.");
 }
