@@ -20,6 +20,7 @@ from agents.runtime.base import (
     ContainerStatus,
     LabelledObject,
     RuntimeFault,
+    RuntimeUnavailable,
 )
 from agents.selectors import connected_agents, lost_agents, runtime_of
 from agents.states import AgentState
@@ -35,7 +36,7 @@ from sessions_app.clock_steps import follow_the_clock
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependents import settle_all
 from sessions_app.holds import release_what_is_due
-from sessions_app.launcher import work_lock
+from sessions_app.launcher import stop_together, work_lock
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
 from sessions_app.memory_kills import sentence as memory_sentence
@@ -144,8 +145,10 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
         check_running(kernel, runtime, alive_since)
     ids = ids_in([found[name] for name in strays], specs.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    ours = {name for name in strays if ids_in([found[name]], specs.KERNEL_LABEL) & known}
+    stop_before_reaping([found[name] for name in ours], runtime)
     for name in strays:
-        if ids_in([found[name]], specs.KERNEL_LABEL) & known:
+        if name in ours:
             reap(found[name], agent, runtime)
         else:
             # Rows come before containers and are never deleted: this database is older than the container, restored
@@ -211,6 +214,18 @@ def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
     if not kernel.session.command:
         return Reason.CONTAINER_EXITED
     return Reason.COMMAND_FINISHED if state.exit_code == 0 else Reason.COMMAND_FAILED
+
+
+def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> None:
+    """Programs that ran on while their machine was lost are told to stop like any others; whatever the engine refuses,
+    `reap` tries to remove."""
+    running = [(runtime, state.name) for state in states if state.status is ContainerStatus.RUNNING]
+    try:
+        stop_together(running)
+    except RuntimeUnavailable:
+        raise
+    except RuntimeFault as error:
+        log.warning("reconcile.not_stopped", containers=[name for _, name in running], error=str(error))
 
 
 def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None:

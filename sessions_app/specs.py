@@ -8,6 +8,7 @@ from uuid import UUID
 from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
 from agents.runtime.wire import RAISE_OOM_SCORE
 from common.slots import CPU, MEM, ResourceSlots
+from sessions_app.main_process import STOP_SIGNAL, main_process
 from sessions_app.setup_parts import BEGIN, SETUP
 
 HOME = "/home/work"
@@ -116,11 +117,13 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
     """The container of one kernel. Without a command it idles, and apps are started in it.
 
     A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container. What the
-    person keeps for their sessions comes before it (`setup_parts`).
+    person keeps for their sessions comes before it (`setup_parts`). How all of it is told to stop: `main_process`.
     """
     begin = f"if [ -r {BEGIN} ]; then sh {BEGIN}; fi; " if plan.has_setup else ""
-    idle = ("sh", "-c", f"{begin}exec sleep infinity")
-    batch = ("sh", "-c", f'{begin}{RAISE_OOM_SCORE}exec sh -c "$1"', "sh", plan.command)
+    if plan.command:
+        command = main_process(f'{begin}{RAISE_OOM_SCORE}exec sh -c "$1"', plan.command)
+    else:
+        command = main_process(f"{begin}exec sleep infinity")
     home = MountSpec(
         kind="volume",
         source=home_volume_name(plan.kernel_id, plan.attempt),
@@ -136,7 +139,8 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         name=container_name(plan.kernel_id, plan.attempt),
         image=plan.image,
         labels=kernel_labels(plan),
-        command=batch if plan.command else idle,
+        command=command,
+        stop_signal=STOP_SIGNAL,
         environment=build_environment(plan),
         user=f"{plan.uid}:{plan.gid}",
         working_dir=HOME,

@@ -13,8 +13,7 @@ from typing import Literal
 
 
 class RuntimeFault(Exception):
-    """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may
-    help."""
+    """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may help."""
 
     code = "runtime_fault"
     is_transient = False
@@ -127,8 +126,9 @@ class NetworkSpec:
 class ContainerSpec:
     """All that an engine is told about a container. `command` takes the place of the image's entry point and command.
     `cpuset` are the cores that it may use, like "0-2,5": all where it is empty or the machine has others. `log_bytes` is
-    the most that its log takes of the disk. Not told, because never different: no capability but those listed, the system
-    calls of `profiles.seccomp` alone, no new privileges, no swap, no published port."""
+    the most that its log takes of the disk. `stop_signal` stops it, sent to the process group of its command; if empty,
+    SIGTERM to the command's process alone. Never different: no capability but those listed, the system calls of
+    `profiles.seccomp` alone, no new privileges, no swap, no published port."""
 
     name: str
     image: str
@@ -151,6 +151,7 @@ class ContainerSpec:
     nofile: int = 16384
     log_bytes: int = 16 * 2**20
     has_init: bool = True
+    stop_signal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +254,7 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class ContainerRuntime(ABC):
-    """One engine, for workers. Thread-safe. Every method may raise `RuntimeUnavailable` and
-    `RuntimeRefused`."""
+    """One engine, for workers. Thread-safe. Every method may raise `RuntimeUnavailable` and `RuntimeRefused`."""
 
     @abstractmethod
     def info(self) -> EngineInfo:
@@ -324,7 +324,7 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def stop_container(self, name: str, grace_s: int) -> None:
-        """It does not run: asked by SIGTERM, killed after `grace_s`. An absent one is a success."""
+        """It does not run: asked by its `stop_signal`, killed after `grace_s`. An absent one is a success."""
 
     @abstractmethod
     def remove_container(self, name: str) -> None:

@@ -83,6 +83,10 @@ class Process(ABC):
         """Hangs up: it ends, and without a terminal so does its group. False if the engine could not be told: then
         `end_kept` is still to be called. May be repeated; never raises a fault."""
 
+    @abstractmethod
+    def leave(self) -> None:
+        """Lets it run on, unheard: nobody reads, writes or ends it from here any more."""
+
 
 class AsyncRuntime(ABC):
     """One engine, for the event loop that made it."""

@@ -156,9 +156,7 @@ class DockerProcess(Process):
     async def close(self) -> bool:
         if self._is_closed:
             return True
-        self._is_closed = True
-        if self._stream is not None:
-            self._stream.close()
+        self.leave()
         for _ in range(CLOSE_ATTEMPTS):
             try:
                 await self._end()
@@ -170,6 +168,11 @@ class DockerProcess(Process):
             except RuntimeFault:
                 return False
         return False
+
+    def leave(self) -> None:
+        self._is_closed = True
+        if self._stream is not None:
+            self._stream.close()
 
     async def _end(self) -> None:
         if not self._exec_id or not (await self._state())["Running"]:

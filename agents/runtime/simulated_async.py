@@ -82,6 +82,7 @@ class EchoProcess(Process):
         self.spec = spec
         self.sizes = [(spec.columns, spec.rows)]
         self.signals: list[str] = []
+        self.is_left = False
         self._said: asyncio.Queue[tuple[Channel, bytes]] = asyncio.Queue()
         self._exit_code: int | None = None
         self._has_ended = False
@@ -134,6 +135,9 @@ class EchoProcess(Process):
     async def close(self) -> bool:
         self._end(None)
         return True
+
+    def leave(self) -> None:
+        self.is_left = True
 
     def _end(self, code: int | None) -> None:
         if not self._has_ended:

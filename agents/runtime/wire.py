@@ -35,6 +35,9 @@ its person (`RAISE_OOM_SCORE`), which end before their app server."""
 RAISE_OOM_SCORE = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 """Begins the line of a shell that then becomes a program of the person: of all in the session, that one ends first."""
 
+SIGNAL_THE_GROUP = {"TINI_KILL_PROCESS_GROUP": "1"}
+"""Has the engine's init, tini, pass signals on to the process group of the command instead of to its process alone."""
+
 BRIDGE_NAME_LENGTH = 15
 FRAME_HEADER_LENGTH = 8
 HELPER_MEM_BYTES = 64 * 2**20
@@ -67,9 +70,10 @@ def machine_name(architecture: str) -> str:
 def container_config(spec: ContainerSpec) -> Json:
     """Body of POST /containers/create. A container without a network gets none, never the engine's shared
     bridge."""
+    environment = {**spec.environment, **(SIGNAL_THE_GROUP if spec.stop_signal else {})}
     config: Json = {
         "Image": spec.image,
-        "Env": [f"{name}={value}" for name, value in sorted(spec.environment.items())],
+        "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "Labels": dict(spec.labels),
         "HostConfig": _host_config(spec),
     }
@@ -79,6 +83,7 @@ def container_config(spec: ContainerSpec) -> Json:
         "User": spec.user,
         "WorkingDir": spec.working_dir,
         "Hostname": spec.hostname,
+        "StopSignal": spec.stop_signal,
     }
     config.update({key: value for key, value in optional.items() if value})
     if spec.network:

@@ -141,6 +141,11 @@ def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
     )
 
 
+def is_ending(session_id: UUID) -> bool:
+    """Return whether the session ends or has ended. One query."""
+    return ComputeSession.objects.filter(pk=session_id, status__in=_ENDING).exists()
+
+
 def _state_of(session: ComputeSession, kernel: Kernel, port: int | None) -> AppState:
     if Status(session.status) in _ENDING:
         return AppState.ENDED

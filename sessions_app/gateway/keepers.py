@@ -66,6 +66,11 @@ class Keeper:
     async def end(self, process: Process) -> None:
         self.is_done = await process.close()
 
+    def leave(self, process: Process) -> None:
+        """It ends with its container."""
+        process.leave()
+        self.is_done = True
+
 
 class Keepers:
     """One for each web process; used from one event loop."""

@@ -22,11 +22,11 @@ from agents.selectors import async_runtime_of
 from common.concurrency import ConcurrencyLimit, TooManyOpen
 from common.errors import BerthError, Conflict, InvalidInput
 from common.proxy.asgi import Message, Receive, Scope, Send
-from sessions_app.gateway.access import open_connections
+from sessions_app.gateway.access import in_database, is_ending, open_connections
 from sessions_app.gateway.call import CUT_CODE
 from sessions_app.gateway.connections import ConnectionCut, Kind, TooManyConnections
 from sessions_app.gateway.interactions import interactions
-from sessions_app.gateway.keepers import keepers
+from sessions_app.gateway.keepers import Keeper, keepers
 from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Presence
 from sessions_app.idle_models import Interaction
@@ -227,17 +227,28 @@ class ProcessSocket(ABC):
             spec = replace(order.spec, keeper=keeper.name, columns=columns, rows=rows)
             process = await runtime.open_process(order.container, spec)
             following = asyncio.get_running_loop().create_task(self._follow_orders(process))
+            has_ended = False
             try:
                 self._begin(process, (columns, rows))
                 await self.tell_start()
                 while (said := await process.read())[1]:
                     await self.show(*said)
+                has_ended = True
                 await self.tell_end(await process.exit_code())
                 await self._close(ENDED_CODE)
             finally:
                 following.cancel()
                 # The engine never ends a process whose connection is gone; a second cancellation must not stop this.
-                await asyncio.shield(keeper.end(process))
+                await asyncio.shield(self._let_go(keeper, process, has_ended=has_ended))
+
+    async def _let_go(self, keeper: Keeper, process: Process, *, has_ended: bool) -> None:
+        """Hangs up, unless the session ends: then its container tells every process to stop and gives them time
+        (`main_process`), and hanging up would cut that short."""
+        session_id = self._session_id
+        if not has_ended and session_id is not None and await _is_ending(session_id):
+            keeper.leave(process)
+        else:
+            await keeper.end(process)
 
     def _begin(self, process: Process, size: tuple[int, int]) -> None:
         """What came while it started."""
@@ -275,6 +286,14 @@ class ProcessSocket(ABC):
             self._is_closing = True
             with suppress(OSError, TimeoutError):
                 await self.send({"type": "websocket.close", "code": code})
+
+
+async def _is_ending(session_id: UUID) -> bool:
+    """False also where the database does not answer."""
+    try:
+        return await in_database(is_ending, session_id)
+    except AccessUnknown:
+        return False
 
 
 def side(value: Any) -> int:

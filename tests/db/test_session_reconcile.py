@@ -1,17 +1,18 @@
 """Engines and rows are made to agree, whatever was killed when."""
 
 from datetime import timedelta
+from threading import Barrier
 
 import pytest
 
 from agents import lifecycle as agent_lifecycle
-from agents.runtime.base import ContainerSpec, RuntimeUnavailable
+from agents.runtime.base import ContainerSpec, NetworkSpec, RuntimeUnavailable
 from agents.runtime.simulated import SimulatedRuntime
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from sessions_app import reconcile, specs
-from sessions_app.launcher import end_session, launch_session, plan_of
+from sessions_app.launcher import STOP_GRACE_S, end_session, launch_session, plan_of
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.selectors import kept_log
 from sessions_app.services import terminate_session
@@ -145,6 +146,30 @@ def test_container_without_a_live_session_is_reaped(place: Place) -> None:
 
     assert place.runtime.list_containers({}) == place.runtime.list_networks({}) == []
     assert place.fresh(ended).status == Status.TERMINATED
+
+
+def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_are_reaped(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They ran on while their machine was lost."""
+    sessions = [place.run() for _ in range(2)]
+    left = [specs.build_container_spec(plan_of(each, each.kernels.get())) for each in sessions]
+    for session, spec in zip(sessions, left, strict=True):
+        place.end(session)
+        place.runtime.ensure_network(NetworkSpec(spec.network, {}))
+        place.runtime.ensure_container(spec)
+        place.runtime.start_container(spec.name)
+    both, told = Barrier(2, timeout=20), []
+
+    def stop_container(name: str, grace_s: int) -> None:
+        both.wait()
+        told.append((name, place.runtime.inspect_container(name) is not None, grace_s))
+
+    monkeypatch.setattr(place.runtime, "stop_container", stop_container)
+    reconcile.reconcile_sessions()
+
+    assert sorted(told) == sorted((spec.name, True, STOP_GRACE_S) for spec in left)
+    assert place.runtime.list_containers({}) == []
 
 
 def test_container_that_the_database_never_knew_is_left_alone(place: Place) -> None:

@@ -1,4 +1,5 @@
-"""What a real Jupyter server says of its notebook kernels, in a container of the image that sessions run in."""
+"""What a real Jupyter server says of its notebook kernels, and that these are told of the session's end, in a container of the
+image that sessions run in."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from agents.runtime.docker_engine import DockerRuntime
 from common.proxy import Target, Transport
 from portal.ops.session_image import ensure_session_image
 from sessions_app.gateway.notebooks import NotebookServer, is_computing
+from sessions_app.main_process import STOP_SIGNAL, main_process
 from tests import engines
 from tests.waiting import wait_until
 
@@ -24,7 +26,7 @@ from urllib.request import Request, urlopen
 urlopen(Request("http://127.0.0.1:{PORT}/api/kernels", data=b"{{}}", headers={{"Authorization": "token {TOKEN}"}}))
 """
 # What a page does, and then it is closed: a cell waits for something that computes elsewhere.
-RUN_CELL = """
+RUN_CELL = '''
 from glob import glob
 from jupyter_client import BlockingKernelClient
 [file] = glob("/home/work/.local/share/jupyter/runtime/kernel-*.json")
@@ -32,8 +34,12 @@ client = BlockingKernelClient(connection_file=file)
 client.load_connection_file()
 client.start_channels()
 client.wait_for_ready(timeout=60)
-client.execute("import time; time.sleep(3600)")
-"""
+client.execute("""
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True, file=open("/proc/1/fd/1", "w")))
+time.sleep(3600)
+""")
+'''
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +56,16 @@ def server(runtime: DockerRuntime, tmp_path_factory: pytest.TempPathFactory) -> 
     name = f"notebooks-{uuid4().hex[:8]}"
     image = ensure_session_image(print, tmp_path_factory.mktemp("data"), address=engines.ADDRESS)
     runtime.ensure_network(NetworkSpec(name=name, labels=engines.LABELS, pool="10.215.0.0/20"))
-    spec = engines.tiny_spec(name, *SERVE, image=image, network=name, mem_bytes=2**30, cpu_milli=2000)
-    runtime.ensure_container(spec)
+    told = {
+        "image": image,
+        "network": name,
+        "mem_bytes": 2**30,
+        "cpu_milli": 2000,
+        "stop_signal": STOP_SIGNAL,
+    }
+    runtime.ensure_container(engines.tiny_spec(name, *main_process("exec sleep infinity"), **told))
     runtime.start_container(name)
+    runtime.start_process(name, SERVE)
     state = next(each for each in runtime.list_containers(engines.LABELS) if each.name == name)
     return NotebookServer(uuid4(), Target(state.addresses[name], PORT, name), TOKEN)
 
@@ -61,7 +74,7 @@ def asked(server: NotebookServer) -> bool:
     return asyncio.run(is_computing(Transport(), server))
 
 
-def test_a_kernel_whose_cell_waits_is_at_work_though_no_page_is_open(
+def test_a_kernel_whose_cell_waits_is_at_work_though_no_page_is_open_and_told_of_its_end(
     runtime: DockerRuntime, server: NotebookServer
 ) -> None:
     name = server.target.owner
@@ -74,3 +87,6 @@ def test_a_kernel_whose_cell_waits_is_at_work_though_no_page_is_open(
     assert ran.exit_code == 0, ran.output
     wait_until(lambda: asked(server), deadline_s=30)
     assert not asked(replace(server, token="another"))
+
+    runtime.stop_container(name, grace_s=10)
+    assert b"told\n" in runtime.read_logs(name)

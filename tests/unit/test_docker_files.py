@@ -69,6 +69,8 @@ class ScriptedProcess(Process):
         self.is_closed = True
         return True
 
+    def leave(self) -> None: ...
+
 
 class ScriptedHttp:
     """Answers each path as told; an exception is raised."""

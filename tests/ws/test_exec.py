@@ -278,6 +278,18 @@ async def test_a_process_is_cut_when_its_token_is_deleted(running: Stage, token:
         assert await refusal(socket) == ("access_ended", 4403)
 
 
+async def test_a_session_that_ends_leaves_its_processes_the_time_to_end_themselves(
+    running: Stage, token: str, opened: list[EchoProcess]
+) -> None:
+    async with connected(running, token) as socket:
+        await socket.send_json({"argv": ["echo"]})
+        await hear(socket)
+        await in_thread(running.stop)()
+        assert await refusal(socket) == ("access_ended", 4403)
+        await wait_for(lambda: opened[0].is_left, deadline_s=PATIENCE_S)
+        assert not opened[0]._has_ended
+
+
 async def test_a_person_has_a_bounded_number_of_processes(
     running: Stage, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,68 @@
+"""The main process of a session's container: runs its command, and passes the order to stop on to every process. Pure.
+
+Engines signal one process only, and the container ends with it: a shell that runs `cd data && python3 train.py` would die
+of SIGTERM while the program that was to save its work hears nothing and is killed. Processes started beside it (apps,
+notebook kernels, terminals, `berth exec`) are not even its children.
+
+So the engine stops a container by SIGURG, which programs ignore unless they asked for it, and sends it to the group of the
+main process (`ContainerSpec.stop_signal`). Two shells listen there:
+
+- A *herald* in the background, which then sends SIGTERM to each process of the container once, whatever its group or
+  session, and SIGCONT, for those that are held. Later orders to stop, of a worker that begins again, do nothing.
+- The *main process*, which runs the command in the foreground. (In the background it would ignore SIGINT, and all that it
+  starts too: POSIX shells cannot undo that.) It outlives the command until nothing else runs, or the engine's grace is over.
+
+It works in any `sh` with `sleep` and /proc, forks nothing to signal, and needs no help of the portal: an engine that shuts
+down in order stops containers the same way.
+"""
+
+STOP_SIGNAL = "SIGURG"
+
+# The traps that do nothing keep `kill 0` and its like, by which scripts end what they started, from ending these shells;
+# what they start gets the signals as ever. The substitution waits until the herald listens: it closes its output then.
+#
+# Not waited for: a shell at its prompt, which leads the session of a terminal (words 4 and 5 after the name in its stat)
+# and ignores SIGTERM, number 15. Its descriptor 2 is away while the command runs, as shells tell how it died.
+_SCRIPT = """\
+# Berth: runs the command ($1), and has every process told when the session ends.
+unset TINI_KILL_PROCESS_GROUP
+is_ending=
+survived="HUP INT QUIT TERM USR1 USR2 PIPE ALRM"
+trap is_ending=1 URG
+trap : $survived
+: "$( (
+  trap 'trap "" URG; kill -TERM -1; kill -CONT -1; exit' URG
+  trap : $survived
+  exec >/dev/null 2>&1
+  while :; do sleep 86400 & wait "$!"; done
+) & )"
+is_prompt() {
+  [ "$4" = "$pid" ] && [ "$5" != 0 ] || return 1
+  while read -r key mask; do
+    case $key$mask in SigIgn:*[4567cdef]???) return 0;; esac
+  done <"/proc/$pid/status"
+  return 1
+}
+is_busy() {
+  for place in /proc/[0-9]*; do
+    pid=${place#/proc/}
+    [ "$pid" != 1 ] && [ "$pid" != $$ ] && read -r line <"$place/stat" || continue
+    set -- ${line##*) }
+    [ "$1" = Z ] || is_prompt "$@" || return 0
+  done
+  return 1
+}
+exec 3>&2 2>/dev/null
+[ "$is_ending" ] || ({run}) 2>&3 3>&-
+status=$?
+if [ "$is_ending" ]; then
+  while is_busy; do sleep 0.1; done
+fi
+exit "$status"
+"""
+
+
+def main_process(run: str, *arguments: str) -> tuple[str, ...]:
+    """Return the argv of a main process that runs `run`, lines of `sh` of our own with `arguments` as $1 and on, and ends
+    with its exit code."""
+    return ("sh", "-c", _SCRIPT.replace("{run}", run), "sh", *arguments)
