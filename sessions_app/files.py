@@ -28,7 +28,7 @@ from agents.runtime.base_files import (
     Place,
 )
 from agents.selectors import async_runtime_of
-from common import audit
+from common import audit, clock
 from common.actors import Actor
 from common.concurrency import ConcurrencyLimit, TooManyOpen
 from common.errors import (
@@ -50,6 +50,8 @@ from sessions_app.archives import (
     screen,
 )
 from sessions_app.container_paths import UnfitPath, parse_container_path, parse_file_path, parse_mode
+from sessions_app.idle_facts import note_work
+from sessions_app.idle_models import Interaction
 from sessions_app.selectors import Action, access_session, running_kernel
 
 LISTED_ENTRIES = 2000
@@ -94,6 +96,7 @@ def open_files(
 
     if action:
         audit.record(actor=actor, action=action, target=session)
+        note_work(session.pk, Interaction.COMMAND, clock.now())
     return OpenFiles(actor, login, session.pk, kernel.placed_agent, kernel.container_name)
 
 
@@ -241,7 +244,10 @@ def _is_allowed(files: OpenFiles) -> bool:
         session = access_session(files.actor, files.session_id, Action.OPEN_TERMINAL)
     except BerthError:
         return False
-    return session.is_running and files.login in live_logins([files.login])
+    is_allowed = session.is_running and files.login in live_logins([files.login])
+    if is_allowed:  # whoever waits for a long transfer is at work as long as it flows
+        note_work(files.session_id, Interaction.COMMAND, clock.now())
+    return is_allowed
 
 
 @asynccontextmanager

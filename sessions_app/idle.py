@@ -32,6 +32,7 @@ from sessions_app.idle_facts import (
     kept_thresholds,
     least_use_of,
     limits_of,
+    note_work,
     scopes_by_key,
 )
 from sessions_app.idle_models import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
@@ -46,7 +47,7 @@ from sessions_app.idle_rules import (
     may_end,
     warning_due,
 )
-from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, processor_use_of, use_of
+from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, at_work_on_processor, use_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
@@ -58,9 +59,6 @@ SILENCE = timedelta(seconds=60)
 """So long may gateways not report, and may nobody judge, before interactions count as not known."""
 ENDED_SILENTLY = timedelta(minutes=10)
 """After so long a gateway that does not report has ended."""
-
-BUSY_MILLI = 100
-"""Who uses more than this of a core, over the last minutes, computes."""
 
 REASONS = {
     Cause.LIFETIME: Reason.LIFETIME_OVER,
@@ -212,19 +210,16 @@ def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
     when its end is near; where it was not measured lately, nobody knows, and its idle time begins anew."""
     near = [session for session in sessions if _is_nearly_idle(session, now)]
     recent = [Wanted(session, RECENT) for session in near]
-    uses = processor_use_of(recent, now)
+    computes = at_work_on_processor(recent, now)
     on_devices = at_work_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
     for session in near:
-        session_id, idle, used = session.pk, idle_of(session), uses[session.pk]
-        if (used or 0) < BUSY_MILLI and session_id not in on_devices:
-            if used is None:
+        session_id, idle = session.pk, idle_of(session)
+        if not computes[session_id] and session_id not in on_devices:
+            if computes[session_id] is None:
                 idle.gap, idle.measured_from = Gap.USE, None
             continue
         idle.interacted_at, idle.interaction = now, Interaction.PROGRAM
-        older = Q(interacted_at=None) | Q(interacted_at__lt=now)
-        SessionIdle.objects.filter(older, pk=session_id).update(
-            interacted_at=now, interaction=Interaction.PROGRAM
-        )
+        note_work(session_id, Interaction.PROGRAM, now)
 
 
 def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
 
 from accounts.least_use import UseRule
 from accounts.limits import ScopeIds, scopes_of
@@ -11,7 +14,7 @@ from accounts.quota import Level, Limit, Scope
 from agents.models import ResourceGroup
 from common import clock
 from common.slots import CPU, MEM
-from sessions_app.idle_models import Gap, SessionIdle
+from sessions_app.idle_models import Gap, Interaction, SessionIdle
 from sessions_app.idle_rules import (
     DEVICE,
     DEVICE_MEM,
@@ -65,6 +68,13 @@ def is_own_limit(session: ComputeSession) -> bool:
     return session.timeout_s is not None and (
         session.lifetime_s is None or session.timeout_s <= session.lifetime_s
     )
+
+
+def note_work(session_id: UUID, interaction: Interaction, now: datetime) -> None:
+    """Somebody or something is at work in it, unless a later moment is known. One statement; the gateway notes what it carries
+    without one each (`gateway.interactions`)."""
+    older = Q(interacted_at=None) | Q(interacted_at__lt=now)
+    SessionIdle.objects.filter(older, pk=session_id).update(interacted_at=now, interaction=interaction)
 
 
 def idle_of(session: ComputeSession) -> SessionIdle:

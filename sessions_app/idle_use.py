@@ -21,12 +21,16 @@ COVERED = 0.8
 BUSY_PERCENT = 5
 """A device that is used for so much of the last minutes computes."""
 
+BUSY_MILLI = 100
+"""Whoever uses so much of a core over the last minutes computes; of a small session, whoever uses half of what it holds."""
+
 DRIVES_MILLI = 10
-"""Whoever has a device compute uses so much of a core at least: of a device that others share, it tells who it may be."""
+"""Whoever has a device compute uses so much of a core at least, or half of what it holds: of a device that others share, it
+tells who it may be."""
 
 _MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
 _ASKED = f"""
-    FROM unnest(%(sessions)s::uuid[], %(since)s::timestamptz[]) AS asked (session_id, since)
+    FROM unnest(%(sessions)s::uuid[], %(since)s::timestamptz[], %(drives)s::bigint[]) AS asked (session_id, since, drives)
     JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = asked.session_id
     LEFT JOIN {KernelMetric._meta.db_table} AS metric ON metric.kernel_id = kernel.id AND metric.span_s = {MINUTE_S}
         AND metric.at >= asked.since AND metric.at < %(until)s
@@ -39,9 +43,9 @@ MEANS = f"""
 """
 AT_WORK = f"""
     SELECT kernel.session_id {_ASKED} JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
-    GROUP BY kernel.session_id, kernel.id, share.kernel_id
+    GROUP BY kernel.session_id, kernel.id, share.kernel_id, asked.drives
     HAVING avg(metric.device_percent) * share.device_count >= %(least)s
-       AND (share.devices_are_own OR avg(metric.cpu_milli) >= %(drives)s)
+       AND (share.devices_are_own OR avg(metric.cpu_milli) >= asked.drives)
 """
 
 
@@ -59,14 +63,22 @@ def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int 
     return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
 
 
-def processor_use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, int | None]:
-    """{session: thousandths of a core that all of it uses, or None where too little was measured}: of many cores one that is busy is less
-    than any percent. One query."""
+def at_work_on_processor(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, bool | None]:
+    """{session: whether all of it together computes, or None where too little was measured}. By `BUSY_MILLI`: of many cores one that
+    is busy is less than any percent, and all of a tenth of a core is less than any number of cores. One query."""
     amounts = _amounts_of_kernels(wanted, now)
-    return {
-        each.session.pk: known_sum([kernel[CPU].used for kernel in amounts.get(each.session.pk, [])])
-        for each in wanted
-    }
+    return {each.session.pk: _is_busy(amounts.get(each.session.pk, [])) for each in wanted}
+
+
+def _is_busy(kernels: Sequence[Mapping[str, Amount]]) -> bool | None:
+    used = known_sum([kernel[CPU].used for kernel in kernels])
+    held = sum(kernel[CPU].held for kernel in kernels)
+    return None if used is None else used >= at_most_half(BUSY_MILLI, held)
+
+
+def at_most_half(milli: int, held: int) -> int:
+    """So much of a core, or half of what is held where that is less."""
+    return min(milli, held // 2)
 
 
 def _amounts_of_kernels(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, list[dict[str, Amount]]]:
@@ -90,7 +102,7 @@ def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
     if not wanted:
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT, "drives": DRIVES_MILLI})
+        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT})
         return {session_id for (session_id,) in cursor.fetchall()}
 
 
@@ -98,6 +110,7 @@ def _asked(wanted: Sequence[Wanted], now: datetime) -> dict[str, Any]:
     return {
         "sessions": [each.session.pk for each in wanted],
         "since": [now - each.span for each in wanted],
+        "drives": [at_most_half(DRIVES_MILLI, each.session.slots[CPU]) for each in wanted],
         "until": now,
     }
 

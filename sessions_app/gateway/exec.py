@@ -40,6 +40,7 @@ class ExecSocket(ProcessSocket):
     """One process for a program with a token. No cookie counts here, so pages of other origins are no danger."""
 
     input_limit = INPUT_WINDOW_BYTES
+    interaction = Interaction.COMMAND
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
@@ -99,7 +100,7 @@ class ExecSocket(ProcessSocket):
     async def hear_bytes(self, data: bytes) -> None:
         if not self._asked.done() or data[:1] != b"\0" or self._has_end_of_input:
             raise InvalidInput(_("Input begins with a byte 0, after the first message and before its end."))
-        self.note(Interaction.COMMAND)
+        self.note()
         self._untold_bytes += len(data) - 1
         if self._untold_bytes > INPUT_WINDOW_BYTES:
             sentence = ngettext(
@@ -117,7 +118,7 @@ class ExecSocket(ProcessSocket):
         await self._tell_taken()
 
     async def tell_start(self) -> None:
-        self.note(Interaction.COMMAND)
+        self.note()
         await self.say({"started": {"window": INPUT_WINDOW_BYTES}})
         assert self.process is not None
         if self._has_end_of_input:

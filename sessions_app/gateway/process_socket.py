@@ -61,6 +61,9 @@ class ProcessSocket(ABC):
     input_limit: int
     """Bytes of input that may wait for the process."""
 
+    interaction: Interaction
+    """How somebody is at work who gives it input, or takes its output."""
+
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.process: Process | None = None
@@ -150,10 +153,14 @@ class ProcessSocket(ABC):
         except asyncio.QueueFull:
             raise InvalidInput(_("These are more orders than the process can follow.")) from None
 
-    def note(self, interaction: Interaction) -> None:
+    def note(self) -> None:
         """Somebody is at work; before the process runs that is not counted."""
         if self._session_id is not None:
-            interactions().note(self._session_id, interaction)
+            interactions().note(self._session_id, self.interaction)
+
+    def note_output(self) -> None:
+        """Somebody has taken what the process said: whoever watches a program is at work, too."""
+        self.note()
 
     async def send(self, message: Message) -> None:
         """Raises OSError when the client is gone, or as good as gone."""
@@ -233,6 +240,7 @@ class ProcessSocket(ABC):
                 await self.tell_start()
                 while (said := await process.read())[1]:
                     await self.show(*said)
+                    self.note_output()
                 has_ended = True
                 await self.tell_end(await process.exit_code())
                 await self._close(ENDED_CODE)

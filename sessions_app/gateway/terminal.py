@@ -32,11 +32,13 @@ class TerminalSocket(ProcessSocket):
     """A shell for the person who is signed in to the page."""
 
     input_limit = TYPED_LIMIT_BYTES
+    interaction = Interaction.TERMINAL
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self._unseen_bytes = 0
         self._may_show = asyncio.Event()
+        self._was_typed_in = False
 
     def may_connect(self) -> bool:
         scheme = b"https://" if self.scope["scheme"] in ("https", "wss") else b"http://"
@@ -58,8 +60,14 @@ class TerminalSocket(ProcessSocket):
         return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
 
     async def hear_bytes(self, data: bytes) -> None:
-        self.note(Interaction.TERMINAL)
+        self._was_typed_in = True
+        self.note()
         self.type(data)
+
+    def note_output(self) -> None:
+        """The first prompt comes to a page that was only opened, or reloads itself."""
+        if self._was_typed_in:
+            self.note()
 
     async def hear(self, text: str) -> None:
         message: dict[str, Any] = json.loads(text)

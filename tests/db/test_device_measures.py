@@ -45,9 +45,9 @@ def place() -> Place:
     return made
 
 
-def run_on(place: Place, *indexes: int, gpu: float = 1, **changes: object) -> ComputeSession:
+def run_on(place: Place, *indexes: int, gpu: float = 1, cpu: float = 1, **changes: object) -> ComputeSession:
     """A running session that holds these devices."""
-    session = place.run(resources={"cpu": 1, "mem": "1g", "gpu": gpu}, **changes)
+    session = place.run(resources={"cpu": cpu, "mem": "1g", "gpu": gpu}, **changes)
     devices = devices_of(place.agent)
     dealt = KernelAllocation.objects.get(kernel__session=session, slot_name="gpu")
     kernel, agent, amount = dealt.kernel, dealt.agent, dealt.amount
@@ -309,12 +309,13 @@ def test_a_device_that_computes_is_work_though_nobody_is_there(place: Place, beg
 
 
 @pytest.mark.parametrize(
-    ("is_own", "cpu_milli", "is_at_work"), [(True, 0, True), (False, 0, False), (False, 10, True)]
+    ("cpu", "is_own", "cpu_milli", "is_at_work"),
+    [(1, True, 0, True), (1, False, 0, False), (1, False, 10, True), (0.01, False, 9, True)],
 )
 def test_a_neighbour_on_a_shared_device_keeps_nobody_at_work(
-    place: Place, began: datetime, is_own: bool, cpu_milli: int, is_at_work: bool
+    place: Place, began: datetime, cpu: float, is_own: bool, cpu_milli: int, is_at_work: bool
 ) -> None:
-    session = run_on(place, 0, gpu=0.5)
+    session = run_on(place, 0, gpu=0.5, cpu=cpu)
     kernel = session.kernels.get()
     KernelUsage.objects.update_or_create(
         kernel=kernel,

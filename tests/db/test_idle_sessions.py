@@ -340,6 +340,17 @@ def test_a_program_that_computes_is_work(place: Place, began: datetime) -> None:
     assert place.fresh(session).is_running
 
 
+@pytest.mark.parametrize(("cpu_milli", "is_work"), [(98, True), (50, True), (30, False)])
+def test_a_small_session_is_at_work_that_uses_half_of_what_it_holds(
+    place: Place, began: datetime, cpu_milli: int, is_work: bool
+) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run(resources={"cpu": 0.1, "mem": "1g"})
+    use(session, began, 15, cpu_milli=cpu_milli)
+    watch(began, began + 14 * MINUTE)
+    assert place.fresh(session).is_running == is_work
+
+
 def test_one_busy_core_of_many_is_work(began: datetime) -> None:
     place = make_place(cpu_milli=256_000)
     group_has(place, max_idle_s=600)

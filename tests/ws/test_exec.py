@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from accounts.models import KeyPair
 from agents.models import Agent
 from agents.runtime.base import ContainerGone, ContainerSpec
-from agents.runtime.base_async import KEEPER_VARIABLE, Process, ProcessSpec
+from agents.runtime.base_async import KEEPER_VARIABLE, Channel, Process, ProcessSpec
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated_async import EchoProcess, SimulatedAsyncRuntime
 from sessions_app import exec_protocol
@@ -21,6 +21,8 @@ from sessions_app.gateway import exec as gateway_exec
 from sessions_app.gateway import process_socket
 from sessions_app.gateway.access import authorizer
 from sessions_app.gateway.connections import OpenConnections
+from sessions_app.gateway.interactions import Interactions
+from sessions_app.idle_models import Interaction
 from tests import factories
 from tests.ws.servers import wait_for
 from tests.ws.stage import Browser, Stage, gateway
@@ -268,6 +270,21 @@ async def test_a_process_ends_with_its_connection(
         await hear(socket)
         socket._response.connection.transport.abort()
         await wait_for(lambda: opened[0]._has_ended, deadline_s=PATIENCE_S)
+
+
+async def test_output_that_somebody_takes_is_work(
+    running: Stage, token: str, opened: list[EchoProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = Interactions()
+    monkeypatch.setattr(process_socket, "interactions", lambda: noted)
+    async with connected(running, token) as socket:
+        await socket.send_json({"argv": ["echo"]})
+        await hear(socket)
+        noted._seen.clear()  # that it was started
+        opened[0]._said.put_nowait((Channel.OUTPUT, b"epoch 7\n"))
+        assert (await socket.receive(timeout=PATIENCE_S)).data == b"\x01epoch 7\n"
+        await wait_for(lambda: noted._seen, deadline_s=PATIENCE_S)
+        assert noted._seen[running.session.pk][1] == Interaction.COMMAND
 
 
 async def test_a_process_is_cut_when_its_token_is_deleted(running: Stage, token: str) -> None:

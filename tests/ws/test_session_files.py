@@ -11,6 +11,7 @@ from accounts.models import KeyPair
 from agents.runtime.base_files import Place
 from agents.runtime.simulated_files import SimulatedFiles
 from sessions_app import files
+from sessions_app.idle_models import SessionIdle
 from tests import factories
 from tests.factories_sessions import make_place
 from tests.ws.stage import gateway
@@ -42,6 +43,38 @@ async def test_no_byte_leaves_after_access_has_ended(monkeypatch: pytest.MonkeyP
             ends.set()
             with pytest.raises(aiohttp.ClientPayloadError):
                 await answer.content.read()
+
+
+async def test_a_transfer_is_work_from_its_begin_and_as_long_as_it_flows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "RECHECK_S", 0.0)
+    goes_on = asyncio.Event()
+
+    async def slowly(self: SimulatedFiles, place: Place) -> AsyncGenerator[bytes, None]:
+        yield b"umas"
+        await goes_on.wait()
+        yield b"k 022\n"
+
+    monkeypatch.setattr(SimulatedFiles, "read", slowly)
+    place = await in_thread(make_place)()
+    session = await in_thread(place.run)()
+    idle = await in_thread(SessionIdle.objects.create)(session=session)
+    token = await in_thread(factories.make_token)(place.owner)
+    seen = []
+    async with gateway() as browser:
+        url = f"http://127.0.0.1:{browser.port}/api/v1/sessions/{session.pk}/files/content/"
+        headers = {"Authorization": f"Bearer {token}"}
+        async with browser.http.get(url, params=PATH, headers=headers) as answer:
+            await answer.content.readexactly(4)
+            await in_thread(idle.refresh_from_db)()
+            seen.append(idle.interacted_at)
+            goes_on.set()
+            await answer.content.read()
+            await in_thread(idle.refresh_from_db)()
+            seen.append(idle.interacted_at)
+    assert None not in seen
+    assert seen[0] < seen[1]
 
 
 async def test_transfers_of_one_person_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ from accounts.models import BrowserLogin
 from accounts.roles import Role
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
-from agents.runtime.base_async import Process, ProcessSpec
+from agents.runtime.base_async import Channel, Process, ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
-from agents.runtime.simulated_async import SimulatedAsyncRuntime
+from agents.runtime.simulated_async import EchoProcess, SimulatedAsyncRuntime
 from sessions_app.gateway import connections, process_socket, terminal
 from sessions_app.gateway.access import authorizer
 from sessions_app.gateway.connections import Kind, OpenConnections
+from sessions_app.gateway.interactions import Interactions
 from tests import factories
 from tests.ws.servers import wait_for
 from tests.ws.stage import PORTAL_HOST, Browser, Stage, gateway, signed_in
@@ -206,6 +207,43 @@ async def test_a_shell_is_cut_when_access_ends(running: Stage, end) -> None:  # 
             await in_thread(end)(running)
             assert (await hear(socket))["type"] == "error"
             assert await closing_code(socket) == 4403
+
+
+async def test_output_of_a_terminal_is_work_once_somebody_has_typed_in_it(
+    running: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shells: list[EchoProcess] = []
+    noted = Interactions()
+    monkeypatch.setattr(process_socket, "interactions", lambda: noted)
+    monkeypatch.setattr(SimulatedAsyncRuntime, "open_process", opening(shells))
+    async with gateway() as browser:
+        await signed_in(browser, running.owner)
+        async with browser.websocket(PORTAL_HOST, path_of(running)) as socket:
+            await wait_for(lambda: shells)
+            for prompt in (b"$ ", b"% "):  # a page that connects anew by itself gets one
+                shells[0]._said.put_nowait((Channel.OUTPUT, prompt))
+                assert (await socket.receive(timeout=10)).data == prompt
+            assert running.session.pk not in noted._seen
+
+            await socket.send_bytes(b"watch")
+            assert (await socket.receive(timeout=10)).data == b"watch"
+            noted._seen.clear()
+            shells[0]._said.put_nowait((Channel.OUTPUT, b"epoch 7\n"))
+            assert (await socket.receive(timeout=10)).data == b"epoch 7\n"
+            await wait_for(lambda: running.session.pk in noted._seen)
+
+
+def opening(shells: list[EchoProcess]):  # type: ignore[no-untyped-def]
+    """What opens processes and remembers them."""
+    open_process = SimulatedAsyncRuntime.open_process
+
+    async def remember(self: SimulatedAsyncRuntime, name: str, spec: ProcessSpec) -> Process:
+        shell = await open_process(self, name, spec)
+        assert isinstance(shell, EchoProcess)
+        shells.append(shell)
+        return shell
+
+    return remember
 
 
 async def test_a_session_has_a_bounded_number_of_terminals(
