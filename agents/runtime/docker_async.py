@@ -3,15 +3,15 @@
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from datetime import datetime
 
+from agents.runtime import docker_logs
 from agents.runtime.base import ContainerGone, TlsMaterial
 from agents.runtime.base_async import AsyncRuntime, Process, ProcessSpec
 from agents.runtime.base_files import ContainerFiles
 from agents.runtime.docker_files import DockerFiles
 from agents.runtime.engine_http import EngineHttp
 from agents.runtime.execs import DockerProcess, end_kept
-from agents.runtime.wire import FrameSplitter
+from agents.runtime.log_entries import START, LogPart, LogPosition
 
 
 class DockerAsyncRuntime(AsyncRuntime):
@@ -45,17 +45,8 @@ class DockerAsyncRuntime(AsyncRuntime):
     def files(self, name: str) -> ContainerFiles:
         return DockerFiles(self._http, name, self.open_process)
 
-    async def follow_logs(
-        self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        query = {"stdout": "1", "stderr": "1", "follow": "1", "tail": "all" if tail is None else str(tail)}
-        if since is not None:
-            query["since"] = f"{since.timestamp():.6f}"
-        frames = FrameSplitter()
-        async with self._http.download(f"/containers/{name}/logs", **query) as answer:
-            async for data in answer:
-                if payload := frames.feed(data):
-                    yield payload
+    def follow_logs(self, name: str, position: LogPosition = START) -> AsyncGenerator[LogPart, None]:
+        return docker_logs.follow(self._http, name, position)
 
     async def close(self) -> None:
         await self._http.close()
