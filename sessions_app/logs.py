@@ -28,6 +28,7 @@ from sessions_app.states import Status
 
 log = structlog.get_logger(__name__)
 
+ERASE_LINE = b"\r\x1b[K"
 POLL_S = 0.5
 END_PATIENCE_S = 15.0
 UNKNOWN_LIMIT_S = 30.0
@@ -56,12 +57,18 @@ class _Writer:
 
     def __init__(self) -> None:
         self._is_in_line = False
+        self._has_preview = False
 
     def written(self, part: LogPart) -> bytes:
+        if part.is_preview:
+            self._has_preview = True
+            return part.text
+        erased = ERASE_LINE if self._has_preview else b""
+        self._has_preview = False
         note = self.note(_sentence_of(part.gap)) if part.gap else b""
         if part.text:
             self._is_in_line = not part.text.endswith(b"\n")
-        return note + part.text
+        return erased + note + part.text
 
     def note(self, sentence: str) -> bytes:
         begin = b"\n" if self._is_in_line else b""
@@ -96,21 +103,23 @@ class Follower:
     login: Login
 
 
-def follow_log(follower: Follower, kernel: Kernel) -> AsyncIterator[bytes]:
+def follow_log(follower: Follower, kernel: Kernel, *, has_previews: bool = False) -> AsyncIterator[bytes]:
     """Output as it comes, of this attempt from its beginning and of all that follow, until all that the last container
     wrote is yielded; waits while it has not begun, and while its machine does not answer.
 
-    Ends too when the follower may not read it any more, at most 5 s later.
+    Previews show progress bars before their line ends; they are erased as on a terminal when something else comes. Ends too
+    when the follower may not read it any more, at most 5 s later.
     """
-    return _Following(follower, kernel).output()
+    return _Following(follower, kernel, has_previews).output()
 
 
 class _Following:
     """One follower's way through the logs of a kernel."""
 
-    def __init__(self, follower: Follower, kernel: Kernel) -> None:
+    def __init__(self, follower: Follower, kernel: Kernel, has_previews: bool) -> None:
         self._follower = follower
         self._kernel = kernel
+        self._has_previews = has_previews
         self._writer = _Writer()
         self._attempt: int | None = None
         self._is_first = True  # nothing of an earlier attempt was yielded
@@ -148,7 +157,10 @@ class _Following:
         """From the engine, as long as it has the container and answers."""
         try:
             runtime = async_runtime_of(kernel.placed_agent)
-            async with aclosing(runtime.follow_logs(kernel.container_name, self._position)) as parts:
+            log_parts = runtime.follow_logs(
+                kernel.container_name, self._position, has_previews=self._has_previews
+            )
+            async with aclosing(log_parts) as parts:
                 async for part in _until_refused(self._follower, kernel, parts):
                     self._position = part.position
                     yield self._writer.written(part)
@@ -167,7 +179,7 @@ class _Following:
         kept = await database_sync_to_async(kept_log)(self._kernel)
         has_begun = self._position != START
         if kept and (kept.attempt == self._attempt or (self._is_first and not has_begun)):
-            for part in kept.tail.parts_after(self._position):
+            for part in await asyncio.to_thread(list, kept.tail.parts_after(self._position)):
                 yield self._writer.written(part)
         elif has_begun:
             sentence = _("What was written after {since} was not kept.")

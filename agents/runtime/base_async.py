@@ -102,10 +102,13 @@ class AsyncRuntime(ABC):
         """The files of a container; asks nothing yet."""
 
     @abstractmethod
-    def follow_logs(self, name: str, position: LogPosition = START) -> AsyncGenerator[LogPart, None]:
+    def follow_logs(
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
         """Yield what the container writes to stdout and stderr after `position`, each entry once and in the engine's order,
         until it has ended and all that it wrote was yielded. What the engine dropped before it could be read is told as a
-        gap of the part that follows. Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
+        gap of the part that follows. With previews, what is written after a carriage return is shown before its line ends, as
+        far as it can be seen. Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
 
     @abstractmethod
     async def close(self) -> None:

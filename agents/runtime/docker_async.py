@@ -45,8 +45,10 @@ class DockerAsyncRuntime(AsyncRuntime):
     def files(self, name: str) -> ContainerFiles:
         return DockerFiles(self._http, name, self.open_process)
 
-    def follow_logs(self, name: str, position: LogPosition = START) -> AsyncGenerator[LogPart, None]:
-        return docker_logs.follow(self._http, name, position)
+    def follow_logs(
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
+        return docker_logs.follow(self._http, name, position, has_previews=has_previews)
 
     async def close(self) -> None:
         await self._http.close()

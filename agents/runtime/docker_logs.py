@@ -14,6 +14,7 @@ from typing import Any
 
 from agents.runtime.base import ContainerStatus
 from agents.runtime.docker_client import CALL_TIMEOUT_S, READ_BYTES, EngineClient, raise_refusal
+from agents.runtime.docker_previews import previews
 from agents.runtime.engine_http import EngineHttp
 from agents.runtime.log_entries import (
     START,
@@ -87,7 +88,9 @@ def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
     return LogTail(tuple(entries), is_cut=stored_bytes(entries) >= least_left).last(limit_bytes)
 
 
-async def follow(http: EngineHttp, name: str, position: LogPosition) -> AsyncGenerator[LogPart, None]:
+async def follow(
+    http: EngineHttp, name: str, position: LogPosition, *, has_previews: bool
+) -> AsyncGenerator[LogPart, None]:
     """Yield what comes after `position` until the container has ended and its log was read to the end."""
     while True:
         # Asked before the log is read: of a container that has ended, all that it wrote is in there.
@@ -99,7 +102,12 @@ async def follow(http: EngineHttp, name: str, position: LogPosition) -> AsyncGen
         if state_of_inspection(inspection).status in (ContainerStatus.EXITED, ContainerStatus.DEAD):
             return
         await asyncio.sleep(PAUSE_S)
-        await _until_more(http, name, position)
+        if not has_previews:
+            await _until_more(http, name, position)
+            continue
+        async with aclosing(previews(http, name, _until_more(http, name, position))) as texts:
+            async for text in texts:
+                yield LogPart(text, position, is_preview=True)
 
 
 async def _unread(

@@ -61,11 +61,13 @@ class LogGap:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """The next part of a followed log: `text`, before which `gap` is missing, up to `position`."""
+    """The next part of a followed log: `text`, before which `gap` is missing, up to `position`. A preview is text of a line
+    that has not ended; the position stays, and the text comes again when its line has ended."""
 
     text: bytes
     position: LogPosition
     gap: LogGap | None = None
+    is_preview: bool = False
 
 
 class EntrySearch:

@@ -46,7 +46,9 @@ class SimulatedAsyncRuntime(AsyncRuntime):
         tree = self._trees.setdefault(name, SimulatedTree())
         return SimulatedFiles(tree, lambda: self._require_running(name))
 
-    async def follow_logs(self, name: str, position: LogPosition = START) -> AsyncGenerator[LogPart, None]:
+    async def follow_logs(
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
         is_open = True
         while is_open:
             output, is_open = self._runtime.output_of(name)

@@ -120,7 +120,7 @@ class TestFollowing:
         losses = iter([0, 1])
 
         async def follow_until_lost(
-            self: SimulatedAsyncRuntime, name: str, position: LogPosition
+            self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
         ) -> AsyncIterator[LogPart]:
             loss = next(losses, None)
             entries = log_of(self._runtime.output_of(name)[0]).entries
@@ -219,7 +219,7 @@ def read_two_lines_before(react: Callable[[ComputeSession], None], session: Comp
     """A reader that is slow: when it has two lines of a log, `react` happens to the session and its container is gone."""
 
     async def follow_logs(
-        self: SimulatedAsyncRuntime, name: str, position: LogPosition
+        self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
     ) -> AsyncIterator[LogPart]:
         yield part_of(log_of(self._runtime.output_of(name)[0]).entries[:2], position)
         await sync_to_async(react)(session)

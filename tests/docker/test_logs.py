@@ -113,3 +113,21 @@ async def test_pieces_of_a_long_line_come_once_among_lines_of_the_other_stream(
     assert len(text) == 3000 * 60 + sum(len(f"{i}\n") for i in range(300, 3001, 300))
     assert numbers[-1] == 3000
     runtime.remove_container(name)
+
+
+async def test_a_progress_bar_is_previewed_before_its_line_ends(
+    runtime: DockerRuntime, async_runtime: DockerAsyncRuntime
+) -> None:
+    script = "for i in 1 2 3 4 5 6 7 8; do printf '\\r%d%%' $i >&2; [ $i = 4 ] && echo half; sleep 0.5; done; echo >&2"
+    name = start(runtime, "sh", "-c", script)
+    async with asyncio.timeout(60):
+        parts = [part async for part in async_runtime.follow_logs(name, has_previews=True)]
+
+    kinds = [part.is_preview for part in parts]
+    assert not kinds[-1]
+    previewed = b"".join(part.text for part in parts if part.is_preview)
+    assert b"\r6%\r7%\r8%" in previewed
+    assert b"half" not in previewed
+    text = b"".join(part.text for part in parts if not part.is_preview)
+    assert text == b"half\n\r1%\r2%\r3%\r4%\r5%\r6%\r7%\r8%\n"
+    runtime.remove_container(name)
