@@ -84,11 +84,15 @@ class KernelAllocation(models.Model):
 
 
 class KernelLog(models.Model):
-    """The end of a kernel's output, kept after its container is gone. gzip, at most `launcher.KEPT_LOG_BYTES` before."""
+    """The log of a kernel's last attempt, kept after its container is gone (`kept_logs`). `index_gzip` tells the entries
+    of the content apart, empty: nobody knows them; `is_cut`: there was more before it, or may have been."""
 
     kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, related_name="log")
     content_gzip = models.BinaryField()
+    index_gzip = models.BinaryField(default=b"")
     size_bytes = models.PositiveIntegerField()
+    is_cut = models.BooleanField(default=False)
+    attempt = models.PositiveSmallIntegerField(null=True)
 
     def __str__(self) -> str:
         return f"log of {self.kernel_id}"

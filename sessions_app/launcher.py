@@ -4,7 +4,6 @@ Every step may be repeated: names are deterministic and "already there" is succe
 steps leaves a status from which the next run goes on.
 """
 
-import gzip
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -37,9 +36,9 @@ from common.errors import BerthError, NotFound, PermissionDenied
 from common.kept_sentences import KeptSentence, one_line
 from common.locks import try_exclusive
 from common.prepared import among
-from sessions_app import lifecycle, setups, specs
+from sessions_app import kept_logs, lifecycle, setups, specs
 from sessions_app.lifecycle import IllegalTransition
-from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
+from sessions_app.models import ComputeSession, Kernel, SessionMount
 from sessions_app.moorings import mooring_of, remove_network_of, take_mooring
 from sessions_app.pulls import PullReporter
 from sessions_app.retries import finish_or_retry
@@ -49,7 +48,6 @@ from vfolders.selectors import mount_source
 
 log = structlog.get_logger(__name__)
 
-KEPT_LOG_BYTES = 4 * 2**20
 STOP_GRACE_S = 10
 """From the signal to stop until what still runs is killed. The user guide says so."""
 
@@ -329,13 +327,11 @@ def leave_if_refused(remove: Callable[[], None]) -> None:
 def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
     """A log that the engine cannot read is no reason to keep the container."""
     try:
-        content = runtime.read_logs(kernel.container_name, limit_bytes=KEPT_LOG_BYTES)
+        tail = runtime.read_log_tail(kernel.container_name, limit_bytes=specs.LOG_BYTES)
     except RuntimeUnavailable:
         raise
     except RuntimeFault as error:
         log.warning("end.log_lost", kernel_id=str(kernel.pk), error=str(error))
         return
-    setups.note_setup_at_end(kernel.session, content)
-    KernelLog.objects.update_or_create(
-        kernel=kernel, defaults={"content_gzip": gzip.compress(content), "size_bytes": len(content)}
-    )
+    setups.note_setup_at_end(kernel.session, tail.text)
+    kept_logs.keep_log(kernel, tail)

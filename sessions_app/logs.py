@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -14,33 +15,84 @@ from django.utils.translation import gettext as _
 
 from accounts.logins import Login, live_logins
 from agents.runtime.base import ContainerGone, RuntimeFault
+from agents.runtime.log_entries import START, LogGap, LogPart, LogTail
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
 from common.revocations import RECHECK_S, bell
+from sessions_app.kept_logs import NOTHING, kept_log
 from sessions_app.models import Kernel
-from sessions_app.selectors import Action, access_session, kept_log
+from sessions_app.selectors import Action, access_session
+from sessions_app.specs import LOG_BYTES
 from sessions_app.states import Status
 
 log = structlog.get_logger(__name__)
 
-SHOWN_BYTES = 4 * 2**20
+ERASE_LINE = b"\r\x1b[K"
 POLL_S = 0.5
 END_PATIENCE_S = 15.0
 UNKNOWN_LIMIT_S = 30.0
 
 
 def read_log(kernel: Kernel) -> bytes:
-    """All that is there now, at most 4 MiB. Raises Unavailable if the engine does not answer."""
+    """All that is there now. Raises Unavailable if the engine does not answer."""
+    return b"".join(_Writer().written(part) for part in _tail_of(kernel).parts_after(START))
+
+
+def _tail_of(kernel: Kernel) -> LogTail:
     if kernel.session.is_live and kernel.agent is not None:
         try:
-            return runtime_of(kernel.agent).read_logs(kernel.container_name, limit_bytes=SHOWN_BYTES)
+            return runtime_of(kernel.agent).read_log_tail(kernel.container_name, limit_bytes=LOG_BYTES)
         except ContainerGone:
             pass
         except RuntimeFault as error:
             sentence = _("The machine {agent} does not answer: {error}")
             raise Unavailable(sentence.format(agent=kernel.agent.name, error=error)) from error
-    return kept_log(kernel)
+    kept = kept_log(kernel)
+    return kept.tail if kept else NOTHING
+
+
+class _Writer:
+    """Makes text of the parts of a log. Where output is missing a line says so."""
+
+    def __init__(self) -> None:
+        self._is_in_line = False
+        self._has_preview = False
+
+    def written(self, part: LogPart) -> bytes:
+        if part.is_preview:
+            self._has_preview = True
+            return part.text
+        erased = ERASE_LINE if self._has_preview else b""
+        self._has_preview = False
+        note = self.note(_sentence_of(part.gap)) if part.gap else b""
+        if part.text:
+            self._is_in_line = not part.text.endswith(b"\n")
+        return erased + note + part.text
+
+    def note(self, sentence: str) -> bytes:
+        begin = b"\n" if self._is_in_line else b""
+        self._is_in_line = False
+        return begin + f"[Berth: {sentence}]\n".encode()
+
+
+def _sentence_of(gap: LogGap) -> str:
+    since, until = _words_of(gap.since), _words_of(gap.until)
+    if since and until:
+        sentence = _(
+            "Output between {since} and {until} is missing here: more was written than is kept of a log."
+        )
+    elif until:
+        sentence = _("Output before {until} may be missing here: only the end of a long log is kept.")
+    else:
+        sentence = _("Output may be missing here.")
+    return sentence.format(since=since, until=until)
+
+
+def _words_of(at: bytes) -> str:
+    """The engine's time to the millisecond, "" for none."""
+    date, _t, time = at.decode().rstrip("Z").partition("T")
+    return f"{date} {time[:12]} UTC" if date else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,66 +103,98 @@ class Follower:
     login: Login
 
 
-async def follow_log(follower: Follower, kernel: Kernel) -> AsyncIterator[bytes]:
-    """Output as it comes, from the beginning until the container ends; waits while it has not begun, and while its
-    machine does not answer.
+def follow_log(follower: Follower, kernel: Kernel, *, has_previews: bool = False) -> AsyncIterator[bytes]:
+    """Output as it comes, of this attempt from its beginning and of all that follow, until all that the last container
+    wrote is yielded; waits while it has not begun, and while its machine does not answer.
 
-    Ends too when the follower may not read it any more, at most 5 s later.
+    Previews show progress bars before their line ends; they are erased as on a terminal when something else comes. Ends too
+    when the follower may not read it any more, at most 5 s later.
     """
-    sent_bytes = 0
-    while (state := await _log_state(follower, kernel.session_id)) in ("waiting", "live"):
-        if state == "live":
-            try:
-                async with aclosing(_live_log(follower, kernel)) as chunks:
-                    async for chunk in _without_first(sent_bytes, chunks):
-                        sent_bytes += len(chunk)
-                        yield chunk
-                await _until_ended(follower, kernel)
+    return _Following(follower, kernel, has_previews).output()
+
+
+class _Following:
+    """One follower's way through the logs of a kernel."""
+
+    def __init__(self, follower: Follower, kernel: Kernel, has_previews: bool) -> None:
+        self._follower = follower
+        self._kernel = kernel
+        self._has_previews = has_previews
+        self._writer = _Writer()
+        self._attempt: int | None = None
+        self._is_first = True  # nothing of an earlier attempt was yielded
+        self._position = START
+        self._complete_at: float | None = 0.0  # since when all of the attempt is yielded
+
+    async def output(self) -> AsyncGenerator[bytes, None]:
+        while (state := await _log_state(self._follower, self._kernel)).word != "refused":
+            if state.kernel.attempt != self._attempt:
+                async for text in self._rest():
+                    yield text
+                self._begin(state.kernel.attempt)
+            if state.word == "ended":
+                async for text in self._rest():
+                    yield text
                 return
-            except ContainerGone:
-                break
-            except RuntimeFault as error:  # nobody should take a part for the whole
-                log.warning("logs.engine_lost", session_id=str(kernel.session_id), error=str(error))
-        await asyncio.sleep(POLL_S)
-    if state != "refused":
-        yield (await database_sync_to_async(kept_log)(kernel))[sent_bytes:]
+            if state.word == "live" and self._complete_at is None:
+                async with aclosing(self._live(state.kernel)) as texts:
+                    async for text in texts:
+                        yield text
+            elif self._is_idle() and state.kernel.session.status == Status.RUNNING:
+                return
+            await asyncio.sleep(POLL_S)
 
+    def _begin(self, attempt: int) -> None:
+        self._is_first = self._attempt is None
+        self._attempt, self._position, self._complete_at = attempt, START, None
 
-async def _live_log(follower: Follower, kernel: Kernel) -> AsyncGenerator[bytes, None]:
-    """From the beginning, as the engine tells it. Raises RuntimeFault."""
-    fresh = await database_sync_to_async(_reload)(kernel)
-    async with aclosing(async_runtime_of(fresh.placed_agent).follow_logs(fresh.container_name)) as chunks:
-        async for chunk in _until_refused(follower, fresh, chunks):
-            yield chunk
+    def _is_idle(self) -> bool:
+        """Nothing came for some time although the container has ended: who reads a log to its end asks for the end and exit
+        code of the session next, so these are waited for, within bounds."""
+        return self._complete_at is not None and monotonic() - self._complete_at > END_PATIENCE_S
 
+    async def _live(self, kernel: Kernel) -> AsyncGenerator[bytes, None]:
+        """From the engine, as long as it has the container and answers."""
+        try:
+            runtime = async_runtime_of(kernel.placed_agent)
+            log_parts = runtime.follow_logs(
+                kernel.container_name, self._position, has_previews=self._has_previews
+            )
+            async with aclosing(log_parts) as parts:
+                async for part in _until_refused(self._follower, kernel, parts):
+                    self._position = part.position
+                    yield self._writer.written(part)
+            self._complete_at = monotonic()
+        except ContainerGone:
+            async for text in self._rest():
+                yield text
+        except RuntimeFault as error:  # nobody should take a part for the whole
+            log.warning("logs.engine_lost", session_id=str(kernel.session_id), error=str(error))
 
-async def _without_first(count: int, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """All but the first bytes, which were sent before."""
-    async for chunk in chunks:
-        skipped = min(count, len(chunk))
-        count -= skipped
-        if skipped < len(chunk):
-            yield chunk[skipped:]
-
-
-async def _until_ended(follower: Follower, kernel: Kernel) -> None:
-    """Wait until the session whose output is complete has its end and exit code too, for a bounded time: whoever reads
-    the log to its end asks for these next."""
-    for _poll in range(int(END_PATIENCE_S / POLL_S)):
-        if await _log_state(follower, kernel.session_id) != "live":
+    async def _rest(self) -> AsyncGenerator[bytes, None]:
+        """What was kept of the attempt after its container was gone, as far as it was not yielded before."""
+        if self._complete_at is not None:
             return
-        await asyncio.sleep(POLL_S)
+        self._complete_at = monotonic()
+        kept = await database_sync_to_async(kept_log)(self._kernel)
+        has_begun = self._position != START
+        if kept and (kept.attempt == self._attempt or (self._is_first and not has_begun)):
+            for part in await asyncio.to_thread(list, kept.tail.parts_after(self._position)):
+                yield self._writer.written(part)
+        elif has_begun:
+            sentence = _("What was written after {since} was not kept.")
+            yield self._writer.note(sentence.format(since=_words_of(self._position.at)))
 
 
 async def _until_refused(
-    follower: Follower, kernel: Kernel, chunks: AsyncIterator[bytes]
-) -> AsyncIterator[bytes]:
-    """`chunks` until the follower loses the right to them, whether much comes or nothing."""
-    refusal = asyncio.ensure_future(_refusal(follower, kernel.session_id))
-    pending: asyncio.Task[bytes] | None = None
+    follower: Follower, kernel: Kernel, parts: AsyncGenerator[LogPart, None]
+) -> AsyncIterator[LogPart]:
+    """`parts` until the follower loses the right to them, whether much comes or nothing."""
+    refusal = asyncio.ensure_future(_refusal(follower, kernel))
+    pending: asyncio.Task[LogPart] | None = None
     try:
         while not refusal.done():
-            pending = pending or asyncio.ensure_future(anext(chunks))  # type: ignore[arg-type]
+            pending = pending or asyncio.ensure_future(anext(parts))  # type: ignore[arg-type]
             await asyncio.wait({pending, refusal}, return_when=asyncio.FIRST_COMPLETED)
             if refusal.done() or not pending.done():
                 return
@@ -126,7 +210,7 @@ async def _until_refused(
         await asyncio.wait(tasks)  # the stream can be closed only when nobody reads it any more
 
 
-async def _refusal(follower: Follower, session_id: UUID) -> None:
+async def _refusal(follower: Follower, kernel: Kernel) -> None:
     """Returns when the follower may not read the log any more, or when nobody can say it for UNKNOWN_LIMIT_S."""
     known_at = asyncio.get_running_loop().time()
     with bell.listening() as ears:
@@ -134,7 +218,7 @@ async def _refusal(follower: Follower, session_id: UUID) -> None:
             await ears.wait(RECHECK_S)
             now = asyncio.get_running_loop().time()
             try:
-                if await _log_state(follower, session_id) == "refused":
+                if (await _log_state(follower, kernel)).word == "refused":
                     return
                 known_at = now
             except DatabaseError:
@@ -142,8 +226,22 @@ async def _refusal(follower: Follower, session_id: UUID) -> None:
                     return
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """`word`: "waiting", "live" or "ended", or "refused"."""
+
+    word: str
+    kernel: Kernel
+
+
 @database_sync_to_async
-def _log_state(follower: Follower, session_id: UUID) -> str:
+def _log_state(follower: Follower, kernel: Kernel) -> _State:
+    """As it is now. The kernel is read first: its attempt is never newer than the session's state."""
+    fresh = Kernel.objects.select_related("agent", "session").get(pk=kernel.pk)
+    return _State(_word_for(follower, fresh.session_id), fresh)
+
+
+def _word_for(follower: Follower, session_id: UUID) -> str:
     user = live_logins([follower.login]).get(follower.login)
     if user is None:
         return "refused"
@@ -160,7 +258,3 @@ def _log_state(follower: Follower, session_id: UUID) -> str:
     if not session.is_live:
         return "ended"
     return "live" if session.status in (Status.RUNNING, Status.TERMINATING) else "waiting"
-
-
-def _reload(kernel: Kernel) -> Kernel:
-    return Kernel.objects.select_related("agent", "session").get(pk=kernel.pk)

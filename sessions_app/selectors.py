@@ -1,6 +1,5 @@
 """Reads of sessions. `visible_sessions` is the only list source, `access_session` the only single fetch."""
 
-import gzip
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -14,7 +13,7 @@ from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.looks import look_of
 from common.texts import quoted
-from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog, SessionArray
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionArray
 from sessions_app.states import REQUEUED, RETRIED, Status, next_try
 
 
@@ -95,12 +94,6 @@ def own_sessions(actor: Actor) -> ComputeSessionQuerySet:
 def session_by_host_label(host_label: str) -> ComputeSession | None:
     """For the gateway, before anybody is known."""
     return ComputeSession.objects.select_related("image").filter(host_label=host_label).first()
-
-
-def kept_log(kernel: Kernel) -> bytes:
-    """What a kernel wrote, after its end; empty if nothing was kept."""
-    kept = KernelLog.objects.filter(kernel=kernel).first()
-    return gzip.decompress(bytes(kept.content_gzip)) if kept else b""
 
 
 def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:

@@ -15,13 +15,15 @@ from agents.runtime.base import ContainerState, ContainerStatus, RuntimeUnavaila
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_many import Removal, Start, read_outputs, remove_many, start_many
 from agents.runtime.simulated_shelf import read_containers
+from agents.runtime.simulated_values import log_of
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive_each
 from common.prepared import prepared_cursor
 from sessions_app import lifecycle, specs
-from sessions_app.launcher import KEPT_LOG_BYTES, end_if_asked, work_lock
+from sessions_app.kept_logs import STORED_BYTES
+from sessions_app.launcher import end_if_asked, work_lock
 from sessions_app.models import ComputeSession, Kernel, KernelLog
 from sessions_app.states import LAUNCHING, Reason, Status
 from sessions_app.together_reads import (
@@ -218,14 +220,21 @@ def _keep_logs(removals: Mapping[Placed, Removal], outputs: Mapping[str, bytes |
     written = {each: outputs.get(removal.container) for each, removal in removals.items()}
     KernelLog.objects.bulk_create(
         (
-            KernelLog(kernel_id=each.kernel_id, content_gzip=gzip.compress(kept, 1), size_bytes=len(kept))
+            KernelLog(
+                kernel_id=each.kernel_id,
+                content_gzip=gzip.compress(kept, 1),
+                index_gzip=gzip.compress(log_of(kept).index(), 1),
+                size_bytes=len(kept),
+                is_cut=len(kept) < len(output),
+                attempt=each.attempt,
+            )
             for each, output in written.items()
             if output or (output is not None and each.attempt > 1)
-            for kept in [output[-KEPT_LOG_BYTES:]]
+            for kept in [output[-STORED_BYTES:]]
         ),
         update_conflicts=True,
         unique_fields=["kernel"],
-        update_fields=["content_gzip", "size_bytes"],
+        update_fields=["content_gzip", "index_gzip", "size_bytes", "is_cut", "attempt"],
     )
 
 

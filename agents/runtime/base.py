@@ -11,6 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from agents.runtime.log_entries import LogTail
+
 
 class RuntimeFault(Exception):
     """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may help."""
@@ -377,16 +379,13 @@ class ContainerRuntime(ABC):
         is silent for `timeout_s` or longer under way than that, ProcessTimeout."""
 
     @abstractmethod
-    def read_logs(
-        self,
-        name: str,
-        *,
-        limit_bytes: int = 2**20,
-        tail_lines: int | None = None,
-        has_timestamps: bool = False,
-    ) -> bytes:
-        """The last `limit_bytes` of stdout and stderr in order of time. Raises ContainerGone if it is
-        absent."""
+    def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
+        """The last entries of stdout and stderr, in the engine's order, of together at most `limit_bytes`. Raises
+        ContainerGone if it is absent."""
+
+    def read_logs(self, name: str, *, limit_bytes: int = 2**20) -> bytes:
+        """The text of `read_log_tail`."""
+        return self.read_log_tail(name, limit_bytes=limit_bytes).text
 
     @abstractmethod
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:

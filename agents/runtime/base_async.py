@@ -4,10 +4,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import IntEnum
 
 from agents.runtime.base_files import ContainerFiles
+from agents.runtime.log_entries import START, LogPart, LogPosition
 from agents.runtime.usage import ContainerUsage
 
 KEEPER_VARIABLE = "BERTH_KEEPER"
@@ -115,10 +115,12 @@ class AsyncRuntime(ABC):
 
     @abstractmethod
     def follow_logs(
-        self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        """stdout and stderr as they come, after the last `tail` lines (None: all), until the container ends.
-        Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
+        """Yield what the container writes to stdout and stderr after `position`, each entry once and in the engine's order,
+        until it has ended and all that it wrote was yielded. What the engine dropped before it could be read is told as a
+        gap of the part that follows. With previews, what is written after a carriage return is shown before its line ends, as
+        far as it can be seen. Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -4,16 +4,16 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from datetime import datetime
 
+from agents.runtime import docker_logs
 from agents.runtime.base import ContainerGone, TlsMaterial
 from agents.runtime.base_async import MEASURE_TIMEOUT_S, AsyncRuntime, Process, ProcessSpec
 from agents.runtime.base_files import ContainerFiles
 from agents.runtime.docker_files import DockerFiles
 from agents.runtime.engine_http import EngineHttp, translated
 from agents.runtime.execs import DockerProcess, end_kept
+from agents.runtime.log_entries import START, LogPart, LogPosition
 from agents.runtime.usage import ContainerUsage, usage_of_stats
-from agents.runtime.wire import FrameSplitter
 
 
 class DockerAsyncRuntime(AsyncRuntime):
@@ -57,17 +57,10 @@ class DockerAsyncRuntime(AsyncRuntime):
     def files(self, name: str) -> ContainerFiles:
         return DockerFiles(self._http, name, self.open_process)
 
-    async def follow_logs(
-        self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        query = {"stdout": "1", "stderr": "1", "follow": "1", "tail": "all" if tail is None else str(tail)}
-        if since is not None:
-            query["since"] = f"{since.timestamp():.6f}"
-        frames = FrameSplitter()
-        async with self._http.download(f"/containers/{name}/logs", **query) as answer:
-            async for data in answer:
-                if payload := frames.feed(data):
-                    yield payload
+    def follow_logs(
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
+        return docker_logs.follow(self._http, name, position, has_previews=has_previews)
 
     async def close(self) -> None:
         await self._http.close()

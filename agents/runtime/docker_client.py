@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -286,18 +285,6 @@ def first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -
         if time.monotonic() > deadline:
             raise TimeoutError
     return bytes(kept)
-
-
-def last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
-    """The end of a stream of any length, in bounded memory."""
-    kept: deque[bytes] = deque()
-    size = 0
-    for payload in payloads:
-        kept.append(payload)
-        size += len(payload)
-        while size - len(kept[0]) >= limit_bytes:
-            size -= len(kept.popleft())
-    return b"".join(kept)[-limit_bytes:] if limit_bytes else b""
 
 
 def life_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime | None]:

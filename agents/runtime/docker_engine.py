@@ -13,7 +13,6 @@ from docker.utils import parse_repository_tag
 
 from agents.runtime.base import (
     ContainerConflict,
-    ContainerGone,
     ContainerRuntime,
     ContainerSpec,
     ContainerState,
@@ -40,7 +39,6 @@ from agents.runtime.docker_client import (
     first_bytes,
     label_filter,
     labelled,
-    last_bytes,
     life_of,
     message_of,
     past_events,
@@ -49,6 +47,8 @@ from agents.runtime.docker_client import (
     run_once,
     translated,
 )
+from agents.runtime.docker_logs import read_tail
+from agents.runtime.log_entries import LogTail
 from agents.runtime.owners import Owners
 from agents.runtime.wire import (
     PullTracker,
@@ -366,27 +366,8 @@ class DockerRuntime(ContainerRuntime):
         return ProcessResult(exit_code=code, output=output)
 
     @answered
-    def read_logs(
-        self,
-        name: str,
-        *,
-        limit_bytes: int = 2**20,
-        tail_lines: int | None = None,
-        has_timestamps: bool = False,
-    ) -> bytes:
-        client = self._client
-        params = {
-            "stdout": 1,
-            "stderr": 1,
-            "timestamps": int(has_timestamps),
-            "tail": "all" if tail_lines is None else tail_lines,
-        }
-        url = client.url_of(f"/containers/{name}/logs")
-        with client.get(url, params=params, stream=True, timeout=CALL_TIMEOUT_S) as answer:
-            if answer.status_code == requests.codes.not_found:
-                raise ContainerGone(message_of(answer))
-            raise_refusal(answer)
-            return last_bytes(payloads(answer), limit_bytes)
+    def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
+        return read_tail(self._client, name, limit_bytes)
 
     @answered
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:

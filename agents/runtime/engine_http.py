@@ -54,9 +54,11 @@ class EngineHttp:
             return _path_stat(answer)
 
     @asynccontextmanager
-    async def download(self, url: str, **query: str) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """The answer's content as it comes."""
-        async with self._request("GET", url, query, timeout=_streaming(None)) as answer:
+    async def download(
+        self, url: str, *, silence_s: float | None = None, **query: str
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """The answer's content as it comes. It may be silent for `silence_s`, or for ever."""
+        async with self._request("GET", url, query, timeout=_streaming(silence_s)) as answer:
             yield self._content(answer)
 
     async def upload(self, url: str, chunks: AsyncIterable[bytes], **query: str) -> None:

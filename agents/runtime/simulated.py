@@ -34,6 +34,7 @@ from agents.runtime.base import (
     RuntimeRefused,
     RuntimeUnavailable,
 )
+from agents.runtime.log_entries import LogTail
 from agents.runtime.simulated_devices import SimulatedDevices
 from agents.runtime.simulated_shelf import Conduct, Container, Network, Shelf, ended, is_over, state_now
 from agents.runtime.simulated_values import (
@@ -41,7 +42,7 @@ from agents.runtime.simulated_values import (
     IMAGE_ID_PREFIX,
     demand_ours,
     image,
-    last_lines,
+    log_of,
     select,
     steady_usage,
 )
@@ -335,17 +336,10 @@ class SimulatedRuntime(ContainerRuntime):
         self.start_process(name, argv)
         return ProcessResult(exit_code=0, output=b"")
 
-    def read_logs(
-        self,
-        name: str,
-        *,
-        limit_bytes: int = 2**20,
-        tail_lines: int | None = None,
-        has_timestamps: bool = False,
-    ) -> bytes:
+    def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
         self._answer()
         output, _ = self.output_of(name)
-        return last_lines(output, tail_lines)[-limit_bytes:]
+        return log_of(output).last(limit_bytes)
 
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         self._answer()

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from datetime import datetime
 from weakref import WeakKeyDictionary
 
 from agents.runtime.base import ContainerGone, ContainerStatus
 from agents.runtime.base_async import AsyncRuntime, Channel, Process, ProcessSpec
 from agents.runtime.base_files import ContainerFiles
+from agents.runtime.log_entries import START, LogPart, LogPosition
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_files import SimulatedFiles, SimulatedTree
-from agents.runtime.simulated_values import last_lines
+from agents.runtime.simulated_values import log_of
 from agents.runtime.usage import ContainerUsage
 
 LOG_POLL_S = 0.02
@@ -52,18 +52,16 @@ class SimulatedAsyncRuntime(AsyncRuntime):
         return SimulatedFiles(tree, lambda: self._require_running(name))
 
     async def follow_logs(
-        self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        output, is_open = self._runtime.output_of(name)
-        sent = len(output)
-        if seen := last_lines(output, tail):
-            yield seen
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
+        is_open = True
         while is_open:
-            await asyncio.sleep(LOG_POLL_S)
             output, is_open = self._runtime.output_of(name)
-            if len(output) > sent:
-                yield output[sent:]
-                sent = len(output)
+            for part in log_of(output).parts_after(position):
+                position = part.position
+                yield part
+            if is_open:
+                await asyncio.sleep(LOG_POLL_S)
 
     async def close(self) -> None:
         return

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from agents.runtime.base import ContainerConflict, ImageInfo, LabelledObject
+from agents.runtime.log_entries import LogEntry, LogTail
 from agents.runtime.simulated_shelf import Container
 from agents.runtime.usage import ContainerUsage
 from agents.runtime.wire import carries
@@ -39,8 +40,10 @@ def image(reference: str) -> ImageInfo:
     )
 
 
-def last_lines(output: bytes, count: int | None) -> bytes:
-    return output if count is None else b"".join(output.splitlines(keepends=True)[-count:] if count else [])
+def log_of(output: bytes) -> LogTail:
+    """The log of a container that wrote this to its stdout: an entry for each line."""
+    lines = enumerate(output.splitlines(keepends=True))
+    return LogTail(tuple(LogEntry(1, b"2000-01-01T00:00:00.%09dZ" % number, line) for number, line in lines))
 
 
 def demand_ours(name: str, labels: Mapping[str, str], wanted: Mapping[str, str]) -> None:

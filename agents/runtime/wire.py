@@ -27,7 +27,9 @@ from agents.runtime.base import (
 from agents.runtime.profiles import seccomp
 
 CPU_PERIOD_US = 100_000
-LOG_FILES = 2
+LOG_FILES = 8
+"""The engine drops a whole file when the last one is full: with many of them it keeps nearly what it may."""
+
 OOM_SCORE_OF_SESSIONS = 300
 """A machine without memory ends sessions before its own services; and a session leaves room above for the programs of
 its person (`RAISE_OOM_SCORE`), which end before their app server."""

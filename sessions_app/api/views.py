@@ -154,17 +154,27 @@ class SessionLogView(APIView):
         operation_id="read_session_log",
         parameters=[
             OpenApiParameter("follow", OpenApiTypes.BOOL, description="1: go on until the container ends."),
+            OpenApiParameter(
+                "previews",
+                OpenApiTypes.BOOL,
+                description="1, with follow: show progress bars before their line ends, and erase them then as on a terminal.",
+            ),
             OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given."),
         ],
         responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> HttpResponse | StreamingHttpResponse:
-        """Text that the session wrote so far; the last 4 MiB are kept after its end."""
+        """Text that the session wrote so far, at most about the last 16 MiB. Where output is missing a line says so, which
+        begins with `[Berth:`."""
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
         kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
         if is_wanted(request, "follow"):
             response = StreamingHttpResponse(
-                follow_log(Follower(actor_of(request), login_of(request)), kernel),
+                follow_log(
+                    Follower(actor_of(request), login_of(request)),
+                    kernel,
+                    has_previews=is_wanted(request, "previews"),
+                ),
                 content_type="text/plain; charset=utf-8",
             )
         else:

@@ -114,7 +114,7 @@ def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
     return {
         "kernel_name": kernel.name,
         "kernel_names": [each.name for each in session.kernels.all()],
-        "log_url": f"{reverse('api-session-logs', args=[session.pk])}?follow=1&{query}",
+        "log_url": f"{reverse('api-session-logs', args=[session.pk])}?follow=1&previews=1&{query}",
         "plain_url": f"{reverse('session-log', args=[session.pk])}?{query}",
         "log_file_name": f"{session.name}-{kernel.name}.log",
     }

@@ -2,7 +2,8 @@
 // overwrites its line (progress bars), and only the last lines are kept, unless somebody reads what would go.
 
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
-const UNFINISHED_ESCAPE = /\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200})?$/;
+const ERASE_LINE = /\r\x1b\[2?K/g;
+const UNFINISHED_ESCAPE = /\r?\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200})?$/;
 const BLOCK_LINES = 200;
 
 export class LogText {
@@ -42,7 +43,7 @@ export class LogText {
   add(chunk) {
     let text = this.held + chunk;
     this.held = UNFINISHED_ESCAPE.exec(text)?.[0] ?? (text.endsWith("\r") ? "\r" : "");
-    text = text.slice(0, text.length - this.held.length).replace(ESCAPES, "").replaceAll("\r\n", "\n");
+    text = text.slice(0, text.length - this.held.length).replace(ERASE_LINE, "\r\0").replace(ESCAPES, "").replaceAll("\r\n", "\n");
     const lines = text.split("\n");
     lines.forEach((line, index) => {
       this.current = overwrite(this.current, line);
@@ -132,6 +133,10 @@ export function rangeIn(node, start, end) {
   return range;
 }
 
+/** The line as a terminal would leave it: after a carriage return what comes replaces what was there; \0 erases all of it. */
 function overwrite(before, line) {
-  return line.split("\r").reduce((shown, part, index) => (index === 0 ? shown + part : part + shown.slice(part.length)), before);
+  return line.split("\r").reduce((shown, part, index) => {
+    if (index === 0) return shown + part;
+    return part.startsWith("\0") ? part.slice(1) : part + shown.slice(part.length);
+  }, before);
 }

@@ -1,7 +1,8 @@
 """REST of logs: what a session wrote, at once or as it comes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -9,10 +10,13 @@ from django.http import StreamingHttpResponse
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 
-from agents.runtime.base import RuntimeUnavailable
+from agents.runtime.base import ContainerGone, RuntimeUnavailable
+from agents.runtime.log_entries import LogPart, LogPosition, part_of
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
+from agents.runtime.simulated_values import log_of
 from common.actors import SYSTEM
-from sessions_app import launcher, reconcile
+from scheduler.tick import run_tick
+from sessions_app import kept_logs, launcher, reconcile
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
@@ -113,22 +117,26 @@ class TestFollowing:
     ) -> None:
         place, session = await sync_to_async(make_running)()
         whole = SimulatedAsyncRuntime.follow_logs
-        losses = iter([0, 4])
+        losses = iter([0, 1])
 
-        async def follow_until_lost(self: SimulatedAsyncRuntime, name: str) -> AsyncIterator[bytes]:
+        async def follow_until_lost(
+            self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
+        ) -> AsyncIterator[LogPart]:
             loss = next(losses, None)
-            async for chunk in whole(self, name):
+            entries = log_of(self._runtime.output_of(name)[0]).entries
+            async for part in whole(self, name, position):
                 if loss is not None:
-                    yield chunk[:loss]
+                    if loss:
+                        yield part_of(entries[:loss], position)
                     raise RuntimeUnavailable("Engine does not answer: lost")
-                yield chunk
+                yield part
 
         monkeypatch.setattr(SimulatedAsyncRuntime, "follow_logs", follow_until_lost)
-        await sync_to_async(write)(place, session, b"as it comes\n")
+        await sync_to_async(write)(place, session, b"as\nit\ncomes\n")
         reading = asyncio.create_task(everything(await follow(place, session)))
         await asyncio.wait({reading}, timeout=2)
         await sync_to_async(settle)(session)
-        assert await reading == b"as it comes\n"
+        assert await reading == b"as\nit\ncomes\n"
 
     async def test_whoever_read_to_the_end_finds_the_session_ended(self) -> None:
         place, session = await sync_to_async(make_running)()
@@ -159,10 +167,65 @@ class TestFollowing:
 
         assert await reading == b""
 
+    async def test_a_container_that_goes_while_it_is_read_is_read_on_from_what_was_kept(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place, session = await sync_to_async(make_running)()
+        await sync_to_async(write)(place, session, b"one\ntwo\ntwo\nthree\n")
+        monkeypatch.setattr(SimulatedAsyncRuntime, "follow_logs", read_two_lines_before(settle, session))
 
-def make_running() -> tuple[Place, ComputeSession]:
+        assert await everything(await follow(place, session)) == b"one\ntwo\ntwo\nthree\n"
+
+    async def test_what_was_not_kept_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        place, session = await sync_to_async(make_running)()
+        await sync_to_async(write)(place, session, b"one\ntwo\nthree\nfour\nfive\n")
+        monkeypatch.setattr(kept_logs, "LOG_BYTES", 10)
+        monkeypatch.setattr(SimulatedAsyncRuntime, "follow_logs", read_two_lines_before(settle, session))
+
+        begin, said, *rest = (await everything(await follow(place, session))).decode().split("\n[")
+        said, _, end = said.partition("]\n")
+        assert (begin, end, rest) == ("one\ntwo", "four\nfive\n", [])
+        assert "between 2000-01-01 00:00:00.000 UTC and" in said
+        api = await sync_to_async(factories.api_client)(place.owner)
+        plain = (await sync_to_async(api.get)(logs_of(session))).content.decode()
+        assert plain.startswith("[Berth: Output before 2000-01-01 00:00:00.000 UTC may be missing")
+        assert plain.endswith("]\nfour\nfive\n")
+
+    async def test_a_session_that_is_tried_again_is_followed_to_its_last_attempt(self) -> None:
+        place, session = await sync_to_async(make_running)(type="batch", command="try", max_retries=1)
+        reading = asyncio.create_task(everything(await follow(place, session)))
+        for output in (b"first\n", b"second\n"):
+            container = await sync_to_async(container_of)(session)
+            await sync_to_async(place.runtime.finish)(container, exit_code=1, output=output)
+            await asyncio.wait({reading}, timeout=1)
+            await sync_to_async(settle)(session)
+            if output == b"first\n":
+                await sync_to_async(run_again)(place, session)
+
+        assert await reading == b"first\nsecond\n"
+
+
+def make_running(**changes: object) -> tuple[Place, ComputeSession]:
     place = make_place()
-    return place, place.run()
+    return place, place.run(**changes)
+
+
+def run_again(place: Place, session: ComputeSession) -> None:
+    run_tick(place.group.pk)
+    launcher.launch_session(session.pk)
+
+
+def read_two_lines_before(react: Callable[[ComputeSession], None], session: ComputeSession) -> Any:
+    """A reader that is slow: when it has two lines of a log, `react` happens to the session and its container is gone."""
+
+    async def follow_logs(
+        self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
+    ) -> AsyncIterator[LogPart]:
+        yield part_of(log_of(self._runtime.output_of(name)[0]).entries[:2], position)
+        await sync_to_async(react)(session)
+        raise ContainerGone(f"No such container: {name}")
+
+    return follow_logs
 
 
 def make_placed() -> tuple[Place, ComputeSession]:

@@ -31,11 +31,20 @@ def test_a_connection_that_was_lost_before_its_first_byte_is_taken_up(no_pauses:
 
 
 def test_a_log_that_begins_elsewhere_now_has_a_seam(no_pauses: list[float]) -> None:
-    assert followed(log(b"one\ntwo\n", LOST), log(b"something else")) == b"one\ntwo\n" + SEAM + b"g else"
+    assert (
+        followed(log(b"one\ntwo\n", LOST), log(b"something else")) == b"one\ntwo\n" + SEAM + b"something else"
+    )
 
 
 def test_a_log_that_is_shorter_now_has_a_seam(no_pauses: list[float]) -> None:
-    assert followed(log(b"one\ntwo\n", LOST), log(b"one")) == b"one\ntwo\n" + SEAM
+    assert followed(log(b"one\ntwo\n", LOST), log(b"one")) == b"one\ntwo\n" + SEAM + b"one"
+
+
+def test_a_log_whose_beginning_was_dropped_meanwhile_goes_on_where_it_broke(no_pauses: list[float]) -> None:
+    lines = [b"line %d\n" % number for number in range(3000)]
+    seen, kept = b"".join(lines[:2000]), b"[Berth: dropped]\n" + b"".join(lines[1000:])
+
+    assert followed(log(seen, LOST), log(kept[:7000], kept[7000:])) == b"".join(lines)
 
 
 def test_a_portal_that_stays_away_is_told(no_pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:

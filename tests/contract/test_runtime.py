@@ -24,6 +24,7 @@ from agents.runtime.base import (
     RuntimeRefused,
 )
 from agents.runtime.base_async import AsyncRuntime
+from agents.runtime.log_entries import START
 from tests import engines
 from tests.contract.conftest import Rig
 from tests.waiting import wait_until
@@ -232,7 +233,6 @@ def test_output_and_exit_code_stay_after_the_end(rig: Rig) -> None:
     assert [found.exit_code for found in listed] == [7]
     assert rig.runtime.read_logs(spec.name) == b"one\ntwo\nthree\n"
     assert rig.runtime.read_logs(spec.name, limit_bytes=6) == b"three\n"
-    assert rig.runtime.read_logs(spec.name, tail_lines=2) == b"two\nthree\n"
     rig.runtime.remove_container(spec.name)
 
 
@@ -292,15 +292,21 @@ def test_helper_without_its_image_is_a_fault(rig: Rig) -> None:
 # On the event loop
 
 
-async def test_followed_log_ends_with_the_container(rig: Rig, async_runtime: AsyncRuntime) -> None:
+async def test_followed_log_ends_with_the_container_and_goes_on_from_any_part(
+    rig: Rig, async_runtime: AsyncRuntime
+) -> None:
     spec = rig.spec()
-    rig.run_to_end(spec, b"one\ntwo\n", 0)
+    rig.run_to_end(spec, b"same\nsame\nother\n", 0)
 
-    seen = b"".join([data async for data in async_runtime.follow_logs(spec.name)])
-    assert seen == b"one\ntwo\n"
+    parts = [part async for part in async_runtime.follow_logs(spec.name)]
+    assert b"".join(part.text for part in parts) == b"same\nsame\nother\n"
     ended(rig, spec.name)
-    tail = b"".join([data async for data in async_runtime.follow_logs(spec.name, tail=1)])
-    assert tail == b"two\n"
+    entries = rig.runtime.read_log_tail(spec.name, limit_bytes=2**20).entries
+    for seen in range(4):
+        position = START.after(entries[:seen])
+        rest = [part async for part in async_runtime.follow_logs(spec.name, position)]
+        assert b"".join(part.text for part in rest) == b"".join(entry.text for entry in entries[seen:])
+        assert not any(part.gap for part in rest)
     rig.runtime.remove_container(spec.name)
 
 

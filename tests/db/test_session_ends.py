@@ -45,7 +45,7 @@ class FrozenRuntime(SimulatedRuntime):
 class DeafLogRuntime(SimulatedRuntime):
     """Cannot read any log."""
 
-    def read_logs(self, name, **options):  # type: ignore[no-untyped-def]
+    def read_log_tail(self, name, **options):  # type: ignore[no-untyped-def]
         raise RuntimeRefused("error opening log file: invalid argument")
 
 

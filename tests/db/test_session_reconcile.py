@@ -12,9 +12,9 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from sessions_app import reconcile, specs
+from sessions_app.kept_logs import kept_log
 from sessions_app.launcher import STOP_GRACE_S, end_session, launch_session, plan_of
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.selectors import kept_log
 from sessions_app.services import terminate_session
 from sessions_app.states import Reason, Status
 from tests import factories
@@ -112,7 +112,7 @@ def finish_batch(place: Place, *, exit_code: int = 0, **how: object) -> ComputeS
 def test_batch_session_ends_with_its_exit_code_and_keeps_its_log(place: Place) -> None:
     session = finish_batch(place, output=b"built\n")
     assert (session.status, session.status_reason, session.exit_code) == ("TERMINATED", "command_finished", 0)
-    assert kept_log(session.kernels.get()) == b"built\n"
+    assert kept_log(session.kernels.get()).tail.text == b"built\n"
 
 
 def test_batch_session_that_failed_says_so(place: Place) -> None:

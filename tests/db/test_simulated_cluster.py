@@ -33,9 +33,9 @@ from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import dependents, launcher, reconcile, together
 from sessions_app.array_rules import check_array
+from sessions_app.kept_logs import kept_log
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, Hold
-from sessions_app.selectors import kept_log
 from sessions_app.services import begin_termination, enqueue_session
 from sessions_app.states import LAUNCHING, Reason, Status, outcome_of
 from tests.factories_sessions import make_place
@@ -385,7 +385,7 @@ def test_the_log_of_the_last_attempt_is_kept(is_together: bool, last: bytes) -> 
             if is_together:
                 together.end_sessions([session.pk])
             launcher.end_session(session.pk)
-        assert kept_log(session.kernels.get()) == last
+        assert kept_log(session.kernels.get()).tail.text == last
     finally:
         simulation.clear()
 

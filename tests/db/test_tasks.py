@@ -16,6 +16,7 @@ from agents import lifecycle as agent_lifecycle
 from agents import walls
 from agents.models import Agent
 from agents.runtime.base import NetworkSpec, RuntimeRefused, RuntimeUnavailable
+from agents.runtime.log_entries import LogTail
 from agents.runtime.simulated import SimulatedRuntime
 from agents.states import AgentState
 from agents.tasks import heartbeat_agents, keep_walls
@@ -209,10 +210,10 @@ def test_volume_that_the_engine_will_not_remove_now_holds_up_no_end(place: Place
 
 def test_end_waits_while_the_engine_answers_for_containers_but_not_for_their_log(place: Place) -> None:
     class MuteRuntime(LostRuntime):
-        def read_logs(self, name: str, *, limit_bytes: int) -> bytes:
+        def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
             if self.is_lost:
                 raise RuntimeUnavailable("Engine does not answer")
-            return super().read_logs(name, limit_bytes=limit_bytes)
+            return super().read_log_tail(name, limit_bytes=limit_bytes)
 
         def _answer(self) -> None:
             return

@@ -1,5 +1,7 @@
 """Pages tell what happens elsewhere without being reloaded."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -11,7 +13,10 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
-SAY_WAIT_SAY = "echo first; until [ -e signals/go ]; do sleep 0.1; done; echo second; exit 7"
+SAY_WAIT_SAY = (
+    "echo first; n=0; until [ -e signals/go ]; do n=$((n+1)); printf '\\rwaiting %03d' $n; sleep 0.1; done; "
+    "printf '\\rwaited     \\n'; echo second; exit 7"
+)
 
 
 def test_a_batch_session_shows_its_log_and_its_exit_code_as_they_come(browse: Browse, user: Person) -> None:
@@ -25,13 +30,13 @@ def test_a_batch_session_shows_its_log_and_its_exit_code_as_they_come(browse: Br
     do_not_reload(page)
     log = page.locator("[data-log-lines]")
 
-    expect(log).to_have_text("first\n")
+    expect(log).to_have_text(re.compile(r"^first\nwaiting 0[2-9]\d$"))
     expect_status(page, "Running")
     expect(page.get_by_text("Exit code")).to_have_count(0)
 
     user.put_file(signals, "go", "")
 
-    expect(log).to_have_text("first\nsecond\n")
+    expect(log).to_have_text("first\nwaited     \nsecond\n")
     expect(page.get_by_text("Exit code 7")).to_be_visible()
     expect_status(page, "Terminated")
     assert has_not_reloaded(page)

@@ -59,7 +59,7 @@ def test_limits_of_the_container_are_those_of_the_spec() -> None:
     assert host["PidsLimit"] == 100
     assert host["ShmSize"] == 2**26
     assert {"Name": "nofile", "Soft": 1024, "Hard": 1024} in host["Ulimits"]
-    assert host["LogConfig"] == {"Type": "json-file", "Config": {"max-size": str(2**19), "max-file": "2"}}
+    assert host["LogConfig"] == {"Type": "json-file", "Config": {"max-size": str(2**17), "max-file": "8"}}
 
 
 def test_container_runs_on_its_cores_and_writes_to_its_root_only_if_it_may() -> None:

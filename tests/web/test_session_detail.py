@@ -107,7 +107,7 @@ def test_the_log_names_its_container(place: Place, browser: Client) -> None:
     session = place.run()
     Kernel.objects.create(session=session, role="sub")
     page = tab_of(browser, session, "log&kernel=sub1")
-    assert "?follow=1&amp;kernel=sub1" in page
+    assert "?follow=1&amp;previews=1&amp;kernel=sub1" in page
     assert 'href="?tab=log&amp;kernel=main1"' in page
     assert browser.get(f"/sessions/{session.pk}/?tab=log&kernel=none").status_code == 404
     download = browser.get(f"/sessions/{session.pk}/log/?kernel=main1")

@@ -9,6 +9,9 @@ from berth.transport import Transport
 TAIL_BYTES = 4096
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
+NOTE = b"[Berth: "
+"""The portal begins a log so of which it lost the beginning."""
+
 SEAM = b"\n[The connection was lost; some lines may be missing or shown twice.]\n"
 
 
@@ -30,30 +33,44 @@ def follow_text(transport: Transport, path: str, params: Mapping[str, str]) -> I
 
 
 class _Seen:
-    """How much was handed on, and its end, by which the same text is known again."""
+    """How much was handed on, its beginning and its end. A text that begins anew is the same one if it has the same
+    beginning; of a long log the portal may have lost that meanwhile, then the end of what was seen is looked for."""
 
     def __init__(self) -> None:
         self._length = 0
+        self._head = b""
         self._tail = b""
 
     def fresh(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """What of a text that begins anew was not handed on yet."""
-        known, expected = self._length, self._tail
-        start, met = 0, b""
-        for piece in pieces:
-            old, new = piece[: max(0, known - start)], piece[max(0, known - start) :]
-            start += len(piece)
-            met = (met + old)[-len(expected) :] if expected else b""
-            if not new:
-                continue
-            if expected and met != expected:
+        """Yield what of a text that begins anew was not handed on yet; after SEAM all of it where nobody can tell."""
+        if self._length:
+            text, end = self._until_seen(pieces)
+            if end is None:
                 yield SEAM
-            expected = b""
-            yield self._note(new)
-        if start < known:
-            yield SEAM
+            yield from self._noted(bytes(text[end or 0 :]))
+        for piece in pieces:
+            yield from self._noted(piece)
 
-    def _note(self, piece: bytes) -> bytes:
-        self._length += len(piece)
-        self._tail = (self._tail + piece)[-TAIL_BYTES:]
-        return piece
+    def _until_seen(self, pieces: Iterator[bytes]) -> tuple[bytearray, int | None]:
+        """Read until the end of what was handed on has come: what was read, and where that end is; None if it did not come."""
+        text = bytearray()
+        for piece in pieces:
+            searched = max(0, len(text) - len(self._tail))
+            text += piece
+            if text[: len(self._head)] == self._head[: len(text)]:
+                if len(text) >= self._length and text.endswith(self._tail, 0, self._length):
+                    return text, self._length
+                if len(text) < self._length:
+                    continue
+            if self._length >= TAIL_BYTES and (place := text.find(self._tail, searched)) >= 0:
+                return text, place + TAIL_BYTES
+            if not text.startswith(NOTE[: len(text)]) or len(text) > self._length + TAIL_BYTES:
+                break
+        return text, None
+
+    def _noted(self, piece: bytes) -> Iterator[bytes]:
+        if piece:
+            self._length += len(piece)
+            self._head += piece[: TAIL_BYTES - len(self._head)]
+            self._tail = (self._tail + piece)[-TAIL_BYTES:]
+            yield piece
