@@ -27,9 +27,12 @@ from agents.selectors import async_runtime_of, runtime_of
 log = structlog.get_logger(__name__)
 
 OBSERVERS = 16
+CONNECTIONS = 1024
 MEASURED_AT_ONCE = 64
-"""Containers that one engine is asked about at the same time. Engine 20.10 looks at all that are asked for once a second: each
-answer takes that second, and many take no longer than one."""
+"""Containers that one engine is asked about at the same time, fewer where there are many machines: CONNECTIONS in all, but
+LEAST_AT_ONCE of each. Engine 20.10 looks at all that are asked for once a second: each answer takes that second, and many
+take no longer than one."""
+LEAST_AT_ONCE = 4
 
 LOCAL = "unix://"
 
@@ -71,30 +74,33 @@ async def measure_containers(wanted: Mapping[Agent, Sequence[str]], *, within_s:
     """Measure these containers, those named first of each machine first, MEASURED_AT_ONCE of a machine at a time. Takes at
     most `within_s`; what has been answered by then is returned, and one machine's silence costs no other its answers."""
     found = Measurements()
+    at_once = max(LEAST_AT_ONCE, min(MEASURED_AT_ONCE, CONNECTIONS // max(1, len(wanted))))
     try:
         async with asyncio.TaskGroup() as machines:
             for agent, names in wanted.items():
-                machines.create_task(_measure_machine(agent, names, found, within_s))
+                machines.create_task(_measure_machine(agent, names, found, at_once, within_s))
     finally:
         await close_async_runtimes()
     return found
 
 
-async def _measure_machine(agent: Agent, names: Sequence[str], found: Measurements, within_s: float) -> None:
+async def _measure_machine(
+    agent: Agent, names: Sequence[str], found: Measurements, at_once: int, within_s: float
+) -> None:
     waiting = iter(names)
     askers = [
-        asyncio.create_task(_measure_next(agent, waiting, found))
-        for _ in range(min(MEASURED_AT_ONCE, len(names)))
+        asyncio.create_task(_measure_next(agent, waiting, found)) for _ in range(min(at_once, len(names)))
     ]
     done, late = await asyncio.wait(askers, timeout=within_s)
     for asker in late:
         asker.cancel()
-        found.faults[agent.pk] = f"Not all were answered within {within_s} s."
-    await asyncio.gather(*late, return_exceptions=True)
-    error = next(filter(None, (asker.exception() for asker in done)), None)
-    if error is not None:  # of this machine's answers: those of others are kept
-        found.faults[agent.pk] = repr(error)
-        log.error("measure.failed", agent=agent.name, exc_info=error)
+    ends = await asyncio.gather(*done, *late, return_exceptions=True)
+    errors = [end for end in ends if isinstance(end, Exception)]
+    if errors:
+        log.error("measure.failed", agent=agent.name, exc_info=errors[0])
+    if errors or late:
+        why = repr(errors[0]) if errors else f"Not all were answered within {within_s} s."
+        found.faults.setdefault(agent.pk, why)
 
 
 async def _measure_next(agent: Agent, waiting: Iterator[str], found: Measurements) -> None:

@@ -7,15 +7,17 @@ again once it answers.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from secrets import token_hex
+from typing import Any
 
 import redis
+import redis.asyncio
 import structlog
 from django.conf import settings
 
-from common.redis import quick_client
+from common.redis import PING_S, quick_async_client
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +50,7 @@ class ConcurrencyLimit:
         self._name = name
         self._held: dict[str, int] = {}
         self._renewer: asyncio.Task[None] | None = None
-        self._releases: set[asyncio.Task[None]] = set()
+        self._releases: dict[asyncio.Task[None], int] = {}
         self._silent_until = 0.0
 
     @asynccontextmanager
@@ -59,8 +61,7 @@ class ConcurrencyLimit:
         lease = token_hex(16)
         self._held[lease] = user_id
         try:
-            if closing := [each for each in self._releases if each.get_loop() is asyncio.get_running_loop()]:
-                await asyncio.wait(closing)  # what was closed just now is not to count any more
+            await self._released(user_id)
             if not await self._take(lease, user_id, self.limit):
                 raise TooManyOpen
             self._ensure_renewer()
@@ -71,32 +72,39 @@ class ConcurrencyLimit:
 
     async def _take(self, lease: str, user_id: int, limit: int) -> bool:
         """Take or renew the lease; True also while Redis does not answer."""
-        if time.monotonic() < self._silent_until:
-            return True
-        try:
-            return bool(
-                await asyncio.to_thread(
-                    quick_client().eval, _TAKE, 1, self._key(user_id), lease, limit, LEASE_S
-                )
-            )
-        except redis.RedisError as error:
-            self._silent_until = time.monotonic() + ASKED_AGAIN_AFTER_S
-            log.warning("concurrency.redis_lost", kind=self._name, error=str(error))
-            return True
+        taken = await self._ask(
+            lambda client: client.eval(_TAKE, 1, self._key(user_id), lease, limit, LEASE_S)
+        )
+        return taken != 0
 
     def _release_soon(self, lease: str, user_id: int) -> None:
         """Not waited for: whoever closes may be cancelled at any moment. A release that is lost expires."""
         task = asyncio.get_running_loop().create_task(self._release(lease, user_id))
-        self._releases.add(task)
-        task.add_done_callback(self._releases.discard)
+        self._releases[task] = user_id
+        task.add_done_callback(lambda task: self._releases.pop(task, None))
 
     async def _release(self, lease: str, user_id: int) -> None:
+        await self._ask(lambda client: client.zrem(self._key(user_id), lease))
+
+    async def _released(self, user_id: int) -> None:
+        """Return when nothing counts any more that this person closed just now, or when Redis does not answer."""
+        loop = asyncio.get_running_loop()
+        closing = [
+            task for task, owner in self._releases.items() if owner == user_id and task.get_loop() is loop
+        ]
+        if closing:
+            await asyncio.wait(closing, timeout=PING_S)
+
+    async def _ask(self, question: Callable[[redis.asyncio.Redis], Awaitable[Any]]) -> int | None:
+        """Return the answer of Redis, None while it gives none: then nobody asks again for ASKED_AGAIN_AFTER_S."""
         if time.monotonic() < self._silent_until:
-            return
+            return None
         try:
-            await asyncio.to_thread(quick_client().zrem, self._key(user_id), lease)
+            return int(await question(quick_async_client()))
         except redis.RedisError as error:
+            self._silent_until = time.monotonic() + ASKED_AGAIN_AFTER_S
             log.warning("concurrency.redis_lost", kind=self._name, error=str(error))
+            return None
 
     def _ensure_renewer(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,8 @@
 """One Redis connection pool per process, for threads and for the event loop, and whether it answers."""
 
+import asyncio
 from functools import cache
+from weakref import WeakKeyDictionary
 
 import redis
 import redis.asyncio
@@ -32,6 +34,19 @@ def demand_redis() -> None:
 def quick_client() -> redis.Redis:
     """For threads that would rather do without an answer than wait for it."""
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=PING_S, socket_connect_timeout=PING_S)
+
+
+_quick_async: WeakKeyDictionary[asyncio.AbstractEventLoop, redis.asyncio.Redis] = WeakKeyDictionary()
+
+
+def quick_async_client() -> redis.asyncio.Redis:
+    """The same for the running event loop, which keeps it."""
+    loop = asyncio.get_running_loop()
+    if loop not in _quick_async:
+        _quick_async[loop] = redis.asyncio.Redis.from_url(
+            settings.REDIS_URL, socket_timeout=PING_S, socket_connect_timeout=PING_S
+        )
+    return _quick_async[loop]
 
 
 @cache

@@ -9,6 +9,7 @@ from celery import Celery
 from celery.signals import setup_logging, worker_ready, worker_shutdown, worker_shutting_down
 
 from common.dispatch import QUEUE_OF, TaskName
+from portal.descriptors import raise_descriptor_limit
 from portal.garbage import leave_startup_to_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
@@ -27,6 +28,11 @@ def keep_logging(**_: object) -> None:
 def leave_imports_to_rest(**_: object) -> None:
     """Its pool is of threads: there is one heap."""
     leave_startup_to_rest()
+
+
+@worker_ready.connect
+def allow_many_connections(**_: object) -> None:
+    raise_descriptor_limit()
 
 
 @worker_ready.connect

@@ -5,7 +5,6 @@ python -m portal.web_server --host 0.0.0.0 --port 8080 [--proxy-headers]
 
 import argparse
 import os
-import resource
 import socket
 from collections.abc import Iterable
 
@@ -16,12 +15,12 @@ from django.conf import settings
 
 from common.server import TrustedProxies, protocol_class
 from portal.asgi import app_proxy, application
+from portal.descriptors import raise_descriptor_limit
 from portal.garbage import leave_startup_to_rest
 from portal.ops.envfile import LOOPBACK
 from portal.ops.listening import listen
 from sessions_app.gateway import doors
 
-DESCRIPTORS = 65_536
 # For the portal's own websockets; those of apps are passed on as they come.
 MAX_MESSAGE_BYTES = 8 * 2**20
 
@@ -68,14 +67,6 @@ def server_config(*, has_proxy: bool) -> uvicorn.Config:
 def trusted_proxies() -> TrustedProxies:
     """Those that FORWARDED_ALLOW_IPS names: addresses, networks, or * for everybody."""
     return TrustedProxies(os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1").split(","))
-
-
-def raise_descriptor_limit() -> None:
-    """Each request to an app takes two descriptors; the usual soft limit of 1024 is for programs that use select()."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen_where_free(host: str, ports: Iterable[int]) -> list[socket.socket]:

@@ -9,7 +9,7 @@ A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +24,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 
 from agents.discovery.base import DeviceUse
 from agents.models import Agent
-from agents.observation import can_measure_devices, measure_containers, measure_devices_of
+from agents.observation import Measurements, can_measure_devices, measure_containers, measure_devices_of
 from agents.runtime.usage import ContainerUsage
 from agents.states import AgentState
 from common import clock
@@ -113,7 +113,7 @@ def measure_sessions() -> None:
         agent: list(own) for agent, own in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
     }
     names = {agent: [kernel.container_name for kernel in own] for agent, own in kernels.items()}
-    found = asyncio.run(measure_containers(names, within_s=ROUND_S))
+    found = run_round(measure_containers(names, within_s=ROUND_S))
     present = _devices_now(agent for agent in kernels if can_measure_devices(agent))
     samples = [
         _sample(kernel, usage, present.get(kernel.pk))
@@ -126,6 +126,15 @@ def measure_sessions() -> None:
     forget_old_samples(now)
     shorten_minutes(now)
     log_unmeasured(now, found.faults)
+
+
+def run_round(measuring: Coroutine[Any, Any, Measurements]) -> Measurements:
+    """As `asyncio.run`, which also waits for threads that look up a name, however long that takes."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(measuring)
+    finally:
+        loop.close()
 
 
 def _sample(kernel: Kernel, usage: ContainerUsage, devices: Present | None) -> Sample:

@@ -110,10 +110,10 @@ class Portal:
         if is_behind_proxy:
             web.append("--proxy-headers")
         # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them. Ends wait for
-        # programs that take their time to stop; no launch may wait behind those.
+        # programs that take their time to stop; no launch and no measurement may wait behind those.
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
-        ends = ("-n", "ends@berth", "-c", "8", "-Q", "ends,maintenance,metrics")
-        tick = ("-n", "tick@berth", "-c", "4", "-Q", "tick,default")
+        ends = ("-n", "ends@berth", "-c", "16", "-Q", "ends,maintenance")
+        tick = ("-n", "tick@berth", "-c", "6", "-Q", "tick,default,metrics")
         return (
             self._service("web", "python", *web),
             self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),

@@ -69,8 +69,7 @@ class MetricsOut(serializers.Serializer[Any]):
     step_s = serializers.IntegerField(help_text="Seconds from point to point.")
     unmeasured_since = serializers.DateTimeField(
         allow_null=True,
-        help_text="When a running session was last measured, if that is more than a minute ago: its machine does not answer"
-        " in time. Until it is measured again it is not ended for being unused.",
+        help_text="When a running session was last measured, if that is more than a minute ago.",
     )
     kernels = KernelMetricsOut(many=True)
 

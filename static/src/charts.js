@@ -117,7 +117,7 @@ class Charts {
 function stateWords(told, kernels) {
   if (told.unmeasured_since) {
     const time = new Date(told.unmeasured_since).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" });
-    return format(gettext("Not measured since {time}. The charts go on when its machine can be measured again; until then the session is not ended for being unused."), { time });
+    return format(gettext("Not measured since {time}. The charts go on when its machine can be measured again."), { time });
   }
   return kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs.");
 }

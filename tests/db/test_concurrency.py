@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
-import redis
+import redis.asyncio
 
 from common import concurrency
 from common.concurrency import ConcurrencyLimit, TooManyOpen
@@ -68,8 +68,8 @@ async def test_what_a_killed_process_had_open_is_free_again_soon(monkeypatch: py
 async def test_a_process_counts_for_itself_while_redis_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    nobody = redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=1)
-    monkeypatch.setattr(concurrency, "quick_client", lambda: nobody)
+    nobody = redis.asyncio.Redis(host="127.0.0.1", port=1, socket_connect_timeout=1)
+    monkeypatch.setattr(concurrency, "quick_async_client", lambda: nobody)
     limit = ConcurrencyLimit("test", 1)
     async with limit.hold(PERSON):
         with pytest.raises(TooManyOpen):

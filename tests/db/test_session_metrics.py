@@ -143,6 +143,7 @@ def test_a_slow_engine_is_asked_first_about_those_it_did_not_answer_for(
 ) -> None:
     monkeypatch.setattr(metrics, "ROUND_S", 0.5)
     monkeypatch.setattr(observation, "MEASURED_AT_ONCE", 1)
+    monkeypatch.setattr(observation, "LEAST_AT_ONCE", 1)
     sessions = [place.run(), place.run()]
     place.runtime.delay_s = 0.4
     for _round in range(2):

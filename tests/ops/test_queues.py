@@ -25,6 +25,8 @@ def test_what_looks_after_all_sessions_does_not_wait_behind_pulls_of_images() ->
         assert QUEUE_OF[task] not in launching
 
 
-def test_launches_do_not_wait_behind_ends() -> None:
+def test_launches_and_measurements_do_not_wait_behind_ends() -> None:
     [launching] = [queues for queues in queues_by_process().values() if "launch" in queues]
     assert launching == {"launch"}
+    [ending] = [queues for queues in queues_by_process().values() if "ends" in queues]
+    assert QUEUE_OF[TaskName.MEASURE_SESSIONS] not in ending

@@ -1,14 +1,17 @@
 """A round of measurements holds whatever the number of containers: time limits bound each answer, never their sum."""
 
+import asyncio
 import time
 from itertools import count
+from threading import Event
 
 import pytest
 
 from agents.models import Agent
-from agents.observation import MEASURED_AT_ONCE, measure_containers
+from agents.observation import MEASURED_AT_ONCE, Measurements, measure_containers
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
+from sessions_app.metrics import run_round
 from tests import engines
 
 _numbers = count(1)
@@ -51,6 +54,21 @@ async def test_a_machine_that_hangs_costs_no_other_its_answers() -> None:
     assert list(found.usages) == names
     assert list(found.faults) == [hanging.pk]
     assert time.monotonic() - began_at < 10
+
+
+def test_a_round_does_not_wait_for_a_name_that_is_still_looked_up() -> None:
+    is_over = Event()
+
+    async def round_with_slow_names() -> Measurements:
+        asyncio.get_running_loop().run_in_executor(
+            None, is_over.wait, 30
+        )  # as a look-up, it cannot be cancelled
+        return Measurements()
+
+    began_at = time.monotonic()
+    run_round(round_with_slow_names())
+    assert time.monotonic() - began_at < 10
+    is_over.set()
 
 
 async def test_a_container_that_is_gone_is_no_fault() -> None:
