@@ -83,6 +83,7 @@ MIDDLEWARE = [
     "servestatic.middleware.ServeStaticMiddleware",
     "sessions_app.gateway.middleware.ByNameMiddleware",
     "common.middleware.RequestIdMiddleware",
+    "common.middleware.LastSlashMiddleware",
     "common.middleware.StreamWithoutDatabaseMiddleware",
     "common.refusals.RefusalsMiddleware",
     "accounts.api.permissions.RateHeadersMiddleware",
