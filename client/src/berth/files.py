@@ -12,7 +12,7 @@ import httpx
 
 from berth import archives, transfer
 from berth.addresses import quoted_path, relative_path, segment
-from berth.decoding import decode
+from berth.decoding import decode, field_of
 from berth.errors import InvalidInput, NotFound, UnexpectedAnswer, Unreachable
 from berth.models import Directory, Entry
 from berth.transfer import Quiet, Tally, Watcher
@@ -62,7 +62,7 @@ class FolderFiles:
         name = PurePosixPath(path).name
         if head.headers.get("Content-Type", "").startswith("application/json"):
             return Entry(name=name, kind="directory")
-        return Entry(name=name, kind="file", size_bytes=int(head.headers.get("Content-Length", "0")))
+        return Entry(name=name, kind="file", size_bytes=_length_of(head))
 
     def list(self, path: str = "") -> Directory:
         answer = self._transport.request("GET", self._address(path))
@@ -140,7 +140,7 @@ class SessionFiles:
 
     def list(self, path: str = "") -> Directory:
         told = self._transport.get_json(self._base, **self._at(path))
-        entries = tuple(_entry(row) for row in told.get("entries", ()))
+        entries = tuple(_entry(row) for row in field_of(told, "entries", list))
         return Directory(
             path=str(told.get("path", path)),
             entries=entries,
@@ -191,6 +191,13 @@ class SessionFiles:
 
     def _at(self, path: str) -> dict[str, str]:
         return {"path": in_session(path), "kernel": self._kernel}
+
+
+def _length_of(head: httpx.Response) -> int:
+    told = head.headers.get("Content-Length", "0")
+    if not told.isdecimal():
+        raise UnexpectedAnswer("The portal sent a length that is no number.")
+    return int(told)
 
 
 def in_session(path: str) -> str:
