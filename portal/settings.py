@@ -313,6 +313,7 @@ SPECTACULAR_SETTINGS = {
         "accounts.api.permissions.TokenPermission",
     ],
     "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "PATH_CONVERTER_OVERRIDES": {"entry_path": {"type": "string"}},
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "SharingEnum": "sessions_app.api.templates.SHARINGS",

@@ -117,7 +117,8 @@ def write_log(pieces: Iterable[bytes], *, is_raw: bool = False) -> None:
 def show_tally(tally: Tally) -> None:
     """What a copy did, beside the output."""
     files = "1 file" if tally.files == 1 else f"{tally.files} files"
-    left_out = f"; {tally.skipped} left out" if tally.skipped else ""
+    missing = tally.skipped + tally.failed
+    left_out = f"; {missing} left out" if missing else ""
     note(f"{files}, {format_bytes(tally.size_bytes)}{left_out}")
 
 
