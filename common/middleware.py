@@ -6,6 +6,7 @@ from collections.abc import Callable
 import structlog
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
+from django.urls import is_valid_path
 from django.utils.translation import gettext as _
 
 from common import clock
@@ -31,6 +32,21 @@ class RequestIdMiddleware:
         response = self.get_response(request)
         response["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
         return response
+
+
+class LastSlashMiddleware:
+    """Answers what lacks only the last slash of its address as if it had it: after a redirect, clients would ask by GET and
+    leave the body out, so that nothing is made. A page that is read is redirected instead, by Django."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        path = request.path_info
+        is_page_read = request.method in ("GET", "HEAD") and not path.startswith("/api/")
+        if not (path.endswith("/") or is_page_read or is_valid_path(path)) and is_valid_path(f"{path}/"):
+            request.path_info, request.path = f"{path}/", f"{request.path}/"
+        return self.get_response(request)
 
 
 class StreamWithoutDatabaseMiddleware:

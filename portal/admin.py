@@ -21,6 +21,7 @@ from portal.models import Announcement
 
 admin.site.site_header = admin.site.site_title = "Berth"
 admin.site.index_title = gettext_lazy("Administration")
+admin.site.final_catch_all_view = False  # it would redirect forms whose address lacks its last slash
 _change_password = admin.site.password_change
 
 

@@ -83,6 +83,7 @@ MIDDLEWARE = [
     "servestatic.middleware.ServeStaticMiddleware",
     "sessions_app.gateway.middleware.ByNameMiddleware",
     "common.middleware.RequestIdMiddleware",
+    "common.middleware.LastSlashMiddleware",
     "common.middleware.StreamWithoutDatabaseMiddleware",
     "common.refusals.RefusalsMiddleware",
     "accounts.api.permissions.RateHeadersMiddleware",
@@ -312,6 +313,7 @@ SPECTACULAR_SETTINGS = {
         "accounts.api.permissions.TokenPermission",
     ],
     "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "PATH_CONVERTER_OVERRIDES": {"entry_path": {"type": "string"}},
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "SharingEnum": "sessions_app.api.templates.SHARINGS",

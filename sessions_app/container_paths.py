@@ -26,8 +26,8 @@ def parse_container_path(text: str) -> str:
         raise UnfitPath(_("The path is not valid UTF-8.")) from None
     if size > MAX_PATH_BYTES:
         raise UnfitPath(_("The path is longer than {count} bytes.").format(count=MAX_PATH_BYTES))
-    if any(character < " " or character == "\x7f" for character in text):
-        raise UnfitPath(_("The path contains a control character."))
+    if "\0" in text:
+        raise UnfitPath(_("The path contains a NUL."))
     parts = [part for part in text.split("/") if part]
     if any(part in {".", ".."} for part in parts):
         raise UnfitPath(_('The path must not contain "." or "..".'))

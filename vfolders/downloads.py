@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
-from django.utils.http import content_disposition_header, http_date, quote_etag
+from django.utils.http import http_date, quote_etag
 
+from common.downloads import attachment_header
 from vfolders.ranges import ByteRange, UnsatisfiableRange, parse_range
 from vfolders.storage.base import OpenFile
 
@@ -47,7 +48,7 @@ def download(request: HttpRequest, opened: OpenFile, name: str) -> HttpResponseB
     response["ETag"] = quote_etag(opened.etag)
     response["Last-Modified"] = http_date(opened.modified_at.timestamp())
     response["Cache-Control"] = "private, no-cache"
-    response["Content-Disposition"] = content_disposition_header(True, name)
+    response["Content-Disposition"] = attachment_header(name)
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     response["Cross-Origin-Resource-Policy"] = "same-origin"
     response["X-Content-Type-Options"] = "nosniff"

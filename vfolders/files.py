@@ -12,7 +12,7 @@ from common.actors import Actor
 from common.errors import InvalidInput
 from vfolders import sizes
 from vfolders.models import VFolder
-from vfolders.paths import ROOT, EntryPath, UnsafePath, parse_directory, parse_path
+from vfolders.paths import ROOT, EntryPath, UnsafePath, check_new_name, parse_directory, parse_path
 from vfolders.roles import Action
 from vfolders.selectors import access_folder, storage_of
 from vfolders.storage.base import (
@@ -54,7 +54,7 @@ def write_file(
     """Make or replace the file `path` with what `chunks` yields, as many bytes as are expected where that is known; missing
     parents are made. Raises LimitExceeded where limits of whose folder it is leave less room; the old content stays then."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _parse(parse_path, path)
+    components = _check_new_names(folder, _parse(parse_path, path))
     replaced = _size_of_file(folder, components)
 
     metered = sizes.Metered(folder, chunks, expected=expected_bytes, replaced=replaced)
@@ -71,7 +71,7 @@ def write_file(
 def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
     """Make the directory `path` and its missing parents."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _parse(parse_path, path.removesuffix("/"))
+    components = _check_new_names(folder, _parse(parse_path, path.removesuffix("/")))
 
     storage_of(folder).make_directory(folder.pk, components)
     _record(actor, "vfolders.make_directory", folder, components)
@@ -110,6 +110,25 @@ def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
         return parser(path)
     except UnsafePath as error:
         raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+
+
+def _check_new_names(folder: VFolder, path: EntryPath) -> EntryPath:
+    """`path`, if each name in it either is there or may be made. Raises InvalidInput."""
+    for depth, name in enumerate(path, 1):
+        try:
+            check_new_name(name)
+        except UnsafePath as error:
+            if not _is_there(folder, path[:depth]):
+                raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+    return path
+
+
+def _is_there(folder: VFolder, path: EntryPath) -> bool:
+    try:
+        storage_of(folder).stat(folder.pk, path)
+    except (EntryMissing, WrongKind):
+        return False
+    return True
 
 
 def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:

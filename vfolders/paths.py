@@ -23,6 +23,7 @@ _FOLDER_NAME = re.compile(r"\w[\w.-]*")
 # Control characters, halves of surrogate pairs (names that are not UTF-8), line and paragraph separators:
 # none can be shown, logged or sent in a header without doubt about what it is.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_PICTURES = {chr(code): chr(0x2400 + code) for code in range(0x20)} | {"\x7f": "\N{SYMBOL FOR DELETE}"}
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what servers make of bytes that are not UTF-8
 
 
@@ -56,22 +57,29 @@ def parse_directory(text: str) -> EntryPath:
 
 
 def parse_name(text: str) -> str:
-    """`text` if it is one safe component. Raises UnsafePath."""
+    """`text` if it is one component that a disk may have and a request can carry. Raises UnsafePath."""
     if not text:
         raise UnsafePath(_("The path has an empty part: a doubled or trailing slash, or no name at all."))
     if text in {".", ".."}:
         raise UnsafePath(_('The path must not contain "{part}".').format(part=text))
     if "/" in text:
         raise UnsafePath(_("A name must not contain a slash."))
-    if any(map(_is_unsafe, text)):
-        raise UnsafePath(_("The path contains a control character, or is not valid UTF-8."))
+    if any(map(_cannot_be_carried, text)):
+        raise UnsafePath(_("The path contains a NUL, or is not valid UTF-8."))
     if len(text.encode()) > MAX_NAME_BYTES:
         raise UnsafePath(_("A name in the path is longer than {count} bytes.").format(count=MAX_NAME_BYTES))
     return text
 
 
+def check_new_name(name: str) -> str:
+    """`name` if an entry may be made under it; sessions may have made others. Raises UnsafePath."""
+    if any(map(_is_unsafe, name)):
+        raise UnsafePath(_("A name has a line break, a tab or another control character. Leave it out."))
+    return name
+
+
 def is_addressable(name: str) -> bool:
-    """Whether a name found on the disk can be asked for; sessions may create names that cannot."""
+    """Whether a name found on the disk can be asked for; sessions may make names that are not UTF-8."""
     try:
         parse_name(name)
     except UnsafePath:
@@ -80,13 +88,15 @@ def is_addressable(name: str) -> bool:
 
 
 def display_name(name: str) -> str:
-    """`name` fit for JSON and HTML: each character that cannot be shown becomes a replacement character."""
-    return "".join(_REPLACEMENT if _is_unsafe(character) else character for character in name)
+    """`name` fit for JSON and HTML: a control character becomes its picture, and what has none a replacement character."""
+    return "".join(
+        _PICTURES.get(character, _REPLACEMENT) if _is_unsafe(character) else character for character in name
+    )
 
 
 def parse_folder_name(text: str) -> str:
     """`text` if it may name a folder: it appears as `/home/work/<name>` in sessions. Raises UnsafePath."""
-    name = parse_name(text)
+    name = check_new_name(parse_name(text))
     if len(name) > MAX_FOLDER_NAME_LENGTH:
         sentence = _("The name is longer than {count} characters.")
         raise UnsafePath(sentence.format(count=MAX_FOLDER_NAME_LENGTH))
@@ -95,6 +105,10 @@ def parse_folder_name(text: str) -> str:
             _("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
         )
     return name
+
+
+def _cannot_be_carried(character: str) -> bool:
+    return character in ("\0", _REPLACEMENT) or unicodedata.category(character) == "Cs"
 
 
 def _is_unsafe(character: str) -> bool:

@@ -49,6 +49,11 @@ class Entry:
     modified_at: datetime
     target: str = ""
 
+    @property
+    def is_addressable(self) -> bool:
+        """False for a name that is not UTF-8, of which text has a replacement character in each wrong place."""
+        return "\N{REPLACEMENT CHARACTER}" not in self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -83,7 +88,8 @@ class Staging(ABC):
     @abstractmethod
     async def commit(self) -> None:
         """Moves all that is in it to where it belongs, each file whole; directories are merged, files replaced. Raises
-        PathForbidden, PathUnfit: what was not moved is not moved then."""
+        PathUnfit, and moves nothing, where a file would take the place of a directory or the other way round; PathForbidden: what
+        was not moved is not moved then."""
 
     @abstractmethod
     async def discard(self) -> None:

@@ -82,6 +82,9 @@ printf '/%s\\0' "$is_complete"
 [ $# = 0 ] || exec stat -c '%f %s %Y' -- "$@" 2>/dev/null
 """
 STAGE = """
+there=$1
+until [ -e "${there:-/}" ]; do there=${there%/*}; done
+[ -d "${there:-/}" ] || exit 20
 [ -e "$1" ] || mkdir -p -- "$1" 2>/dev/null || exit 13
 go_to "$1"
 umask 077
@@ -97,6 +100,20 @@ UNPACK = """
 cd -- "$1" && exec tar -xpf -
 """
 COMMIT = """
+check() {
+  for from in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$from" ] || [ -L "$from" ] || continue
+    to=$2/${from##*/}
+    if [ ! -d "$from" ] || [ -L "$from" ]; then
+      [ ! -d "$to" ] || { printf '%s' "$to"; exit 20; }
+    elif [ -d "$to" ]; then
+      (check "$from" "$to") || exit $?
+    elif [ -e "$to" ] || [ -L "$to" ]; then
+      printf '%s' "$to"
+      exit 20
+    fi
+  done
+}
 merge() {
   for from in "$1"/* "$1"/.[!.]* "$1"/..?*; do
     [ -e "$from" ] || [ -L "$from" ] || continue
@@ -113,6 +130,7 @@ merge() {
   done
 }
 go_to "$1"
+check "$1/$2" "${1%/}"
 merge "$1/$2" "${1%/}"
 """
 DISCARD = """
@@ -278,13 +296,15 @@ class DockerStaging(Staging):
         await self._files.feed(UNPACK, path, chunks=chunks, path=path)
 
     async def commit(self) -> None:
-        await self._files.run(
+        in_the_way = await self._files.run(
             GO_THERE + COMMIT,
             self._directory or "/",
             self._name,
             path=self._directory or "/",
             limit_s=COMMIT_S,
         )
+        if in_the_way:
+            raise PathUnfit(f"What is at {_text(in_the_way)} is of another kind.")
 
     async def discard(self) -> None:
         path = f"{self._directory}/{self._name}"

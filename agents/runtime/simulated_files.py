@@ -87,8 +87,10 @@ class SimulatedFiles(ContainerFiles):
     async def stage(self, directory: str) -> Staging:
         self._require_running()
         directory = directory.rstrip("/")
-        if self._tree.entries.get(directory or "/") is not None:
-            raise PathUnfit(f"{directory} is no directory.")
+        parts = directory.split("/")
+        for place in ("/".join(parts[:depth]) for depth in range(2, len(parts) + 1)):
+            if self._tree.entries.get(place) is not None:
+                raise PathUnfit(f"{place} is no directory.")
         self._tree.make_directories(directory)
         return SimulatedStaging(self._tree, directory)
 

@@ -8,7 +8,6 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from django.db import connection
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -20,6 +19,7 @@ from rest_framework.views import APIView
 from accounts.logins import login_of
 from agents.runtime.base_files import Entry, EntryType
 from common.api import ErrorOut, actor_of
+from common.downloads import attachment_header
 from common.errors import InvalidInput
 from common.negotiation import AnyAccept
 from common.scopes import FOR_SESSIONS
@@ -40,6 +40,9 @@ class SessionEntryOut(serializers.Serializer[Any]):
     size_bytes = serializers.IntegerField()
     mode = serializers.CharField(help_text="Permissions, like 0644.")
     modified_at = serializers.DateTimeField()
+    is_addressable = serializers.BooleanField(
+        help_text="False: the name is not UTF-8, so it cannot be asked for here; the archive of its directory has it."
+    )
     target = serializers.CharField(
         allow_blank=True, help_text="Where a link leads to in the end; not in lists."
     )
@@ -195,6 +198,7 @@ def _shown(entry: Entry) -> dict[str, object]:
         "size_bytes": entry.size_bytes,
         "mode": f"{entry.mode:04o}",
         "modified_at": entry.modified_at,
+        "is_addressable": entry.is_addressable,
         "target": entry.target,
     }
 
@@ -202,7 +206,7 @@ def _shown(entry: Entry) -> dict[str, object]:
 def _attachment(content: AsyncIterator[bytes], kind: str, name: str) -> StreamingHttpResponse:
     """Written by users: never shown by a browser, only saved."""
     response = StreamingHttpResponse(content, content_type=kind)
-    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    response["Content-Disposition"] = attachment_header(name)
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     response["Cache-Control"] = "private, no-store"
     response["X-Content-Type-Options"] = "nosniff"

@@ -92,11 +92,18 @@ REST_ROUTES = {row.route for row in REST_ROWS}
 
 
 def ask(
-    world: World, row: Row, column: str, *, client: Client | None = None, is_absent: bool = False
+    world: World,
+    row: Row,
+    column: str,
+    *,
+    client: Client | None = None,
+    is_absent: bool = False,
+    without_slash: bool = False,
 ) -> HttpResponse:
     """The answer to the request of this row; nothing stays of what it did."""
     parameters = ROUTES[row.route].parameters
     address = world.address(row.route, parameters, is_absent=is_absent)
+    address = address.removesuffix("/") if without_slash else address
     with undone(world, needs_file="folder_id" in parameters):
         if client is None:
             client = world.program(column) if row.route in REST_ROUTES else world.browser(column)
@@ -157,6 +164,18 @@ def test_every_row_is_there_once_and_names_a_route() -> None:
 def test_an_unfilled_column_is_an_error() -> None:
     with pytest.raises(ValueError, match="Fill all"):
         parse("GET start in 200")
+
+
+def test_what_lacks_the_last_slash_of_its_address_is_done_and_never_led_elsewhere(world: World) -> None:
+    rows = [
+        row
+        for row in (*OURS, *THIRD_PARTY)
+        if (row.method != "GET" or row.route in REST_ROUTES)
+        and world.address(row.route, ROUTES[row.route].parameters).endswith("/")
+    ]
+    answers = {str(row): word_for(ask(world, row, "superadmin", without_slash=True)) for row in rows}
+    assert len(rows) > 250
+    assert answers == {str(row): row.cells["superadmin"] for row in rows}
 
 
 @pytest.mark.parametrize("table", ["PAGES", "REST", "ACCOUNT", "ADMIN"])

@@ -3,6 +3,7 @@
 import uuid
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -179,6 +180,69 @@ def test_names_stay_what_they_are(people: People, files_url: str) -> None:
     put(client, files_url + "%252e%252e%2Fx", b"1")
 
     assert [entry["name"] for entry in client.get(files_url).json()["entries"]] == ["%2e%2e"]
+
+
+ODD_NAMES = [
+    "new\nline",
+    "end\n",
+    "\n",
+    "tab\tab",
+    "-rf",
+    "'\"`$(x)\\",
+    " ",
+    "a b ",
+    "…\x1b[31m\x7f",
+    "x" * 255,
+    "é" * 127,
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_whatever_a_session_calls_a_file_is_listed_fetched_replaced_and_deleted(
+    people: People, files_url: str, name: str
+) -> None:
+    client = api_client(people.member)
+    place = Path(mount_source(people.member.folders.get()))
+    (place / name).mkdir()
+    (place / name / name).write_bytes(b"1")
+    address = f"{files_url}{quote(name, safe='')}"
+    inside = f"{address}/{quote(name, safe='')}"
+
+    for url, is_directory in ((files_url, True), (address, False)):
+        [entry] = client.get(url).json()["entries"]
+        assert (entry["name"], entry["is_addressable"]) == (name, True)
+        assert (entry["kind"] == "directory") == is_directory
+    answer = client.get(inside)
+    assert b"".join(answer) == b"1"
+    assert "attachment" in answer["Content-Disposition"]
+    assert "\n" not in answer["Content-Disposition"]
+    assert put(client, inside, b"2").status_code == 200
+    assert put(client, f"{address}/beside", b"3").status_code == 200
+    assert client.delete(inside).status_code == 204
+    assert client.delete(address).status_code == 204
+    assert list(place.iterdir()) == []
+
+
+def test_a_name_that_is_not_utf_8_is_said_to_be_out_of_reach_beside_the_others(
+    people: People, files_url: str
+) -> None:
+    place = Path(mount_source(people.member.folders.get()))
+    (place / "caf\udce9").write_bytes(b"")
+    (place / "fine").write_bytes(b"")
+
+    entries = api_client(people.member).get(files_url).json()["entries"]
+
+    assert {entry["name"]: entry["is_addressable"] for entry in entries} == {"caf\ufffd": False, "fine": True}
+
+
+def test_names_with_control_characters_are_not_made(people: People, files_url: str) -> None:
+    client = api_client(people.member)
+    for name in ("a\nb", "\t"):
+        refused = put(client, f"{files_url}{quote(name)}", b"x")
+        assert (refused.status_code, "path" in refused.json()["fields"]) == (400, True)
+    folder = files_url.removesuffix("files/")
+    assert client.post(f"{folder}directories/", {"path": "a\nb"}).status_code == 400
+    assert client.get(files_url).json()["entries"] == []
 
 
 def test_a_link_of_a_session_is_listed_and_not_followed(people: People, files_url: str) -> None:

@@ -54,9 +54,10 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     """`command("ls", "--json")` does what a shell would with `berth ls --json`, output into pipes."""
     from berth.cli.main import run
 
-    def execute(*arguments: str, stdin: str = "") -> Done:
+    def execute(*arguments: str, stdin: str | bytes = "") -> Done:
         capfd.readouterr()
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
         code = run(arguments)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -152,7 +152,7 @@ def test_files_of_a_session(client: Client, place: Place, tmp_path: Path) -> Non
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "a").write_bytes(b"abc")
     files.upload(source, "notes")
-    files.download("notes", tmp_path / "back")
+    files.download("notes/.", tmp_path / "back")
     assert (tmp_path / "back" / "source" / "sub" / "a").read_bytes() == b"abc"
     assert (tmp_path / "back" / "grüße %20.txt").read_bytes() == b"one"
     with pytest.raises(NotFound):

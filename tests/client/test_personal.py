@@ -69,7 +69,7 @@ def test_a_private_key_never_leaves_the_machine(portal: Any, command: Command, h
 def test_files_that_are_no_keys_are_not_sent(portal: Any, command: Command, home: Path) -> None:
     (home / "long").write_text("x" * 9000)
     portal()
-    assert "longer than any" in command("ssh-key", "add", str(home / "long")).err
+    assert "has more than 8 KiB" in command("ssh-key", "add", str(home / "long")).err
     assert "cannot be read" in command("ssh-key", "add", str(home / "absent")).err
 
 
@@ -105,7 +105,7 @@ def test_files_that_cannot_be_kept_are_not_sent(portal: Any, command: Command, h
     (home / "long").write_text("x" * 70_000)
     wire = portal()
     assert "cannot be read as text" in command("dotfile", "put", "binary").err
-    assert "has more than 65,536 bytes" in command("dotfile", "put", "long").err
+    assert "has more than 64 KiB" in command("dotfile", "put", "long").err
     assert "cannot be read" in command("startup-script", "set", str(home / "absent")).err
     assert wire.requests == []
 

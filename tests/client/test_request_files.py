@@ -5,8 +5,10 @@ import os
 import shlex
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -199,20 +201,85 @@ def test_a_file_may_leave_out_what_there_is_only_one_of(place: Place, berth: Com
     [
         ("", "is no object of fields"),
         ("- a", "is no object of fields"),
-        ("1: a", "is no object of fields"),
-        ("a: [", "cannot be read as YAML"),
+        ("? [a]\n: b", "line 1, column 3: the name of a field is text"),
+        ("a: [", "line 1, column 5"),
         ("a: \x07", "cannot be read as YAML"),
-        ("!!python/object/apply:os.system [id]", "cannot be read as YAML"),
+        ("a:\n\t- b", "line 2, column 1: found character"),
+        ("!!python/object/apply:os.system [id]", "line 1, column 1: !!python/object/apply:os.system has no"),
+        ("a: !!set {b, c}", "line 1, column 4: !!set has no counterpart in JSON"),
+        ("a: !!binary aGVsbG8=", "!!binary has no counterpart in JSON"),
+        ("a: !!float .nan", "!!float has no counterpart in JSON"),
+        ("image: x\nname: a\nimage: y", "line 3, column 1: “image” is there twice"),
+        ("image: x\n---\nimage: y", "line 3, column 1: a second document"),
+        ("a: &b [*b]", "within itself"),
+        ("[" * 3000, "nested too deeply"),
+        (
+            "a: &a [x]\n"
+            + "\n".join(f"{c}: &{c} [{', '.join([f'*{b}'] * 9)}]" for b, c in pairwise("abcdefghi")),
+            "more than 20,000",
+        ),
+        ("<<: 1", "<< takes an object of fields"),
+        (b"image: \xff\xfe", "line 1 cannot be read as text: it is not UTF-8"),
+        ("x" * (2**20 + 1), "has more than 1 MiB"),
+        ('{"image": "x",\n\t"a": NaN}', "NaN is no number of JSON"),
+        ('{"image": "x",\n\t"image": "y"}', "“image” is there twice"),
         ("image: x\nenvironment:\n  NOT_SET_HERE:", "there is no such variable here"),
         ("colour: red", "colour"),
+        ("1: a", "1: "),
+        ("tags: [2026-12-01]", "tags"),
+        ("name: 2026-12-01 10:00:00", "name"),
+        ("timeout_s: 1:30", "timeout_s"),
+        ("start_at: 2026-13-45", "start_at"),
+        ("max_retries: .inf", "max_retries"),
     ],
 )
-def test_a_file_that_is_none_is_refused(berth: Command, text: str, words: str) -> None:
+def test_a_file_that_is_none_is_refused_in_a_line(
+    place: Place, berth: Command, text: str | bytes, words: str
+) -> None:
     done = berth("create", "-f", "-", stdin=text)
 
     assert done.code == 2
     assert words in done.err
+    assert "Traceback" not in done.err
     assert not ComputeSession.objects.exists()
+
+
+def test_what_yaml_makes_a_type_of_its_own_stays_the_text_that_was_written(
+    place: Place, berth: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERE", "from here")
+    tomorrow = datetime.now().astimezone().replace(microsecond=0) + timedelta(days=1)
+    text = f"""
+        image: {place.image.reference}
+        name: 2026-12-01
+        type: batch
+        command: "true"
+        requeues: yes
+        start_at: {tomorrow:%Y-%m-%d %H:%M:%S}
+        timeout_s: 90
+        resources:
+          <<: {{cpu: 1, mem: 1g}}
+          cpu: .5
+        environment:
+          DAY: 2026-12-01
+          OCTAL: 0777
+          SIXTY: 1:30
+          SWITCH: yes
+          NUMBER: 1.10
+          HERE:
+        """
+
+    done = berth("create", "-f", "-", stdin="\ufeff" + dedent(text))
+
+    assert done.code == 0, done.err
+    session = ComputeSession.objects.get()
+    assert session.name == "2026-12-01"
+    assert session.requeues
+    assert session.start_at == tomorrow
+    assert session.requested_slots["cpu"] == 500
+    assert session.environment == {
+        "DAY": "2026-12-01", "OCTAL": "0777", "SIXTY": "1:30", "SWITCH": "yes", "NUMBER": "1.10", "HERE": "from here",
+    }  # fmt: skip
 
 
 def test_a_file_that_is_not_there_is_told(berth: Command) -> None:

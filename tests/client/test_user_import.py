@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_said_before_anything_is_sent(
     done = command("user", "import", str(file))
     assert (done.code, wire.requests) == (2, [])
     assert "Line 2 is not UTF-8 (byte 0xeb)." in done.err
-    assert command("user", "import", str(tmp_path / "absent.csv")).code == 1
+    assert command("user", "import", str(tmp_path / "absent.csv")).code == 2
     assert command("user", "import", str(file), "--dry-run", "--links", "x").code == 2
 
 

@@ -1,13 +1,15 @@
 """What every engine promises of processes and files in a container, on the event loop: a real one and the simulated one."""
 
 import asyncio
+import tarfile
 from collections.abc import AsyncIterator
+from io import BytesIO
 
 import pytest
 
 from agents.runtime.base import ContainerGone
 from agents.runtime.base_async import AsyncRuntime, Channel, Process, ProcessSpec
-from agents.runtime.base_files import EntryType, PathMissing, PathUnfit
+from agents.runtime.base_files import ContainerFiles, EntryType, PathMissing, PathUnfit
 from sessions_app.archives import out_of_session, screen
 from tests import engines
 from tests.contract.conftest import Rig
@@ -202,6 +204,64 @@ async def test_what_is_cut_leaves_nothing(rig: Rig, async_runtime: AsyncRuntime)
     entries, _ = await files.list_directory("/tmp", 10)
     assert [entry.name for entry in entries if entry.name.startswith((".berth", "x"))] == []
     rig.runtime.remove_container(name)
+
+
+async def test_any_name_is_listed_found_read_and_packed(rig: Rig, async_runtime: AsyncRuntime) -> None:
+    names = ["new\nline", "end\n", "\n", "tab\t", "-rf", "'\"$(x)`\\", "* ?", "x" * 255]
+    name = rig.running()
+    files = async_runtime.files(name)
+    staging = await files.stage("/tmp/odd\n")
+    for each in names:
+        await staging.write(each, 0o644, pieces(each.encode()))
+    await staging.commit()
+    await staging.discard()
+
+    entries, is_complete = await files.list_directory("/tmp/odd\n", 50)
+    assert ({entry.name for entry in entries}, is_complete) == (set(names), True)
+    assert all(entry.is_addressable for entry in entries)
+    for each in names:
+        place = await files.find(f"/tmp/odd\n/{each}", follows_link=True)
+        assert await whole(files.read(place)) == each.encode()
+    packed = await whole(
+        screen(files.pack(await files.find("/tmp/odd\n", follows_link=True)), out_of_session)
+    )
+    with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        assert set(archive.getnames()) == set(names)
+    rig.runtime.remove_container(name)
+
+
+async def test_a_tree_goes_over_another_and_again_and_moves_nothing_where_kinds_differ(
+    rig: Rig, async_runtime: AsyncRuntime
+) -> None:
+    name = rig.running()
+    files = async_runtime.files(name)
+
+    async def read(path: str) -> bytes:
+        return await whole(files.read(await files.find(f"/tmp/again/tree/{path}", follows_link=True)))
+
+    await send_tree(files, b"1", "a", "sub/b")
+    await send_tree(files, b"2", "a", "sub/b", "sub/more")
+    assert [await read(path) for path in ("a", "sub/b", "sub/more")] == [b"2", b"2", b"2"]
+    for path, in_the_way in (("sub/b/c", "sub/b"), ("sub", "sub")):
+        with pytest.raises(PathUnfit, match=f"/tmp/again/tree/{in_the_way} is of another kind"):
+            await send_tree(files, b"3", "a", path)
+    assert [await read(path) for path in ("a", "sub/b", "sub/more")] == [b"2", b"2", b"2"]
+    rig.runtime.remove_container(name)
+
+
+async def send_tree(files: ContainerFiles, content: bytes, *paths: str) -> None:
+    buffer = BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in paths:
+            head = tarfile.TarInfo(path)
+            head.size = len(content)
+            archive.addfile(head, BytesIO(content))
+    staging = await files.stage("/tmp/again/tree")
+    try:
+        await staging.unpack(pieces(buffer.getvalue()))
+        await staging.commit()
+    finally:
+        await staging.discard()
 
 
 async def test_what_is_of_another_kind_is_unfit(rig: Rig, async_runtime: AsyncRuntime) -> None:

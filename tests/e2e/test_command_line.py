@@ -158,7 +158,7 @@ def test_files_go_to_a_folder_and_back(berth: CommandLine, user: Person, tree: P
     berth.say("folder", "create", folder)
     berth.say("cp", "tree", f"{folder}:")
     assert json.loads(berth.say("folder", "usage", folder, "--json"))["file_count"] == 3
-    berth.say("cp", f"folder:{folder}:tree", "back")
+    berth.say("cp", f"folder:{folder}:tree/.", "back")
     assert contents(berth.home / "back") == contents(tree)
     berth.say("cp", f"{folder}:tree/large", "one")
     assert checksum(berth.home / "one") == checksum(tree / "large")
@@ -176,7 +176,7 @@ def test_files_go_to_a_session_and_back(
     listing = berth.say("exec", name, "--", "md5sum", "copies/tree/large")
     assert listing.split()[0] == checksum(tree / "large")
     assert berth.say("exec", name, "--", "copies/tree/sub dir/grüße %20'\".sh") == "hello"
-    berth.say("cp", f"session:{name}:/home/work/copies/tree", "back")
+    berth.say("cp", f"session:{name}:/home/work/copies/tree/.", "back")
     assert contents(berth.home / "back") == contents(tree)
     berth.say("cp", f"{name}:copies/tree/large", "one")
     assert checksum(berth.home / "one") == checksum(tree / "large")

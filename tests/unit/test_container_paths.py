@@ -15,6 +15,7 @@ from sessions_app.container_paths import UnfitPath, parse_container_path, parse_
         ("/home/work/-rf", "/home/work/-rf"),
         ("/home/work/...", "/home/work/..."),
         ("/processes", "/processes"),
+        ("/a\nb/\t\x7f'", "/a\nb/\t\x7f'"),
     ],
 )
 def test_a_path_means_what_it_says(text: str, path: str) -> None:
@@ -24,7 +25,7 @@ def test_a_path_means_what_it_says(text: str, path: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "home", "../etc", "~/x", "/home/../etc", "/home/./work", "/..", "/a\0b", "/a\nb", "/a\x7f", "/\ud800",
+        "", "home", "../etc", "~/x", "/home/../etc", "/home/./work", "/..", "/a\0b", "/\ud800",
         "/" + "x" * 256, "/x" * 2000, "/proc", "/proc/self/mem", "/sys/kernel", "/dev/zero",
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ from vfolders.paths import (
     MAX_DEPTH,
     ROOT,
     UnsafePath,
+    check_new_name,
     display_name,
     is_addressable,
     parse_directory,
@@ -22,6 +23,8 @@ from vfolders.paths import (
         ("%2e%2e/x", ("%2e%2e", "x")),
         ("a\\..\\b", ("a\\..\\b",)),
         (".hidden/...", (".hidden", "...")),
+        ("a\nb/-rf/\t'\"", ("a\nb", "-rf", "\t'\"")),
+        ("x" * 255, ("x" * 255,)),
     ],
 )
 def test_names_are_taken_as_they_are(text: str, components: tuple[str, ...]) -> None:
@@ -44,11 +47,6 @@ def test_names_are_taken_as_they_are(text: str, components: tuple[str, ...]) -> 
         "a//b",
         "a/",
         "a\0b",
-        "a\nb",
-        "a\x1b[31m",
-        "a\x7f",
-        "a\x85",
-        "a\u2028b",
         "\udc80",
         "\ufffd",
         "x" * 256,
@@ -62,6 +60,14 @@ def test_everything_else_is_refused_with_a_sentence(text: str) -> None:
         parse_path(text)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\n", "a\x1b[31m", "a\x7f", "a\x85", "a\u2028b"])
+def test_what_only_sessions_may_call_so_can_be_asked_for_and_not_be_made(name: str) -> None:
+    assert parse_path(f"in/{name}") == ("in", name)
+    assert is_addressable(name)
+    with pytest.raises(UnsafePath, match="control character"):
+        check_new_name(name)
+
+
 def test_the_empty_directory_is_the_folder_itself_and_one_trailing_slash_is_allowed() -> None:
     assert parse_directory("") == ROOT
     assert parse_directory("a/b/") == ("a", "b")
@@ -71,7 +77,7 @@ def test_the_empty_directory_is_the_folder_itself_and_one_trailing_slash_is_allo
 
 
 def test_names_that_sessions_made_can_always_be_shown() -> None:
-    assert display_name("caf\udce9\n") == "caf\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+    assert display_name("caf\udce9\n\x85") == "caf\N{REPLACEMENT CHARACTER}␊\N{REPLACEMENT CHARACTER}"
     assert not is_addressable("caf\udce9")
     assert is_addressable("café")
 

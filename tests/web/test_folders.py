@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -127,6 +128,29 @@ def test_files_are_uploaded_downloaded_and_deleted_without_scripts(
     )
     browser.post(f"/data/{folder.pk}/delete-entry/?path=in/one.txt")
     assert sorted(path.name for path in Path(mount_source(folder), "in").iterdir()) == ["two.html"]
+
+
+@pytest.mark.parametrize("name", ["new\nline", "end\n", "tab\tab", "-rf", "'\"\\", "x" * 255])
+def test_whatever_a_session_calls_a_file_can_be_opened_and_deleted(
+    browser: Client, folder: VFolder, name: str
+) -> None:
+    place = Path(mount_source(folder))
+    (place / name).mkdir()
+    (place / name / name).write_bytes(b"1")
+    page = browser.get(f"/data/{folder.pk}/").content.decode()
+    inner = browser.get(unescape(re.findall(r'href="([^"]+\?path=[^"]+)"', page)[0])).content.decode()
+    down, gone = (
+        unescape(re.search(rf'href="([^"]+/{what}/\?path=[^"]+)"', inner)[1])  # type: ignore[index]
+        for what in ("download", "delete-entry")
+    )
+
+    assert b"".join(browser.get(down)) == b"1"
+    browser.post(
+        f"/data/{folder.pk}/upload/?{urlencode({'path': name})}", {"chosen": [SimpleUploadedFile("b", b"2")]}
+    )
+    assert browser.get(gone).status_code == 200
+    assert browser.post(gone).status_code == 302
+    assert [path.name for path in (place / name).iterdir()] == ["b"]
 
 
 def test_a_directory_is_made_and_a_wrong_name_is_said(browser: Client, folder: VFolder) -> None:

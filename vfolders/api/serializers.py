@@ -59,16 +59,18 @@ class UsageOut(serializers.Serializer[Any]):
 
 
 class EntryOut(serializers.Serializer[Entry]):
-    name = serializers.SerializerMethodField(help_text="Fit for display.")
+    name = serializers.SerializerMethodField(
+        help_text="As it is on the disk; fit for display alone where it is not addressable."
+    )
     kind = serializers.ChoiceField(choices=[kind.value for kind in EntryKind])
     size_bytes = serializers.IntegerField()
     modified_at = serializers.DateTimeField()
     is_addressable = serializers.SerializerMethodField(
-        help_text="False: the name cannot be asked for here (control characters, not UTF-8)."
+        help_text="False: the name is not UTF-8, so it cannot be asked for here. A session can rename it."
     )
 
     def get_name(self, entry: Entry) -> str:
-        return display_name(entry.name)
+        return entry.name if is_addressable(entry.name) else display_name(entry.name)
 
     def get_is_addressable(self, entry: Entry) -> bool:
         return is_addressable(entry.name)

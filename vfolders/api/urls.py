@@ -1,4 +1,5 @@
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import PathConverter
 
 from vfolders.api.views import (
     DirectoryView,
@@ -9,11 +10,20 @@ from vfolders.api.views import (
     RootDirectoryView,
 )
 
+
+class EntryPathConverter(PathConverter):
+    """A path in a folder: any characters, also the line breaks that Django's own converter stops at."""
+
+    regex = "(?s:.+)"
+
+
+register_converter(EntryPathConverter, "entry_path")
+
 urlpatterns = [
     path("folders/", FolderListView.as_view(), name="api-folders"),
     path("folders/<uuid:folder_id>/", FolderView.as_view(), name="api-folder"),
     path("folders/<uuid:folder_id>/usage/", FolderUsageView.as_view(), name="api-folder-usage"),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
     path("folders/<uuid:folder_id>/files/", RootDirectoryView.as_view(), name="api-folder-root"),
-    path("folders/<uuid:folder_id>/files/<path:path>", FileView.as_view(), name="api-folder-file"),
+    path("folders/<uuid:folder_id>/files/<entry_path:path>", FileView.as_view(), name="api-folder-file"),
 ]

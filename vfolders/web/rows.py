@@ -79,12 +79,17 @@ def entry_row(folder_id: UUID, directory: EntryPath, entry: Entry) -> EntryRow:
 def _note(entry: Entry, can_name: bool) -> str:
     if entry.kind in _NOTES:
         return _(_NOTES[entry.kind])
-    return "" if can_name else _("Its name cannot be shown; rename it in a session.")
+    return (
+        ""
+        if can_name
+        else _("Its name is not UTF-8, so it cannot be asked for here. Rename it in a session.")
+    )
 
 
 def crumbs(folder_id: UUID, folder_name: str, path: EntryPath) -> list[Crumb]:
     """The directories above `path`, the folder itself first; empty for the folder itself."""
     above = [Crumb(folder_name, page_url("folder", folder_id))] if path else []
     return above + [
-        Crumb(path[depth - 1], page_url("folder", folder_id, path[:depth])) for depth in range(1, len(path))
+        Crumb(display_name(path[depth - 1]), page_url("folder", folder_id, path[:depth]))
+        for depth in range(1, len(path))
     ]

@@ -22,7 +22,7 @@ from common.pages import is_fragment, private, render_page_or_fragment
 from vfolders import files, services, sizes
 from vfolders.downloads import download
 from vfolders.models import VFolder
-from vfolders.paths import EntryPath, UnsafePath, parse_directory, parse_path
+from vfolders.paths import EntryPath, UnsafePath, display_name, parse_directory, parse_path
 from vfolders.roles import Action
 from vfolders.selectors import access_folder, actions_on, storage_host_names
 from vfolders.web import lists
@@ -71,8 +71,8 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
         "folder": folder,
         "size": size_words(folder),
         "above": [] if is_fragment(request) else _above(folder),
-        "title": path[-1] if path else folder.name,
-        "session_path": "/".join(("/home/work", folder.name, *path)),
+        "title": display_name(path[-1]) if path else folder.name,
+        "session_path": "/".join(("/home/work", folder.name, *map(display_name, path))),
         "crumbs": crumbs(folder_id, folder.name, path),
         "page": page,
         "rows": [entry_row(folder_id, path, entry) for entry in page],
@@ -143,11 +143,11 @@ def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     text, directory_url = "/".join(path), page_url("folder", folder_id, path[:-1])
     if request.method == "POST":
         files.delete_entry(actor=actor, folder_id=folder_id, path=text)
-        messages.success(request, _("“{name}” is deleted.").format(name=path[-1]))
+        messages.success(request, _("“{name}” is deleted.").format(name=display_name(path[-1])))
         return redirect(directory_url)
     context = {
         "folder": folder,
-        "name": path[-1],
+        "name": display_name(path[-1]),
         "is_directory": files.is_directory(actor=actor, folder_id=folder_id, path=text),
         "crumbs": crumbs(folder_id, folder.name, path),
         "directory_url": directory_url,

@@ -38,7 +38,7 @@ def segment(text: str) -> str:
     """`text` as one part of a path. Raises InvalidInput where it would lead somewhere else."""
     if text in ("", ".", ".."):
         raise InvalidInput(f"“{text}” is not a name.")
-    return quote(text, safe="")
+    return _quoted(text)
 
 
 def relative_path(text: str) -> str:
@@ -54,7 +54,11 @@ def relative_path(text: str) -> str:
 
 def quoted_path(text: str) -> str:
     """The same for an address. Raises InvalidInput."""
+    return "/".join(_quoted(part) for part in relative_path(text).split("/"))
+
+
+def _quoted(text: str) -> str:
     try:
-        return "/".join(quote(part, safe="") for part in relative_path(text).split("/"))
+        return quote(text, safe="")
     except UnicodeEncodeError as exc:
         raise InvalidInput(f"{text[:80]!r} is not UTF-8, so it cannot be sent.", hint="Rename it.") from exc

@@ -3,52 +3,29 @@
 import stat
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from berth.errors import UnexpectedAnswer
+from berth.errors import BerthError, UnexpectedAnswer
 from berth.transfer import (
+    FAILED,
     SKIPPED,
+    Plan,
     Tally,
     Watcher,
     appearing,
     is_safe_name,
     make_inside,
+    pass_over,
     pieces_of_file,
-    why_not,
 )
 
 BLOCK_BYTES = tarfile.BLOCKSIZE
 END = bytes(2 * BLOCK_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What goes into an archive: (name in it, path here), parents first."""
-
-    members: tuple[tuple[str, Path], ...]
-    tally: Tally
-
-
-def plan_archive(local: Path, watcher: Watcher) -> Plan:
-    """All files and directories below `local`. Raises InvalidInput for what cannot be read."""
-    members: list[tuple[str, Path]] = []
-    tally = Tally()
-    for path in sorted(local.rglob("*")):
-        mode = path.lstat().st_mode
-        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            members.append((path.relative_to(local).as_posix(), path))
-            tally += Tally(1, path.stat().st_size) if stat.S_ISREG(mode) else Tally()
-        else:
-            watcher.skip(str(path), why_not(mode))
-            tally += SKIPPED
-    watcher.begin(local.name, tally.size_bytes)
-    return Plan(tuple(members), tally)
-
-
 def write_archive(plan: Plan, watcher: Watcher) -> Iterator[bytes]:
-    """The tar of a plan, in pieces."""
+    """The tar of a plan, in pieces, with names below its directory."""
     for name, path in plan.members:
         told = path.stat()
         head = tarfile.TarInfo(name)
@@ -71,7 +48,11 @@ def read_archive(pieces: Iterator[bytes], local: Path, watcher: Watcher) -> Tall
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", _Stream(pieces)), mode="r|") as archive:
             for member in archive:
-                tally += _unpack(archive, member, local, watcher)
+                try:
+                    tally += _unpack(archive, member, local, watcher)
+                except (BerthError, OSError) as error:
+                    pass_over(error, member.name, watcher)
+                    tally += FAILED
     except tarfile.TarError as exc:
         raise UnexpectedAnswer(f"The portal sent an archive that cannot be read: {exc}.") from exc
     return tally
@@ -83,7 +64,7 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, local: Path, watc
         return Tally()  # the directory itself
     if not all(map(is_safe_name, parts)):
         watcher.skip(member.name, "its name leads elsewhere")
-        return SKIPPED
+        return FAILED
     target = local.joinpath(*parts)
     if member.isdir():
         make_inside(local, parts)

@@ -10,7 +10,7 @@ import httpx
 from berth.arrays import Arrays
 from berth.budgets import Budgets, Prices
 from berth.callbacks import Callbacks
-from berth.decoding import decode
+from berth.decoding import decode, field_of
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
@@ -136,8 +136,8 @@ class Client:
         told = {name: value for name, value in filters.items() if value}
         while path is not None:
             page = self.transport.get_json(path, **told, page_size=PAGE_SIZE)
-            yield from (decode(AuditLine, row) for row in page["results"])
-            cursor = parse_qs(urlsplit(page["next"] or "").query).get("cursor")
+            yield from (decode(AuditLine, row) for row in field_of(page, "results", list))
+            cursor = parse_qs(urlsplit(str(page.get("next") or "")).query).get("cursor")
             path, told = ("audit/", {**told, "cursor": cursor[0]}) if cursor else (None, {})
 
     def events(self) -> Iterator[Event]:

@@ -18,6 +18,7 @@ class Record:
 
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 def decode(kind: type[R], data: object, /, **given: object) -> R:
@@ -34,6 +35,14 @@ def decode(kind: type[R], data: object, /, **given: object) -> R:
         elif wanted.default is MISSING and wanted.default_factory is MISSING:
             raise UnexpectedAnswer(f"The portal sent a {kind.__name__} without “{wanted.name}”.")
     return kind(**values)
+
+
+def field_of(data: object, name: str, kind: type[T]) -> T:
+    """The field `name` of what the portal told. Raises UnexpectedAnswer where there is none, or one of another kind."""
+    value = data.get(name) if isinstance(data, Mapping) else None
+    if not isinstance(value, kind):
+        raise UnexpectedAnswer(f"The portal sent no “{name}” that is a {kind.__name__}.")
+    return value
 
 
 @cache

@@ -3,8 +3,9 @@
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from berth.errors import Unreachable
+from berth.errors import UnexpectedAnswer, Unreachable
 from berth.models import Event
 from berth.transport import Transport
 
@@ -25,6 +26,8 @@ def follow_events(transport: Transport) -> Iterator[Event]:
         try:
             with transport.stream("GET", "events/", headers=headers, silence_s=SILENCE_S) as answer:
                 is_open = True
+                if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                    raise UnexpectedAnswer(f"{transport.url} sent no stream of news.")
                 for event in _parse(answer.iter_lines()):
                     last_id = event.event_id or last_id
                     if event.kind:
@@ -44,6 +47,16 @@ def _parse(lines: Iterator[str]) -> Iterator[Event]:
         elif name == "data":
             data = value
         elif not line and (event_id or data):
-            told = json.loads(data) if data else {}
+            told = _object(data)
             yield Event(kind=str(told.get("kind", "")), event_id=event_id, raw=told)
             event_id, data = "", ""
+
+
+def _object(data: str) -> dict[str, Any]:
+    try:
+        told = json.loads(data or "{}")
+    except (ValueError, RecursionError) as exc:
+        raise UnexpectedAnswer("The portal sent news that are no JSON.") from exc
+    if not isinstance(told, dict):
+        raise UnexpectedAnswer("The portal sent news that are no object of fields.")
+    return told

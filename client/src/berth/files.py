@@ -12,8 +12,8 @@ import httpx
 
 from berth import archives, transfer
 from berth.addresses import quoted_path, relative_path, segment
-from berth.decoding import decode
-from berth.errors import InvalidInput, NotFound, UnexpectedAnswer, Unreachable
+from berth.decoding import decode, field_of
+from berth.errors import InvalidInput, NotFound, Refused, UnexpectedAnswer, Unreachable
 from berth.models import Directory, Entry
 from berth.transfer import Quiet, Tally, Watcher
 from berth.transport import Content, Transport, json_of
@@ -39,10 +39,10 @@ class Files(Protocol):
         """Make or replace a file; directories that are missing are made."""
 
     def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
-        """Copy a local file or directory, as `cp -r` would: into `path` if that is a directory, else under that name."""
+        """Copy a local file or directory, by the rules of `berth.transfer`. Raises InvalidInput, Refused."""
 
     def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
-        """Copy a file or directory here, as `cp -r` would: into `local` if that is a directory, else under that name."""
+        """Copy a file or directory here, by the rules of `berth.transfer`. Raises NotFound, InvalidInput, Refused."""
 
 
 class FolderFiles:
@@ -62,7 +62,7 @@ class FolderFiles:
         name = PurePosixPath(path).name
         if head.headers.get("Content-Type", "").startswith("application/json"):
             return Entry(name=name, kind="directory")
-        return Entry(name=name, kind="file", size_bytes=int(head.headers.get("Content-Length", "0")))
+        return Entry(name=name, kind="file", size_bytes=_length_of(head))
 
     def list(self, path: str = "") -> Directory:
         answer = self._transport.request("GET", self._address(path))
@@ -97,8 +97,12 @@ class FolderFiles:
         self._transport.request("PUT", self._address(path), content=content, headers=headers)
 
     def make_directory(self, path: str) -> None:
-        """Missing parents are made; one that is there already is fine."""
-        self._transport.request("POST", f"{self._base}/directories/", json={"path": relative_path(path)})
+        """Missing parents are made; one that is there already is fine. Raises Refused for what is no directory."""
+        try:
+            self._transport.request("POST", f"{self._base}/directories/", json={"path": relative_path(path)})
+        except Refused as exc:
+            if exc.code != "exists" or not self.stat(path).is_directory:
+                raise
 
     def delete(self, path: str) -> None:
         """A file, or a directory with all it holds."""
@@ -107,10 +111,10 @@ class FolderFiles:
         self._transport.request("DELETE", self._address(path))
 
     def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
-        return transfer.upload(self, Path(local), path, watcher)
+        return transfer.upload(self, local, path, watcher)
 
     def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
-        return transfer.download(self, path, Path(local), watcher)
+        return transfer.download(self, path, local, watcher)
 
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
         return transfer.send_one_by_one(self, local, path, watcher)
@@ -140,7 +144,7 @@ class SessionFiles:
 
     def list(self, path: str = "") -> Directory:
         told = self._transport.get_json(self._base, **self._at(path))
-        entries = tuple(_entry(row) for row in told.get("entries", ()))
+        entries = tuple(_entry(row) for row in field_of(told, "entries", list))
         return Directory(
             path=str(told.get("path", path)),
             entries=entries,
@@ -164,14 +168,15 @@ class SessionFiles:
         )
 
     def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
-        return transfer.upload(self, Path(local), path, watcher)
+        return transfer.upload(self, local, path, watcher)
 
     def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
-        return transfer.download(self, path, Path(local), watcher)
+        return transfer.download(self, path, local, watcher)
 
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
         """All of it or nothing, as one archive."""
-        plan = archives.plan_archive(local, watcher)
+        plan = transfer.plan_tree(local, watcher)
+        watcher.begin(local.name, plan.tally.size_bytes)
         headers = {"Content-Type": "application/x-tar"}
         self._transport.request(
             "PUT",
@@ -191,6 +196,13 @@ class SessionFiles:
 
     def _at(self, path: str) -> dict[str, str]:
         return {"path": in_session(path), "kernel": self._kernel}
+
+
+def _length_of(head: httpx.Response) -> int:
+    told = head.headers.get("Content-Length", "0")
+    if not told.isdecimal():
+        raise UnexpectedAnswer("The portal sent a length that is no number.")
+    return int(told)
 
 
 def in_session(path: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from berth.decoding import Record, decode
+from berth.decoding import Record, decode, field_of
 from berth.errors import InvalidInput, NotFound
 from berth.models import KeyPair
 from berth.paging import iterate
@@ -232,7 +232,7 @@ class Browsers:
 
     def end_all(self) -> int:
         """Sign all of them out; how many they were."""
-        return int(json_of(self._transport.request("DELETE", "me/logins/"))["ended"])
+        return field_of(json_of(self._transport.request("DELETE", "me/logins/")), "ended", int)
 
 
 class Users(Rows[Account]):
@@ -269,7 +269,8 @@ class Users(Rows[Account]):
 
     def end_logins(self, number: int) -> int:
         """Sign the person out of every browser; how many they were."""
-        return int(json_of(self._transport.request("DELETE", f"{self.path}{number}/logins/"))["ended"])
+        answer = self._transport.request("DELETE", f"{self.path}{number}/logins/")
+        return field_of(json_of(answer), "ended", int)
 
     def mail_password_link(self, number: int) -> None:
         self._transport.request("POST", f"{self.path}{number}/password-mail/")

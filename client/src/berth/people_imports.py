@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from berth.decoding import Record, decode
-from berth.errors import InvalidInput, WaitedTooLong
+from berth.errors import InvalidInput, UnexpectedAnswer, WaitedTooLong
 from berth.paging import iterate
 from berth.transport import Transport, json_of
 
@@ -78,6 +78,8 @@ class UserImports:
     def links(self, number: int) -> list[SignInLink]:
         """Fresh links, good once within a day, for all whom it added and who never signed in."""
         told = json_of(self._transport.request("POST", f"user-imports/{number}/links/"))
+        if not isinstance(told, list):
+            raise UnexpectedAnswer("The portal sent no list of links.")
         return [decode(SignInLink, row) for row in told]
 
     def wait_finished(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from berth.decoding import Record, decode
+from berth.decoding import Record, decode, field_of
 from berth.paging import iterate
 from berth.people import Rows
 from berth.transport import Transport, json_of
@@ -101,7 +101,7 @@ class StartupScript:
 
     def get(self) -> str:
         """Raises NotFound where there is none."""
-        return str(self._transport.get_json("startup-script/")["content"])
+        return field_of(self._transport.get_json("startup-script/"), "content", str)
 
     def set(self, content: str) -> None:
         self._transport.request("PUT", "startup-script/", json={"content": content})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from berth.decoding import Record, decode
+from berth.decoding import Record, decode, field_of
 from berth.errors import InvalidInput, NotFound
 from berth.models import Policy, PolicyImpact
 from berth.paging import iterate
@@ -69,5 +69,5 @@ def scope_id(transport: Transport, level: str, name: str) -> int:
     attribute = "email" if level == "user" else "name"
     for one in iterate(transport, path, Record, q=name):
         if one.raw.get(attribute) == name:
-            return int(one.raw["id"])
+            return field_of(one.raw, "id", int)
     raise NotFound(f"There is no {level} “{name[:80]}” among those that you may see.")

@@ -18,6 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from berth.addresses import API_PREFIX, segment
+from berth.decoding import field_of
 from berth.errors import BerthError, UnexpectedAnswer, Unreachable
 from berth.transport import CONNECT_S, Transport, kind_of
 from berth.version import __version__
@@ -58,7 +59,7 @@ class Process:
                         yield message[0], message[1:]
                     continue
                 if "ack" in message:
-                    self._give_room(int(message["ack"]))
+                    self._give_room(field_of(message, "ack", int))
                 elif "exit_code" in message:
                     self.exit_code = message["exit_code"]
                     return
@@ -143,7 +144,7 @@ def open_process(
         told = _receive(connection)
         if isinstance(told, bytes) or "started" not in told:
             raise UnexpectedAnswer("The portal did not say that the command started.")
-        return Process(connection, int(told["started"]["window"]))
+        return Process(connection, field_of(told["started"], "window", int))
     except BaseException:
         connection.close()
         raise
@@ -185,7 +186,7 @@ def _connect(transport: Transport, path: str) -> ClientConnection:
     except InvalidStatus as exc:
         status = exc.response.status_code
         raise kind_of(status)(f"{transport.url} answered {status} when asked to run a command.") from exc
-    except (OSError, WebSocketException) as exc:
+    except (OSError, WebSocketException, UnicodeError, ImportError) as exc:
         raise Unreachable(f"{transport.url} does not answer: {exc or type(exc).__name__}.") from exc
 
 
@@ -197,11 +198,11 @@ def _receive(connection: ClientConnection) -> bytes | dict[str, Any]:
         if isinstance(message, bytes):
             return message
         told = json.loads(message)
-        if "error" in told:
+        if isinstance(told, dict) and "error" in told:
             connection.recv()  # it closes now, with a code that says the kind of refusal
     except ConnectionClosed as exc:
         raise _closing_error(exc, told) from exc
-    except (ValueError, TypeError) as exc:
+    except (ValueError, RecursionError) as exc:
         raise UnexpectedAnswer("The portal said something that is no JSON.") from exc
     if not isinstance(told, dict) or "error" in told:
         raise UnexpectedAnswer("The portal said something about the command that cannot be understood.")
@@ -210,7 +211,8 @@ def _receive(connection: ClientConnection) -> bytes | dict[str, Any]:
 
 def _closing_error(closed: ConnectionClosed, told: Mapping[str, Any]) -> BerthError:
     code = closed.rcvd.code if closed.rcvd else 0
-    said = told.get("error") or {}
+    error = told.get("error")
+    said = error if isinstance(error, dict) else {}
     if code >= REFUSED_CODE or said:
         kind = kind_of(code - REFUSED_CODE)
         message = str(said.get("message") or (closed.rcvd and closed.rcvd.reason) or "The portal refused.")

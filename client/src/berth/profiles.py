@@ -56,8 +56,17 @@ class ProfileFile:
 
 
 def profile_path() -> Path:
-    """`~/.config/berth/config.toml`, or where this system keeps such files."""
-    return user_config_path("berth") / "config.toml"
+    """`~/.config/berth/config.toml`, or where this system keeps such files. Raises InvalidInput where nobody knows."""
+    try:
+        directory = user_config_path("berth")
+        if not directory.is_absolute():
+            raise RuntimeError  # so do later releases of platformdirs
+    except RuntimeError as exc:
+        raise InvalidInput(
+            "There is no home directory for the profiles: HOME is not set.",
+            hint="Set HOME or XDG_CONFIG_HOME; or BERTH_URL and BERTH_TOKEN, which need no file.",
+        ) from exc
+    return directory / "config.toml"
 
 
 def choose_profile(name: str = "", environment: Mapping[str, str] = os.environ) -> Profile:
@@ -108,7 +117,7 @@ def read_profiles() -> ProfileFile:
         return ProfileFile(str(told.get("current", DEFAULT_PROFILE)), profiles)
     except FileNotFoundError:
         return ProfileFile()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise InvalidInput(
             f"{path} cannot be read: {exc}.", hint="Repair or remove the file, then sign in: berth login URL."
         ) from exc
@@ -117,11 +126,21 @@ def read_profiles() -> ProfileFile:
 def write_profiles(saved: ProfileFile) -> Path:
     """Replace the file in one step; nobody else may read it, at no moment."""
     path = profile_path()
+    try:
+        return _replace(path, _as_toml(saved))
+    except OSError as exc:
+        raise InvalidInput(
+            f"{path} cannot be written: {exc.strerror}.",
+            hint="Set XDG_CONFIG_HOME to a directory of yours; or BERTH_URL and BERTH_TOKEN, which need no file.",
+        ) from exc
+
+
+def _replace(path: Path, text: str) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     number, draft = tempfile.mkstemp(dir=path.parent, prefix=".config-")  # with mode 0600
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(_as_toml(saved))
+            file.write(text)
         Path(draft).replace(path)
     except BaseException:
         Path(draft).unlink(missing_ok=True)

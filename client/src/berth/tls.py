@@ -1,7 +1,7 @@
 """Certificates of portals are checked, against the machine's own authorities and those of `ca_file`."""
 
+import os
 import ssl
-from pathlib import Path
 
 import certifi
 
@@ -15,7 +15,7 @@ def tls_context(ca_file: str = "") -> ssl.SSLContext:
         if not context.cert_store_stats()["x509_ca"]:
             context.load_verify_locations(certifi.where())
         if ca_file:
-            context.load_verify_locations(Path(ca_file).expanduser())
+            context.load_verify_locations(os.path.expanduser(ca_file))
     except (OSError, ssl.SSLError) as exc:
         raise InvalidInput(
             f"The certificates in “{ca_file}” cannot be read: {exc}.",

@@ -1,40 +1,57 @@
-"""Copies between this computer and a folder or session, with the manners of `cp -r`.
+"""Copies between this computer and a folder or session.
+
+A file goes into TARGET if that is a directory or ends with a slash, else it takes that name. A directory goes into TARGET under
+its own name, whether TARGET is there or not, unless that is the last name of TARGET already; SOURCE/. is what is in it. So a
+copy that is made again ends where the first did. Directories are merged, files replaced, and neither takes the place of the
+other. Directories that are missing are made.
 
 Links are not followed and not copied. What a portal names never leads out of the directory that it is copied into, and a
-file appears under its name only when it is whole.
+file appears under its name only when it is whole. What cannot be copied is left out and told, and the others go on.
 """
 
+import errno
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
-from berth.errors import InvalidInput, NotFound
+from berth.errors import BerthError, InvalidInput, NotFound, Refused
 from berth.models import Directory, Entry
 from berth.transport import Content
 
 PIECE_BYTES = 256 * 1024
+OTHER_TARGET = "Remove it first, or name another target."
+# What a disk, or the portal, says of one name and not of all.
+OF_ONE_ENTRY = frozenset(
+    (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
+)
+OF_ONE_ENTRY_CODES = frozenset(("wrong_kind", "exists", "in_the_way"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How much was copied, and how much was not: links, devices, names that cannot be asked for."""
+    """How much was copied, and how much was not: by rule (links, devices), or because it failed."""
 
     files: int = 0
     size_bytes: int = 0
     skipped: int = 0
+    failed: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
-            self.files + other.files, self.size_bytes + other.size_bytes, self.skipped + other.skipped
+            self.files + other.files,
+            self.size_bytes + other.size_bytes,
+            self.skipped + other.skipped,
+            self.failed + other.failed,
         )
 
 
 SKIPPED = Tally(skipped=1)
+FAILED = Tally(failed=1)
 
 
 class Watcher(Protocol):
@@ -86,44 +103,99 @@ class Tree(Place, Protocol):
     def make_directory(self, path: str) -> None: ...
 
 
-def upload(place: Place, local: Path, path: str, watcher: Watcher) -> Tally:
-    """Raises InvalidInput for what is neither a file nor a directory."""
-    kind = _kind_of(local)
-    target = path
-    if _goes_inside(place, path):
-        target = f"{path.rstrip('/')}/{_base_name(local)}" if path else _base_name(local)
-    if kind == "directory":
-        return place.send_tree(local, target, watcher)
-    return _send_file(place, local, target, watcher)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What of a local directory is copied: (name below it, path here), directories before what they hold."""
+
+    members: tuple[tuple[str, Path], ...]
+    tally: Tally
 
 
-def download(place: Place, path: str, local: Path, watcher: Watcher) -> Tally:
-    """Raises NotFound, InvalidInput."""
+def upload(place: Place, local: str | Path, path: str, watcher: Watcher) -> Tally:
+    """Raises InvalidInput for what is neither a file nor a directory, Refused for a directory in the place of a file."""
+    source = Path(local)
+    if _kind_of(source) == "directory":
+        target = _tree_target(path, _name_of(str(local)))
+        if target.strip("/") and _kind_at(place, target) not in ("", "directory"):
+            raise _in_the_way(target)
+        return place.send_tree(source, target, watcher)
+    goes_inside = not path or path.endswith("/") or _kind_at(place, path) == "directory"
+    return _send_file(place, source, _join(path, source.name) if goes_inside else path, watcher)
+
+
+def download(place: Place, path: str, local: str | Path, watcher: Watcher) -> Tally:
+    """Raises NotFound, InvalidInput, Refused."""
+    is_contents = path in ("", "/", ".") or path.endswith("/.")
+    path = path.removesuffix(".") if is_contents else path
+    path, text = path.rstrip("/") or path[:1], str(local)
     source = place.stat(path)
-    target = local / _safe_name(source.name) if source.name and local.is_dir() else local
     if source.is_directory:
-        target.mkdir(parents=True, exist_ok=True)
+        target = Path(_tree_target(text, "" if is_contents else _safe_name(source.name)) or ".")
+        if target.exists() and not target.is_dir():
+            raise _in_the_way(str(target))
+        make_local(target)
         return place.fetch_tree(path, target, watcher)
     if source.kind != "file":
         raise InvalidInput(f"“{path}” is neither a file nor a directory.")
+    target = Path(text)
+    if text.endswith("/") or target.is_dir():
+        target /= _safe_name(source.name)
+    if target.is_dir():
+        raise Refused(f"{target} is a directory; a file cannot take its place.", hint=OTHER_TARGET)
+    make_local(target.parent)
     return fetch_file(place.read(path), target, source.size_bytes, watcher)
+
+
+def plan_tree(local: Path, watcher: Watcher) -> Plan:
+    """All files and directories below `local` that can be read; the others are told to `watcher`."""
+    members: list[tuple[str, Path]] = []
+    tally = Tally()
+
+    def unreadable(error: OSError) -> None:
+        nonlocal tally
+        watcher.skip(str(error.filename), f"it cannot be read: {error.strerror}")
+        tally += FAILED
+
+    for top, directories, files in os.walk(local, onerror=unreadable):
+        directories.sort()
+        for name in sorted((*directories, *files)):
+            path = Path(top, name)
+            try:
+                told = path.lstat()
+                if stat.S_ISREG(told.st_mode):
+                    path.open("rb").close()
+            except OSError as error:
+                unreadable(error)
+                continue
+            if stat.S_ISREG(told.st_mode) or stat.S_ISDIR(told.st_mode):
+                members.append((path.relative_to(local).as_posix(), path))
+                tally += Tally(1, told.st_size) if stat.S_ISREG(told.st_mode) else Tally()
+            else:
+                watcher.skip(str(path), why_not(told.st_mode))
+                tally += SKIPPED
+    return Plan(tuple(members), tally)
 
 
 def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Tally:
     """A directory with all it holds, made if missing."""
+    plan = plan_tree(local, watcher)
     if path.strip("/"):
         place.make_directory(path)
-    tally = Tally()
-    for child in sorted(local.iterdir()):
-        below = f"{path}/{child.name}".lstrip("/")
-        mode = child.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            tally += send_one_by_one(place, child, below, watcher)
-        elif stat.S_ISREG(mode):
-            tally += _send_file(place, child, below, watcher)
-        else:
-            watcher.skip(str(child), why_not(mode))
-            tally += SKIPPED
+    tally = Tally(skipped=plan.tally.skipped, failed=plan.tally.failed)
+    lost: set[str] = set()
+    for name, child in plan.members:
+        if not lost.isdisjoint(map(str, PurePosixPath(name).parents)):
+            tally += FAILED
+            continue
+        try:
+            if child.is_dir():
+                place.make_directory(_join(path, name))
+            else:
+                tally += _send_file(place, child, _join(path, name), watcher)
+        except BerthError as error:
+            pass_over(error, str(child), watcher)
+            lost.add(name)
+            tally += FAILED
     return tally
 
 
@@ -133,21 +205,43 @@ def fetch_one_by_one(place: Tree, path: str, local: Path, watcher: Watcher) -> T
     tally = Tally()
     if not listing.is_complete:
         watcher.skip(path, f"only the first {len(listing.entries)} entries are listed")
-        tally += SKIPPED
+        tally += FAILED
     for entry in listing.entries:
         below = f"{path}/{entry.name}".lstrip("/")
         if not entry.is_addressable or not is_safe_name(entry.name):
             watcher.skip(below, "its name cannot be used here")
-            tally += SKIPPED
-        elif entry.is_directory:
-            make_inside(local, (entry.name,))
-            tally += fetch_one_by_one(place, below, local / entry.name, watcher)
-        elif entry.kind == "file":
-            tally += fetch_file(place.read(below), local / entry.name, entry.size_bytes, watcher)
-        else:
+            tally += FAILED
+        elif entry.kind not in ("file", "directory"):
             watcher.skip(below, "a link" if entry.kind == "link" else "neither a file nor a directory")
             tally += SKIPPED
+        else:
+            try:
+                tally += _fetch_entry(place, entry, below, local, watcher)
+            except (BerthError, OSError) as error:
+                pass_over(error, below, watcher)
+                tally += FAILED
     return tally
+
+
+def _fetch_entry(place: Tree, entry: Entry, path: str, local: Path, watcher: Watcher) -> Tally:
+    target = local / entry.name
+    if not entry.is_directory:
+        return fetch_file(place.read(path), target, entry.size_bytes, watcher)
+    make_inside(local, (entry.name,))
+    return fetch_one_by_one(place, path, target, watcher)
+
+
+def pass_over(error: BerthError | OSError, name: str, watcher: Watcher) -> None:
+    """Tell of what concerns one entry alone; raise what would befall the next one too."""
+    of_one_entry = (
+        error.errno in OF_ONE_ENTRY
+        if isinstance(error, OSError)
+        else isinstance(error, InvalidInput | NotFound)
+        or (isinstance(error, Refused) and error.code in OF_ONE_ENTRY_CODES)
+    )
+    if not of_one_entry:
+        raise error
+    watcher.skip(name, error.message if isinstance(error, BerthError) else str(error.strerror))
 
 
 def fetch_file(pieces: Iterator[bytes], target: Path, size_bytes: int | None, watcher: Watcher) -> Tally:
@@ -175,7 +269,7 @@ def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         Path(draft).chmod(mode & ~_umask())
         Path(draft).replace(target)
     except IsADirectoryError as exc:
-        raise InvalidInput(f"{target} is a directory.") from exc
+        raise Refused(f"{target} is a directory; a file cannot take its place.", code="in_the_way") from exc
     finally:
         Path(draft).unlink(missing_ok=True)
 
@@ -199,7 +293,16 @@ def why_not(mode: int) -> str:
 
 def is_safe_name(name: str) -> bool:
     """Whether a name from elsewhere stays in the directory that it is put into."""
-    return name not in ("", ".", "..") and not set("/\\\0") & set(name)
+    separators = {"/", "\0", os.sep, os.altsep}
+    return name not in ("", ".", "..") and separators.isdisjoint(name)
+
+
+def make_local(directory: Path) -> None:
+    """Make the directory here, with those above it. Raises InvalidInput."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise InvalidInput(f"{directory} cannot be made: {exc.strerror}.") from exc
 
 
 def make_inside(local: Path, parts: tuple[str, ...]) -> None:
@@ -208,7 +311,7 @@ def make_inside(local: Path, parts: tuple[str, ...]) -> None:
     for part in parts:
         place /= part
         if place.is_symlink() or (place.exists() and not place.is_dir()):
-            raise InvalidInput(f"{place} is in the way: it is no directory.")
+            raise Refused(f"{place} is in the way: it is no directory.", code="in_the_way")
         place.mkdir(exist_ok=True)
 
 
@@ -234,14 +337,27 @@ def _send_file(place: Place, local: Path, path: str, watcher: Watcher) -> Tally:
     return Tally(1, told.st_size)
 
 
-def _goes_inside(place: Place, path: str) -> bool:
-    """Whether a copy to `path` goes into a directory there."""
-    if not path or path.endswith("/"):
-        return True
+def _kind_at(place: Place, path: str) -> str:
+    """What there is at `path`; "" for nothing."""
     try:
-        return place.stat(path).is_directory
+        return place.stat(path).kind
     except NotFound:
-        return False
+        return ""
+
+
+def _tree_target(path: str, name: str) -> str:
+    """Where the directory `name` goes; "" of what is in it alone."""
+    if not name or (not path.endswith("/") and path.rpartition("/")[2] == name):
+        return path
+    return _join(path, name)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path.rstrip('/')}/{name}" if path.strip("/") else f"{path[:1]}{name}"
+
+
+def _in_the_way(path: str) -> Refused:
+    return Refused(f"“{path}” is no directory; a directory cannot take its place.", hint=OTHER_TARGET)
 
 
 def _kind_of(local: Path) -> str:
@@ -256,8 +372,12 @@ def _kind_of(local: Path) -> str:
     raise InvalidInput(f"{local} is neither a file nor a directory.")
 
 
-def _base_name(local: Path) -> str:
-    return local.name if local.name not in ("", "..") else local.resolve().name
+def _name_of(source: str) -> str:
+    """Under which name a directory goes; "" where only what is in it goes."""
+    if source == "." or source.endswith("/."):
+        return ""
+    name = Path(source).name
+    return name if name not in ("", "..") else Path(source).resolve().name
 
 
 def _umask() -> int:

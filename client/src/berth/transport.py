@@ -1,5 +1,7 @@
 """Requests to one portal: who asks, how long to wait, what may be tried again, and refusals as our errors."""
 
+import json as jsonlib
+import math
 import random
 import socket
 import time
@@ -34,6 +36,7 @@ CONNECT_S = 10.0
 ANSWER_S = 60.0
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 KEY_HEADER = "Idempotency-Key"
+DEEPEST = 100
 PASSING_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -55,12 +58,13 @@ class Transport:
         self.token = token
         self.tls = tls_context(ca_file) if self.url.startswith("https:") else None
         self._timeout_s = timeout_s
-        self._http = httpx.Client(
-            base_url=f"{self.url}{API_PREFIX}/",
-            headers={"Authorization": f"Bearer {token}", "User-Agent": f"berth/{__version__}"},
-            timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
-            transport=wire or self._wire(),
-        )
+        with self._sendable():
+            self._http = httpx.Client(
+                base_url=f"{self.url}{API_PREFIX}/",
+                headers={"Authorization": f"Bearer {token}", "User-Agent": f"berth/{__version__}"},
+                timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+                transport=wire or self._wire(),
+            )
 
     def close(self) -> None:
         self._http.close()
@@ -102,27 +106,27 @@ class Transport:
         POST with a key by which the portal knows it again. Any other POST only when it surely did not arrive.
         """
 
+        body = None if json is None else json_bytes(json)
+        heads = {**(headers or {}), **({} if json is None else {"Content-Type": "application/json"})}
+
         def ask() -> httpx.Response:
-            told = {"params": _plain(params), "content": content() if content else None, "headers": headers}
-            try:
-                request = self._http.build_request(method, path, json=json, **told)  # type: ignore[arg-type]
-            except UnicodeEncodeError as exc:
-                raise InvalidInput(
-                    f"{ascii(exc.object)[:60]} is not UTF-8, so it cannot be sent.", hint="Write it anew."
-                ) from exc
-            except ValueError as exc:
-                raise InvalidInput(
-                    f"This cannot be sent: {exc}.", hint="Write numbers as people do."
-                ) from exc
-            request.extensions["timeout"] = {**request.extensions["timeout"], "read": silence_s}
-            return self._http.send(request, stream=True)
+            with self._sendable():
+                request = self._http.build_request(
+                    method,
+                    path,
+                    params=_plain(params),
+                    content=content() if content else body,
+                    headers=heads,
+                )
+                request.extensions["timeout"] = {**request.extensions["timeout"], "read": silence_s}
+                return self._http.send(request, stream=True)
 
         answer = self._try(ask, may_repeat=method in REPEATABLE or KEY_HEADER in (headers or {}))
         try:
             self._raise_refusal(answer)
             yield answer
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        except httpx.RequestError as error:
+            raise self._lost(error) from error
         finally:
             answer.close()
 
@@ -164,8 +168,27 @@ class Transport:
     def _read(self, answer: httpx.Response) -> None:
         try:
             answer.read()
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        except httpx.RequestError as error:
+            raise self._lost(error) from error
+
+    @contextmanager
+    def _sendable(self) -> Iterator[None]:
+        """Raises InvalidInput for what no request can hold, and for addresses that are none."""
+        try:
+            yield
+        except UnicodeEncodeError as exc:
+            raise InvalidInput(
+                f"{ascii(exc.object)[:60]} is not UTF-8, so it cannot be sent.", hint="Write it anew."
+            ) from exc
+        except (httpx.InvalidURL, UnicodeError) as exc:
+            raise InvalidInput(
+                f"This is no address that can be asked: {exc}.", hint=f"Check the address {self.url}."
+            ) from exc
+
+    def _lost(self, error: httpx.RequestError) -> BerthError:
+        if isinstance(error, httpx.DecodingError):
+            return UnexpectedAnswer(f"{self.url} sent something that cannot be unpacked: {error}.")
+        return self._unreachable(error)
 
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = str(error) or type(error).__name__
@@ -185,7 +208,14 @@ class Transport:
         host = parts.hostname or ""
         proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme) or getproxies().get("all")
         verify = self.tls or False  # False: there is no TLS on this way at all
-        return httpx.HTTPTransport(verify=verify, proxy=proxy or None, socket_options=_keepalive_options())
+        options = _keepalive_options()
+        try:
+            return httpx.HTTPTransport(verify=verify, proxy=proxy or None, socket_options=options)
+        except (ValueError, ImportError, httpx.InvalidURL) as exc:
+            raise InvalidInput(
+                f"The proxy of this machine cannot be used: {exc}",
+                hint="Set HTTPS_PROXY like http://proxy.example.com:3128, or NO_PROXY for this portal.",
+            ) from exc
 
 
 def new_key() -> dict[str, str]:
@@ -193,11 +223,48 @@ def new_key() -> dict[str, str]:
     return {KEY_HEADER: str(uuid.uuid4())}
 
 
+def json_bytes(body: object) -> bytes:
+    """`body` as JSON. Raises InvalidInput that names the first value which JSON does not have."""
+    try:
+        text = jsonlib.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(
+            f"{exc.object[exc.start : exc.end]!a} is not UTF-8, so it cannot be sent.",
+            hint="Write it anew.",
+        ) from exc
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"This cannot be sent as JSON: {_misfit(body, '') or exc}.",
+            hint="Give text, numbers, true, false, null, lists, and objects whose names are text.",
+        ) from exc
+
+
+def _misfit(value: object, place: str, depth: int = 0) -> str:
+    """The first value below `value` that is none of JSON's, and where it is; "" for none."""
+    name = f"“{place.lstrip('.')}”" if place else "the body"
+    if depth > DEEPEST:
+        return f"“{place.lstrip('.')[:40]}…” is within itself, or nested too deeply"
+    if isinstance(value, Mapping):
+        if odd := next((key for key in value if not isinstance(key, str | int | float | None)), None):
+            return f"{name} has a name that is a {type(odd).__name__}"
+        inside = [(f"{place}.{key}", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        inside = [(f"{place}.{number}", item) for number, item in enumerate(value)]
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"{name} is {value}, which is no number"
+    elif isinstance(value, str | int | float | None):
+        return ""
+    else:
+        return f"{name} is a {type(value).__name__}"
+    return next((found for at, item in inside if (found := _misfit(item, at, depth + 1))), "")
+
+
 def json_of(answer: httpx.Response) -> Any:
     """Raises UnexpectedAnswer where the body is no JSON."""
     try:
         return answer.json()
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise UnexpectedAnswer(
             f"{answer.url.host} does not answer like a Berth portal.", hint="Check the address: berth whoami."
         ) from exc
@@ -213,7 +280,7 @@ def refusal_of(answer: httpx.Response, url: str) -> BerthError:
         fields = body.get("fields") or {}
         if not message or not isinstance(fields, dict):
             raise ValueError
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         if status == httpx.codes.NOT_FOUND and answer.request.method == "HEAD":
             return NotFound("There is nothing at this path.")
         if status == httpx.codes.NOT_FOUND:

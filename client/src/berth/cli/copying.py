@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +21,7 @@ from rich.progress import (
 
 from berth.cli import complete
 from berth.cli.context import client_of
+from berth.cli.exits import FAILED
 from berth.cli.output import note, show_tally
 from berth.cli.safe_text import clean
 from berth.client import Client
@@ -48,10 +48,18 @@ class Address:
 
 
 def cp(context: typer.Context, source: Source, target: Target) -> None:
-    """Copy files and directories to and from folders and running sessions, with the manners of `cp -r`.
+    """Copy a file or directory to or from a folder or a running session.
 
     NAME:PATH is a path in a session or folder of that name. In folders paths are relative to the folder, in sessions to
     /home/work unless they begin with a slash. A path here that holds a colon begins with ./
+
+    A file goes into TARGET if that is a directory or ends with a slash, else it takes that name. A directory goes into TARGET
+    under its own name, whether TARGET is there or not, unless TARGET ends in that name already: data to d: and data to d:data
+    mean the same. SOURCE/. is what is in it, and NAME: as a source is all of it. So a copy made again ends where the first did.
+
+    Directories that are missing are made, those that are there are merged: a file of the same name is replaced, others stay. A
+    file never takes the place of a directory, nor a directory that of a file. Links are left out. What cannot be copied is left
+    out and told, the others go on, and the exit code is 1. A session takes a directory whole or not at all.
     """
     there_from, there_to = parse_address(source), parse_address(target)
     if there_from and there_to:
@@ -61,10 +69,12 @@ def cp(context: typer.Context, source: Source, target: Target) -> None:
         if there_to:
             tally = files_at(client, there_to).upload(source, there_to.path, watcher)
         elif there_from:
-            tally = files_at(client, there_from).download(there_from.path, Path(target), watcher)
+            tally = files_at(client, there_from).download(there_from.path, target, watcher)
         else:
             raise InvalidInput("Both sides are here; that is what cp is for.", hint=HINT)
     show_tally(tally)
+    if tally.failed:
+        raise typer.Exit(FAILED)
 
 
 def parse_address(text: str) -> Address | None:

@@ -2,22 +2,19 @@
 
 import os
 import stat
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from berth.amounts import format_age
 from berth.cli.context import AsJson, client_of
+from berth.cli.input_files import STDIN, home, read_bytes, text_of
 from berth.cli.output import say, show_json, show_table
-from berth.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Text files in the home directory of each new session of yours.")
 script_app = typer.Typer(no_args_is_help=True, help="What runs in each new session of yours.")
 
 MOST_BYTES = 64 * 1024
-STDIN = "-"
 DotfilePath = Annotated[
     str,
     typer.Argument(
@@ -65,7 +62,7 @@ def put(
     as_json: AsJson = False,
 ) -> None:
     """Keep a file. It replaces that of the same path; sessions that run stay as they are."""
-    source = file or str(Path.home() / path)
+    source = file or str(home() / path)
     content = _read(source)
     kept = client_of(context).dotfiles.put(path, content, mode=mode or _mode_of(source))
     if as_json:
@@ -116,20 +113,9 @@ def _mode_of(source: str) -> str:
     """The owner's rights of a file here, and reading for others where they have it; as the API takes it."""
     if source == STDIN:
         return "0644"
-    return f"{stat.S_IMODE(os.stat(Path(source).expanduser()).st_mode) & 0o755 | 0o400:04o}"
+    return f"{stat.S_IMODE(os.stat(os.path.expanduser(source)).st_mode) & 0o755 | 0o400:04o}"
 
 
 def _read(file: str) -> str:
     """Raises InvalidInput for what cannot be kept."""
-    try:
-        if file == STDIN:
-            content = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            with Path(file).expanduser().open("rb") as opened:
-                content = opened.read(MOST_BYTES + 1)
-        text = content.decode()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{file}: cannot be read as text: {error}") from error
-    if len(content) > MOST_BYTES:
-        raise InvalidInput(f"{file}: has more than {MOST_BYTES:,} bytes.", hint="Keep it in a folder.")
-    return text
+    return text_of(file, read_bytes(file, most_bytes=MOST_BYTES))

@@ -11,6 +11,7 @@ from berth.errors import (
 )
 
 FAILED, USAGE, NOT_FOUND, REFUSED, UNREACHABLE, NOT_SIGNED_IN, TOO_LATE = 1, 2, 3, 4, 5, 6, 7
+FAULT = 70
 INTERRUPTED = 130
 
 MEANINGS = {
@@ -22,6 +23,7 @@ MEANINGS = {
     UNREACHABLE: "the portal, or a part that it needs, does not answer",
     NOT_SIGNED_IN: "no token, or one that the portal does not know (any more)",
     TOO_LATE: "what was waited for did not come in time; it goes on",
+    FAULT: "a fault of the command itself; `BERTH_DEBUG=1` shows where",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 

@@ -1,6 +1,5 @@
 """Folders and the files in them."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ from berth.amounts import format_age, format_bytes, format_instant
 from berth.cli import complete
 from berth.cli.context import AsJson, FolderName, client_of
 from berth.cli.copying import watching
+from berth.cli.exits import FAILED
 from berth.cli.output import note, say, show_facts, show_json, show_table, show_tally, write_bytes
 from berth.errors import InvalidInput
 
@@ -138,18 +138,22 @@ def upload(
     context: typer.Context,
     folder: FolderName,
     local: Annotated[
-        list[Path], typer.Argument(metavar="LOCAL…", help="Files and directories here.", show_default=False)
+        list[str], typer.Argument(metavar="LOCAL…", help="Files and directories here.", show_default=False)
     ],
     to: Annotated[str, typer.Option("--to", help="A directory in the folder, or a new name.")] = "",
 ) -> None:
-    """Copy files and directories into a folder; what has the same name is replaced."""
+    """Copy files and directories into a folder, by the rules of `berth cp`."""
     files = client_of(context).folders.find(folder).files
     if len(local) > 1 and to and not to.endswith("/"):
         to = f"{to}/"
+    failed = 0
     for path in local:
         with watching() as watcher:
             tally = files.upload(path, to, watcher)
         show_tally(tally)
+        failed += tally.failed
+    if failed:
+        raise typer.Exit(FAILED)
 
 
 @app.command("download")
@@ -159,13 +163,15 @@ def download(
     path: Annotated[
         str, typer.Argument(help="A file or directory in it; all of it if not given.", show_default=False)
     ] = "",
-    to: Annotated[Path, typer.Option("--to", help="A directory here, or a new name.")] = Path(),
+    to: Annotated[str, typer.Option("--to", help="A directory here, or a new name.")] = ".",
 ) -> None:
-    """Copy a file, a directory or all of a folder here; what has the same name is replaced."""
+    """Copy a file, a directory or all of a folder here, by the rules of `berth cp`."""
     files = client_of(context).folders.find(folder).files
     with watching() as watcher:
         tally = files.download(path, to, watcher)
     show_tally(tally)
+    if tally.failed:
+        raise typer.Exit(FAILED)
 
 
 @app.command("cat")

@@ -1,14 +1,12 @@
 """What sessions of a resource group may hold together, and those of each person: a file of it, and how it is shown."""
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from berth.amounts import format_slots
+from berth.cli.input_files import json_in, read_text
 from berth.cli.policies import NONE
 from berth.errors import InvalidInput
 from berth.machine_models import GroupLimit, ResourceGroup
@@ -40,11 +38,7 @@ def limits_of(file: str) -> dict[str, Any]:
 
 
 def _read(file: str) -> list[Any]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        limits = json.loads(text)
-    except (OSError, ValueError, RecursionError) as exc:
-        raise InvalidInput(f"{file}: cannot be read as JSON: {str(exc)[:300]}") from exc
+    limits = json_in(read_text(file), file)
     if not isinstance(limits, list):
         raise InvalidInput(f"{file}: is no list of limits.", hint=f"Write it like {EXAMPLE}")
     return limits

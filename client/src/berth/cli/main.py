@@ -2,6 +2,8 @@
 
 import os
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
@@ -42,12 +44,15 @@ from berth.cli import (
     user_sign_in,
     waiting,
 )
-from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
+from berth.cli.exits import FAILED, FAULT, INTERRUPTED, USAGE, exit_code_of
 from berth.cli.output import note, say, show_error
+from berth.cli.safe_text import first_line
+from berth.cli.streams import flush_streams, open_streams
 from berth.errors import BerthError, InvalidInput
 from berth.version import __version__
 
 PROGRAM = "berth"
+DEBUG_VARIABLE = "BERTH_DEBUG"
 COMPLETION_VARIABLE = "_BERTH_COMPLETE"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
@@ -163,10 +168,10 @@ app.command("completion")(completion)
 
 def main() -> None:
     """The program `berth`."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that knows ASCII alone
-    sys.exit(run(sys.argv[1:]))
+    open_streams()
+    threading.excepthook = _show_thread_fault
+    code = run(sys.argv[1:])
+    sys.exit(code if flush_streams() else code or FAILED)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -180,15 +185,34 @@ def run(arguments: Sequence[str]) -> int:
         note(f"berth: {error.format_message()}")
         note(f"hint: {_help_for(arguments)}")
         return USAGE
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
-        return FAILED
+        return FAILED  # whoever read our output is gone
     except OSError as error:
-        note(f"berth: {error}")
+        place = f"{error.filename}: " if error.filename else ""
+        note(f"berth: {place}{error.strerror or error}.")
         return FAILED
+    except SystemExit as ended:  # what prints tables leaves so when its reader is gone
+        return ended.code if isinstance(ended.code, int) else FAILED
+    except Exception as error:  # noqa: BLE001  whatever it is: one line, and how to learn more
+        return _show_fault(error)
     return result if isinstance(result, int) else 0
+
+
+def _show_fault(error: BaseException) -> int:
+    """Tell of an error that should have had a sentence of its own."""
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    note(f"berth: a fault of this command: {type(error).__name__}: {first_line(error)}"[:500])
+    if not os.environ.get(DEBUG_VARIABLE):
+        note(f"hint: Please report it, with what {DEBUG_VARIABLE}=1 shows in front of the same command.")
+    return FAULT
+
+
+def _show_thread_fault(told: threading.ExceptHookArgs) -> None:
+    if told.exc_value is not None:
+        _show_fault(told.exc_value)
 
 
 @cache
@@ -200,12 +224,6 @@ def _command() -> Callable[..., Any]:
 def _help_for(arguments: Sequence[str]) -> str:
     words = [word for word in arguments[:1] if not word.startswith("-")]
     return " ".join((PROGRAM, *words, "--help"))
-
-
-def _forget_output() -> None:
-    """Whoever read our output is gone: nothing may be flushed into it at the end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from berth.amounts import format_bytes
 from berth.cli.safe_text import LogFilter, clean, clean_json
+from berth.cli.streams import forget
 from berth.decoding import Record
 from berth.errors import BerthError
 from berth.transfer import Tally
@@ -41,8 +42,11 @@ def say(line: str) -> None:
 
 def note(line: str) -> None:
     """One line beside the output."""
-    sys.stderr.write(f"{clean(line)}\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(f"{clean(line)}\n")
+        sys.stderr.flush()
+    except OSError:
+        forget(sys.stderr)  # nobody can be told, and the work goes on
 
 
 def show_error(error: BerthError) -> None:
@@ -113,7 +117,8 @@ def write_log(pieces: Iterable[bytes], *, is_raw: bool = False) -> None:
 def show_tally(tally: Tally) -> None:
     """What a copy did, beside the output."""
     files = "1 file" if tally.files == 1 else f"{tally.files} files"
-    left_out = f"; {tally.skipped} left out" if tally.skipped else ""
+    missing = tally.skipped + tally.failed
+    left_out = f"; {missing} left out" if missing else ""
     note(f"{files}, {format_bytes(tally.size_bytes)}{left_out}")
 
 

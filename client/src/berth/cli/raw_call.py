@@ -1,17 +1,17 @@
 """`api`: any call, for what has no command of its own."""
 
-import json
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from berth.cli.context import client_of
+from berth.cli.input_files import STDIN, json_in, read_text
 from berth.cli.launch_options import pair_of
 from berth.cli.output import is_terminal, show_json, write_bytes
 from berth.errors import InvalidInput
+from berth.transport import json_of
 
+MOST_BYTES = 16 * 2**20
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -37,7 +37,7 @@ def api(
         json=_body(data) if data else None,
     )
     if "json" in answer.headers.get("Content-Type", "") and is_terminal():
-        show_json(answer.json())
+        show_json(json_of(answer))
     elif answer.content:
         write_bytes(answer.content)
 
@@ -50,14 +50,7 @@ def _below_api(path: str) -> str:
 
 
 def _body(data: str) -> object:
-    try:
-        text = data
-        if data == "-":
-            text = sys.stdin.read()
-        elif data.startswith("@"):
-            text = Path(data[1:]).read_text(encoding="utf-8")
-        return json.loads(text)
-    except (OSError, ValueError) as exc:
-        raise InvalidInput(
-            f"--data is no JSON: {exc}.", hint="""Write it like --data '{"name": "data"}'."""
-        ) from exc
+    if data == STDIN or data.startswith("@"):
+        file = data.removeprefix("@")
+        return json_in(read_text(file, most_bytes=MOST_BYTES), file)
+    return json_in(data, "--data", hint="""Write it like --data '{"name": "data"}'.""")

@@ -37,6 +37,7 @@ In this order: `--profile NAME`; `BERTH_URL` with `BERTH_TOKEN`; `BERTH_PROFILE`
 | `BERTH_CA_FILE` | PEM file of an authority for the portal's certificate, besides those of the machine |
 | `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY` | the proxy to go through |
 | `NO_COLOR` | no colours |
+| `BERTH_DEBUG` | 1: where in the command a fault of it is |
 
 Profiles are kept in `~/.config/berth/config.toml`, for their owner alone (mode 0600).
 """

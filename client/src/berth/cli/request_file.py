@@ -1,19 +1,16 @@
 """`create`: a session as a file describes it."""
 
-import sys
-from pathlib import Path
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from berth.cli.context import AsJson, client_of
-from berth.cli.launch_options import environment_of, project_of
+from berth.cli.launch_options import environment_of, instant_of, project_of
 from berth.cli.sessions import show_started
+from berth.cli.yaml_files import read_object
 from berth.errors import InvalidInput
 from berth.sessions import made_name
-
-EXAMPLE = "name, project, image, resources, …, like the body of POST /api/v1/sessions/"
 
 
 def create(
@@ -28,8 +25,9 @@ def create(
 ) -> None:
     """Ask for a session that a file describes, and print its id.
 
-    The file has the fields of POST /api/v1/sessions/. A variable without a value is taken from here; a name is made, and
-    your only project used, where the file has none.
+    The file has the fields of POST /api/v1/sessions/. Variables are the text that is written, one without a value is taken
+    from here. A time without a zone is one of this computer. A name is made, and your only project used, where the file has
+    none.
     """
     body = read_request(file)
     client = client_of(context)
@@ -39,15 +37,13 @@ def create(
 
 
 def read_request(file: str) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        body = yaml.safe_load(text)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
-        raise InvalidInput(f"{file}: cannot be read as YAML: {str(exc)[:300]}") from exc
-    if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):
-        raise InvalidInput(f"{file}: is no object of fields.", hint=f"It has {EXAMPLE}.")
+    """The fields that a file describes. Raises InvalidInput."""
+    body = read_object(file)
     variables = body.get("environment")
     if isinstance(variables, dict):
         missing = [str(name) for name, value in variables.items() if value is None]
         body["environment"] = variables | environment_of(missing)
+    if isinstance(start_at := body.get("start_at"), str):
+        with suppress(InvalidInput):  # the portal says what is wrong with it
+            body["start_at"] = instant_of(start_at)
     return body

@@ -1,20 +1,19 @@
 """SSH public keys: one's own."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from berth.amounts import format_age, format_instant
 from berth.cli.context import AsJson, client_of
+from berth.cli.input_files import home, read_text
 from berth.cli.output import note, say, show_json, show_table
 from berth.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Your SSH public keys.")
 
 USUAL_FILES = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
-MOST_CHARACTERS = 8192
+MOST_BYTES = 8192  # more than any public key has
 PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File")
 
 
@@ -77,7 +76,7 @@ def remove(
 
 def _usual_file() -> str:
     """Raises InvalidInput where there is none."""
-    directory = Path.home() / ".ssh"
+    directory = home() / ".ssh"
     there = next((path for name in USUAL_FILES if (path := directory / name).is_file()), None)
     if there is None:
         raise InvalidInput(
@@ -88,18 +87,9 @@ def _usual_file() -> str:
 
 def _read(file: str) -> str:
     """Its text; a private key is not sent. Raises InvalidInput."""
-    try:
-        if file == "-":
-            text = sys.stdin.read(MOST_CHARACTERS + 1)
-        else:
-            with Path(file).expanduser().open(encoding="utf-8") as opened:
-                text = opened.read(MOST_CHARACTERS + 1)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{file}: cannot be read as text: {error}") from error
+    text = read_text(file, most_bytes=MOST_BYTES)
     if any(mark in text for mark in PRIVATE):
         raise InvalidInput(
             f"{file}: this is a private key; it was not sent.", hint="Name the file ending in .pub."
         )
-    if len(text) > MOST_CHARACTERS:
-        raise InvalidInput(f"{file}: is longer than any public key.")
     return text

@@ -72,11 +72,19 @@ def _send(process: Process, waking: int, has_input: bool) -> None:
                 process.resize(*window_size())
             elif news == INTERRUPTED:
                 process.signal("INT")
-        elif data := os.read(0, PIECE_BYTES):
+        elif data := _input():
             process.write(data)
         else:
             process.close_input()
             sources.remove(0)
+
+
+def _input() -> bytes:
+    """What was typed or piped in; nothing where standard input cannot be read any more, as of a directory."""
+    try:
+        return os.read(0, PIECE_BYTES)
+    except OSError:
+        return b""
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import csv
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -12,10 +11,12 @@ import typer
 
 from berth.cli.context import AsJson, client_of
 from berth.cli.exits import FAILED
+from berth.cli.input_files import read_bytes
 from berth.cli.output import note, show_json, show_table
 from berth.errors import InvalidInput, WaitedTooLong
 from berth.people_imports import SignInLink, UserImport, UserImportRow, UserImports
 
+MOST_BYTES = 16 * 2**20  # the portal says how many it takes
 OUTCOMES = ("new", "changed", "unchanged", "refused")
 
 
@@ -60,7 +61,9 @@ def import_users(
     imports = client_of(context).user_imports
     if links:
         _open_private(links).close()  # first, so that no link is made that nobody gets
-    found = imports.check(_read(file), name=Path(file).name if file != "-" else "people.csv")
+    found = imports.check(
+        read_bytes(file, most_bytes=MOST_BYTES), name=Path(file).name if file != "-" else "people.csv"
+    )
     if not dry_run:
         started = imports.start(found.id)
         try:
@@ -97,10 +100,6 @@ def _report(imports: UserImports, found: UserImport, *, is_dry_run: bool, as_jso
         _show(found, rows, is_dry_run=is_dry_run)
     if found.counts.get("refused"):
         raise typer.Exit(FAILED)
-
-
-def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
 
 
 class _Progress:
