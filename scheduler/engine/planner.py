@@ -1,20 +1,22 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
 from scheduler.engine.allowances import Account, Allowances, give_back
 from scheduler.engine.collector import undisturbed
-from scheduler.engine.columns import Columns
+from scheduler.engine.columns import Columns, index_of
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
+from scheduler.engine.gathering import choose
 from scheduler.engine.model import (
     LENGTH_OF_UNKNOWN,
     Eviction,
+    Gathering,
     PendingSession,
     Placement,
     Plan,
@@ -99,6 +101,7 @@ class _Pass:
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
         self._gathering: list[UUID] = []  # for whom limits are kept
+        self._gathered: list[Gathering] = []
         self._runnable: dict[Shape, bool] = {}  # of those that exceeded one
         self._heads: list[UUID] = []  # who were and for whom room is kept again
         self._first_kept: UUID | None = None  # of the others, the first for whom it is
@@ -292,6 +295,8 @@ class _Pass:
             return
         prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
         if prospect is not None:
+            if prospect.until is None:
+                prospect = self._gather(session, shape, prospect)
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
             if prospect.until is not None:
                 self._note_head(session)
@@ -300,6 +305,16 @@ class _Pass:
             shape.looks_in_vain += 1
         else:
             shape.may_keep, shape.looked_in_vain = not has_waited, True
+
+    def _gather(self, session: PendingSession, shape: Shape, best: Prospect) -> Prospect:
+        """Where to keep what becomes free, until it suffices: where it was for a while, and else where it is expected to be enough first."""
+        was, ids, there = session.gathered, self._fleet.ids, None
+        if was is not None:
+            hosts = [each for each in self._machines.hosts(shape) if ids[each] in was.agent_ids]
+            there = self._soonest(session, shape, lambda _: hosts, known_only=False)
+        chosen, gathering = choose(session, best, there, self._now, ids)
+        self._gathered.append(gathering)
+        return chosen
 
     def _keeps_none(self, session: PendingSession, shape: Shape, *, has_waited: bool) -> bool:
         """Whether it is known without a look that none can be kept: for another of its sessions none could be, or, where a reservation is to come,
@@ -354,12 +369,13 @@ class _Pass:
             evictions=tuple(self._evictions),
             heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
             gathering=tuple(self._gathering),
+            gathered=tuple(self._gathered),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:
         diagnosis, waiting, shapes = self._diagnosis(), self._waiting, self._waiting_shapes
         placements = self._placements()
-        placed, index = _index_of(session, self._placed), _index_of(session, waiting)
+        placed, index = index_of(session, self._placed), index_of(session, waiting)
         return Foresight(
             placement=None if placed is None else placements[placed],
             deferral=None if index is None else diagnosis.of(waiting[index], shapes[index], index + 1),
@@ -381,7 +397,3 @@ class _Pass:
             self._waiting,
             is_raise_enough=is_enough,
         )
-
-
-def _index_of(session: PendingSession | None, sessions: Iterable[PendingSession]) -> int | None:
-    return next((index for index, each in enumerate(sessions) if each is session), None)

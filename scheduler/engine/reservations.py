@@ -1,26 +1,30 @@
-"""When and where a session that finds no room now will find it, by the ends that are known."""
+"""When and where a session that finds no room now will find it: by the ends that are known, else by those that are expected."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest, nsmallest
 
+from scheduler.engine.devices import Share
 from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
 Nearness = tuple[int, int]  # the smaller the nearer
-Opening = tuple[bool, datetime, Nearness, int]  # nobody knows when; when; else how near; ordinal, negated
+Opening = tuple[
+    bool, datetime, Nearness, int
+]  # nobody knows when; when, or when it is expected; how near; ordinal, negated
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """Where each kernel of a shape will find room first (ordinals), and when all of it will be there, at the latest; None if
-    something must end of which nobody knows when it will."""
+    something must end of which nobody knows when it will: then `expected` is when it probably has."""
 
     ordinals: list[int]
     until: Until
+    expected: datetime
 
     def is_in_time(self, by: datetime) -> bool:
         return self.until is not None and self.until <= by
@@ -46,18 +50,19 @@ def soonest(
     openings: list[Opening] = []
     for ordinal, found in _openings(machines, layout, shape, now, hosts):
         latest = machines.latest_start(ordinal, lasts)
-        openings += [each for each in found if latest is None or each[1] <= latest]
+        openings += [each for each in found if latest is None or _at_least(each, now) <= latest]
     chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
     if len(chosen) < count:
         return None
     is_unknown = any(unknown for unknown, _, _, _ in chosen)
-    until = None if is_unknown else max(at for _, at, _, _ in chosen)
+    last = max(at for _, at, _, _ in chosen)
+    until = None if is_unknown else last
     ordinals = [-negated for _, _, _, negated in chosen] * (kernels // count)
     if shape.is_bounded and until is not None:  # all kernels begin together
         bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
         if any(latest is not None and until > latest for latest in bounds):
             return None
-    return Prospect(ordinals, until)
+    return Prospect(ordinals, until, last)
 
 
 def longest(
@@ -75,12 +80,18 @@ def longest(
     for ordinal, found in _openings(machines, layout, shape, now, hosts):
         closes_at = machines.latest_start(ordinal, timedelta())
         spans += [
-            timedelta.max if closes_at is None else closes_at - at
-            for is_unknown, at, _, _ in found
-            if not (known_only and is_unknown)
+            timedelta.max if closes_at is None else closes_at - _at_least(each, now)
+            for each in found
+            if not (known_only and each[0])
         ]
     count = _count(shape)
     return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
+
+
+def _at_least(opening: Opening, now: datetime) -> datetime:
+    """When it may begin at the earliest: what nobody knows may be at once."""
+    is_unknown, at, _, _ = opening
+    return now if is_unknown else at
 
 
 def _count(shape: Shape) -> int:
@@ -115,9 +126,28 @@ def _openings_on(
         ):
             openings.append((False, at, (number, 0), -ordinal))
     while len(openings) < count:
-        wanted = request * (len(openings) + 1)
+        number = len(openings) + 1
+        wanted = request * number
         if not layout.fits(wanted, machines.capacity(ordinal)):
             break
         enough, of_the_rest = layout.nearness(wanted, room)
-        openings.append((True, now, (-enough, -of_the_rest), -ordinal))
+        at = _expected(machines, ordinal, request, number, now)
+        openings.append((True, at, (-enough, -of_the_rest), -ordinal))
     return openings
+
+
+def _expected(machines: Machines, ordinal: int, request: int, count: int, now: datetime) -> datetime:
+    """When there will probably be room for so many such requests. Where not even that suffices which is expected to end, something has
+    begun in this pass: not before the last of the others."""
+    known = [(at, released, ()) for at, released in machines.ends(ordinal)]
+    unknown = [
+        (max(now, each.ends_at), machines.released(ordinal, each), each.shares)
+        for each in machines.expected(ordinal)
+    ]
+    room, at, gone = machines.room(ordinal), now, list[Share]()
+    for at, released, shares in sorted([*known, *unknown]):  # noqa: B007 -- returned
+        room, gone = machines.grown(ordinal, room, released), [*gone, *shares]
+        whole = machines.grown(ordinal, room, machines.unshared(ordinal, gone))
+        if machines.holds(ordinal, request, whole, gone, count=count):
+            break
+    return at

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduler.engine.dealing import can_deal
 from scheduler.engine.fleet import Fleet, Sizes
 from scheduler.engine.kept import Until
-from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
+from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Running, Window
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.vectors import FIELD_MASK
 
@@ -66,6 +66,10 @@ class Surroundings:
         """When what lasts so long must begin there at the latest, to have ended before the agent is reserved; None: any time."""
         window = self._fleet.agents[ordinal].next_window
         return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
+
+    def expected(self, ordinal: int) -> Sequence[Running]:
+        """What runs there and ends nobody knows when, with when that is expected."""
+        return self._fleet.agents[ordinal].expected
 
     def ordinal_of(self, agent_id: int) -> int | None:
         return self._fleet.ordinals.get(agent_id)
