@@ -53,14 +53,14 @@ class AgentView:
     free: ResourceSlots
     is_schedulable: bool = True
     running: tuple[Running, ...] = ()  # of what is occupied, that whose end is known
-    # And that whose end nobody knows, with when it is expected: from how long others like it ran, or from how long it has run.
-    expected: tuple[Running, ...] = ()
     preemptible: tuple[Preemptible, ...] = ()  # and that which may be ended for somebody
     window: Window | None = None
     next_window: Window | None = None
     real: ResourceSlots | None = None
     device_model: str = ""  # of all its devices; "" where they differ, or nobody knows
     devices: tuple[SlotDevices, ...] = ()  # of those slots whose devices are known one by one
+    # Of what is occupied, that whose end nobody knows, with when it is expected: from how long others like it ran, or it has run.
+    expected: tuple[Running, ...] = ()
 
     @property
     def largest(self) -> ResourceSlots:

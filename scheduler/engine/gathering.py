@@ -20,12 +20,10 @@ BETTER = 2
 def choose(
     session: PendingSession, best: Prospect, there: Prospect | None, now: datetime, ids: Sequence[int]
 ) -> tuple[Prospect, Gathering]:
-    """Return where to gather now: at the `best` place, or `there`, where the last plan chose to; None if that is no place for it any
-    more. `ids`: of agents by ordinal."""
+    """Return where to gather from now on, as nothing is chosen that holds: at the `best` place, or `there`, where it was until now; None if
+    that is no place for it any more. `ids`: of agents by ordinal."""
     was, longer = session.gathered, LEAST
     if was is not None and there is not None:
-        if was.since <= now < was.until:
-            return there, was
         longer = (was.until - was.since) * 2
         if (best.expected - now) * BETTER >= there.expected - now:
             best = there

@@ -128,6 +128,9 @@ class Gathering(NamedTuple):
     since: datetime
     until: datetime
 
+    def holds_at(self, now: datetime) -> bool:
+        return self.since <= now < self.until  # before: the clock was set
+
 
 @dataclass(frozen=True, slots=True)
 class PendingSession:

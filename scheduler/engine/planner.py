@@ -269,15 +269,8 @@ class _Pass:
         machines = self._machines
         if known_only and not machines.has_ends():
             return None
-        return soonest(
-            machines,
-            self._layout,
-            shape,
-            self._now,
-            session.lasts,
-            hosts=hosts_of(shape),
-            known_only=known_only,
-        )
+        hosts, now = hosts_of(shape), self._now
+        return soonest(machines, self._layout, shape, now, session.lasts, hosts=hosts, known_only=known_only)
 
     def _may_have_on_the_way(self, session: PendingSession, shape: Shape) -> bool:
         """Whether its limits leave room for it too, once all have what is on the way to them."""
@@ -293,10 +286,10 @@ class _Pass:
         has_waited = self._has_waited(session)
         if not shape.may_keep or self._keeps_none(session, shape, has_waited=has_waited):
             return
-        prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
+        prospect = self._soonest(session, shape, self._machines.hosts, known_only=True)
+        if prospect is None and has_waited:
+            prospect = self._gather(session, shape)
         if prospect is not None:
-            if prospect.until is None:
-                prospect = self._gather(session, shape, prospect)
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
             if prospect.until is not None:
                 self._note_head(session)
@@ -306,12 +299,18 @@ class _Pass:
         else:
             shape.may_keep, shape.looked_in_vain = not has_waited, True
 
-    def _gather(self, session: PendingSession, shape: Shape, best: Prospect) -> Prospect:
+    def _gather(self, session: PendingSession, shape: Shape) -> Prospect | None:
         """Where to keep what becomes free, until it suffices: where it was for a while, and else where it is expected to be enough first."""
         was, ids, there = session.gathered, self._fleet.ids, None
         if was is not None:
             hosts = [each for each in self._machines.hosts(shape) if ids[each] in was.agent_ids]
             there = self._soonest(session, shape, lambda _: hosts, known_only=False)
+            if there is not None and was.holds_at(self._now):
+                self._gathered.append(was)
+                return there
+        best = self._soonest(session, shape, self._machines.hosts, known_only=False)
+        if best is None or best.until is not None:
+            return best
         chosen, gathering = choose(session, best, there, self._now, ids)
         self._gathered.append(gathering)
         return chosen
@@ -382,6 +381,7 @@ class _Pass:
             ahead=map(diagnosis.of, waiting[:index], shapes, count(1)),
             placements=placements,
             reservations=tuple(self._reservations),
+            gathered=tuple(self._gathered),
         )
 
     def _placements(self) -> Sequence[Placement]:

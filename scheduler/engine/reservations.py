@@ -48,10 +48,10 @@ def soonest(
     """
     kernels, count = len(shape.searches), _count(shape)
     openings: list[Opening] = []
-    for ordinal, found in _openings(machines, layout, shape, now, hosts):
+    for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         latest = machines.latest_start(ordinal, lasts)
         openings += [each for each in found if latest is None or _at_least(each, now) <= latest]
-    chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
+    chosen = nsmallest(count, openings)
     if len(chosen) < count:
         return None
     is_unknown = any(unknown for unknown, _, _, _ in chosen)
@@ -77,13 +77,9 @@ def longest(
     """How long one of this shape may last at most for which `soonest` may find room there: each of its kernels could last as long where it has the most
     time between an opening and a reservation."""
     spans: list[timedelta] = []
-    for ordinal, found in _openings(machines, layout, shape, now, hosts):
+    for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         closes_at = machines.latest_start(ordinal, timedelta())
-        spans += [
-            timedelta.max if closes_at is None else closes_at - _at_least(each, now)
-            for each in found
-            if not (known_only and each[0])
-        ]
+        spans += [timedelta.max if closes_at is None else closes_at - _at_least(each, now) for each in found]
     count = _count(shape)
     return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
 
@@ -100,21 +96,35 @@ def _count(shape: Shape) -> int:
 
 
 def _openings(
-    machines: Machines, layout: Layout, shape: Shape, now: datetime, hosts: Iterable[int]
+    machines: Machines,
+    layout: Layout,
+    shape: Shape,
+    now: datetime,
+    hosts: Iterable[int],
+    *,
+    known_only: bool,
 ) -> Iterator[tuple[int, list[Opening]]]:
     """On each of these agents that is large enough."""
     largest, kernels = layout.greatest(shape.requests), len(shape.searches)
     for ordinal in hosts:
         if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
-            found = _openings_on(machines, layout, ordinal, largest, 1 if shape.is_spread else kernels, now)
+            count = 1 if shape.is_spread else kernels
+            found = _openings_on(machines, layout, ordinal, largest, count, now, known_only=known_only)
             # Of those that are together, room for the last is room for all.
             yield ordinal, found[kernels - 1 :] if shape.is_together else found
 
 
 def _openings_on(
-    machines: Machines, layout: Layout, ordinal: int, request: int, count: int, now: datetime
+    machines: Machines,
+    layout: Layout,
+    ordinal: int,
+    request: int,
+    count: int,
+    now: datetime,
+    *,
+    known_only: bool,
 ) -> list[Opening]:
-    """When this agent will have room for one, two, … up to `count` such requests."""
+    """When this agent will have room for one, two, … up to `count` such requests; if `known_only`, those of which that is known."""
     openings: list[Opening] = []
     room, at = machines.room(ordinal), now
     for number, end in enumerate((None, *machines.ends(ordinal))):
@@ -125,7 +135,7 @@ def _openings_on(
             ordinal, request, room, at=at, count=len(openings) + 1
         ):
             openings.append((False, at, (number, 0), -ordinal))
-    while len(openings) < count:
+    while len(openings) < count and not known_only:
         number = len(openings) + 1
         wanted = request * number
         if not layout.fits(wanted, machines.capacity(ordinal)):

@@ -103,7 +103,7 @@ class Surroundings:
     def rooms_for_one(self, vectors: list[int], largest: int | None) -> list[int]:
         """Of what these agents have free, what one kernel may get of each; or, `largest` being one of them, all kernels of a session together."""
         fleet, fits = self._fleet, self._layout.fits
-        if not fleet.is_overcommitted:
+        if largest is None and not fleet.is_overcommitted:
             return vectors
         owned = [(vector, fleet.largest[vector & FIELD_MASK]) for vector in vectors]
         if largest is not None:

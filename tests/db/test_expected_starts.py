@@ -1,6 +1,7 @@
 """When waiting sessions will probably start: on the page, over REST, and in the answer to a check."""
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -315,3 +316,36 @@ def test_many_starts_take_as_many_queries_as_one(place: Place, browser_of: Any) 
             counts.append(len(queries))
     assert counts[0] == counts[2] <= 15
     assert counts[1] == counts[3] < counts[0]
+
+
+def test_an_estimate_that_was_wrong_is_not_said_again(place: Place) -> None:
+    """Others turn over, so that the machine is never empty: each time it would have been, had nobody come."""
+    ran(place, *[2] * 5)
+    other = place.run(resources={"cpu": 4, "mem": "1g"})
+    session = place.enqueue(resources=ALL)
+    begin, latest = clock.now(), []
+    for minute in (0, 5, 8):
+        with clock.frozen_at(begin + timedelta(minutes=minute)):
+            ComputeSession.objects.filter(pk=other.pk).update(started_at=clock.now())
+            found = expected_start(session)
+            assert found is not None
+            latest.append(found.latest_s)
+    assert latest[0] == 120
+    assert latest[1] == pytest.approx(300, abs=2)  # as long as it has waited
+    assert latest[2] == pytest.approx(240, abs=2)  # in two minutes room is gathered, for two minutes
+
+
+def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody_knows(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
+    ran(place, *[2] * 5)
+    forgotten = place.run(name="forgotten", resources={"cpu": 1, "mem": "1g"})
+    session = place.enqueue(resources=ALL)
+    with clock.frozen_at(clock.now() + timedelta(minutes=11)):
+        run_tick(place.group.pk)
+        body = told(place, session)
+        page = browser_of(place.owner).get(f"/sessions/{session.pk}/").content.decode()
+    assert body["expected_start"] is None
+    assert f"room is gathered for it on {place.agent.name}" in body["unknown_because"]
+    assert body["unknown_because"] in page
+    assert forgotten.name not in body["unknown_because"]
