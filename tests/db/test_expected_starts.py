@@ -18,11 +18,12 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
+from sessions_app import lifecycle
 from sessions_app.forecast import prospect_of
 from sessions_app.models import ComputeSession
 from sessions_app.short_reasons import short_reason
 from sessions_app.start_ranges import StartRange
-from sessions_app.states import Status
+from sessions_app.states import Reason, Status
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -349,3 +350,23 @@ def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody
     assert f"room is gathered for it on {place.agent.name}" in body["unknown_because"]
     assert body["unknown_because"] in page
     assert forgotten.name not in body["unknown_because"]
+
+
+def test_the_latest_is_of_the_machine_where_room_is_kept(place: Place) -> None:
+    """What becomes free on the other one may go to whoever comes."""
+    ran(place, *[2] * 5)
+    other = make_place()
+    forgotten = place.run(resources={"cpu": 1, "mem": "1g"}, timeout_s=4 * 86400)
+    Agent.objects.filter(pk=other.agent.pk).update(resource_group=place.group)
+    turning = place.place(resources=ALL, timeout_s=9 * 86400)
+    for status in (Status.PREPARING, Status.STARTING, Status.RUNNING):
+        lifecycle.transition(turning.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
+    assert turning.kernels.get().agent_id == other.agent.pk
+    hour_ago = clock.now() - timedelta(hours=1)
+    ComputeSession.objects.filter(pk=forgotten.pk).update(started_at=hour_ago)
+
+    found = expected_start(place.enqueue(resources=ALL))
+    assert found is not None
+    assert found.earliest_s <= 120
+    assert found.latest_s is not None
+    assert found.latest_s > 3 * 86400
