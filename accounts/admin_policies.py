@@ -15,6 +15,8 @@ from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policy_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIORITY, EntriesField, SlotsField
 from common import audit
 from common.api import actor_of
+from common.audited_admin import HoldersNamed
+from common.languages import gettext_noop
 
 LEAST_USE = gettext_lazy(
     "Percent of what a session holds; below any of these, or all, it ends after the grace, batch sessions only where their resource group ends them for"
@@ -66,11 +68,12 @@ class PolicyForm(forms.ModelForm):
 
 
 @admin.register(ResourcePolicy)
-class PolicyAdmin(admin.ModelAdmin):
+class PolicyAdmin(HoldersNamed):
     """Who is limited by it stands on top. A policy in use is not deleted, and nothing that runs ends by an edit, but
     for what it says of when sessions end."""
 
     form = PolicyForm
+    instead_of_deleting = gettext_noop("Give these another policy first.")
     readonly_fields = ("limits_whom",)
     list_display = ("name", "is_default", "max_sessions", "limits_whom")
     search_fields = ("name",)

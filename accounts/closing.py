@@ -110,13 +110,14 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
 
 @transaction.atomic
 def purge_domain(*, actor: Actor, domain_id: int) -> None:
-    """Remove a closed domain without people, projects and history. Raises NotFound, PermissionDenied, Conflict."""
+    """Remove a closed domain without people, projects and history. Nameless rows of purged people do not keep it: what still refers
+    to them is of other domains, to one of which they go. Raises NotFound, PermissionDenied, Conflict."""
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.PURGE)
     if domain.is_active:
         raise Conflict(_("The domain “{name}” is open.").format(name=domain.name), hint=_("Close it first."))
     remains = holdings.history_of(domain)
-    if people := domain.users.count():
+    if people := domain.users.filter(purged_at=None).count():
         remains.append(_("people: {count}").format(count=people))
     if projects := domain.projects.count():
         remains.append(_("projects: {count}").format(count=projects))
@@ -125,6 +126,7 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
 
     audit.record(actor=actor, action="accounts.purge_domain", target=domain)
     _forget_permissions("domain", domain.pk)
+    domain.users.update(domain=Domain.objects.exclude(pk=domain.pk).order_by("pk").first())
     domain.delete()
 
 

@@ -159,7 +159,8 @@ class User(AbstractBaseUser, PermissionsMixin):
                 condition=models.Q(role__in=[role.value for role in Role]), name="user_role_is_known"
             ),
             models.CheckConstraint(
-                condition=models.Q(purged_at=None) | models.Q(is_active=False), name="user_purged_is_closed"
+                condition=models.Q(purged_at=None) | models.Q(is_active=False, policy=None),
+                name="user_purged_holds_nothing",
             ),
         )
 

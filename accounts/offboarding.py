@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 OWN_STEP = "accounts"
 Folders = OffBoarding.Folders
+_OF_NAMELESS = ("email", "name", "role", "purged_at", "policy", "language", "allowed_networks")
 
 
 @transaction.atomic
@@ -87,8 +88,8 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
 
 @transaction.atomic
 def purge_user(*, actor: Actor, user_id: int) -> None:
-    """Remove a closed account. Where history refers to it, a nameless row stays there for it. Raises NotFound,
-    PermissionDenied, Conflict (open, or still with things of its own)."""
+    """Remove a closed account. Where history refers to it, a nameless row stays there for it, which holds nothing that others may
+    want to delete. Raises NotFound, PermissionDenied, Conflict (open, or still with things of its own)."""
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.PURGE)
     if user.is_active:
@@ -220,5 +221,6 @@ def _make_nameless(user: User) -> None:
             relation.related_model._base_manager.filter(**{relation.field.name: user}).delete()
     user.email, user.name, user.role = f"purged-{user.pk}@purged.invalid", "", Role.USER.value
     user.purged_at, user.last_login = clock.now(), None
+    user.policy, user.language, user.allowed_networks = None, "", []
     user.set_unusable_password()
-    user.save(update_fields=["email", "name", "role", "purged_at", "last_login", "password"])
+    user.save(update_fields=[*_OF_NAMELESS, "last_login", "password"])

@@ -224,6 +224,11 @@ class ResourceGroup(models.Model):
         editable=False,
         help_text="Sessions that waited and for which room was kept, in the order in which they are to be tried first.",
     )
+    gathered = models.JSONField(
+        default=list,
+        editable=False,
+        help_text="Where room is gathered for sessions of which nobody knows when they find some, as the last plan chose.",
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
 

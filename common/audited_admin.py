@@ -1,16 +1,40 @@
 """Django admin whose changes stand in the access log."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from common import audit
 from common.api import actor_of
 
+SHOWN = 5
 
-class AuditedAdmin(admin.ModelAdmin):
+
+class HoldersNamed(admin.ModelAdmin):
+    """What cannot be deleted, because others refer to it, says which ones and what to do.
+
+    `instead_of_deleting`: that sentence, marked for translation.
+    """
+
+    instead_of_deleting: ClassVar[str] = ""
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
+        """As Django says it, but of what stands in the way a few, how many more, and what to do; and that before what the actor may not
+        delete, which is the same things."""
+        deleted, counts, needed, held_by = super().get_deleted_objects(objs, request)
+        if held_by:
+            more = [_("and {count} more").format(count=len(held_by) - SHOWN)] if len(held_by) > SHOWN else []
+            advice = [_(self.instead_of_deleting)] if self.instead_of_deleting else []
+            return deleted, counts, set(), [*held_by[:SHOWN], *more, *advice]
+        return deleted, counts, needed, held_by
+
+
+class AuditedAdmin(HoldersNamed):
     """Each change is recorded as `<app>.<create|update|delete>_<model>`, in the transaction of the change, with the fields
     before and after."""
 

@@ -21,6 +21,7 @@ from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import KernelPlacement, Placement, Plan, Strategy, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
+from scheduler.gathered import gathered_as_json
 from scheduler.group_limits import broken_limit
 from scheduler.placement_groups import broken_rule
 from scheduler.waiting_rows import write_waiting
@@ -125,7 +126,10 @@ def commit_plan(plan: Plan) -> list[UUID]:
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
         is_newest = _group_of(plan).update(
-            epoch=F("epoch") + 1, last_agent_id=_last_agent(plan), head_ids=_heads(plan)
+            epoch=F("epoch") + 1,
+            last_agent_id=_last_agent(plan),
+            head_ids=_heads(plan),
+            gathered=gathered_as_json(plan.gathered),
         )
         if not is_newest:
             raise _overtaken(plan)

@@ -6,6 +6,7 @@ would have ended, it starts there afterwards. Whoever comes later with a higher 
 the range is no promise.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -16,6 +17,7 @@ from uuid import UUID
 from sessions_app.start_ranges import StartRange
 
 LEAST_SEEN = 5  # fewer lengths say nothing
+LEAST_LEFT_S = 60.0  # of what nothing is known of
 MOST_AHEAD = 30
 MOST_DRAWS, LEAST_DRAWS = 80, 12
 WORK = 40_000  # kernels that are drawn in all
@@ -70,6 +72,20 @@ class Lengths:
             if len(left) >= LEAST_SEEN:
                 return left
         return []
+
+    def expected_left_s(self, kind: Kind, ran_s: float) -> float:
+        """Return how much longer half of those ran that had run this long; where too few did, as long as it has run already."""
+        _owner, image, type_ = kind
+        for lengths in (self._own.get(kind, ()), self._shared.get((image, type_), ())):
+            longer = len(lengths) - bisect_right(lengths, ran_s)
+            if longer >= LEAST_SEEN:
+                return lengths[-1 - longer // 2] - ran_s
+        return outlived_left_s(ran_s)
+
+
+def outlived_left_s(ran_s: float) -> float:
+    """Return how much longer something is expected to go on that has outlived all that was known of it."""
+    return max(ran_s, LEAST_LEFT_S)
 
 
 def estimate(

@@ -2,14 +2,16 @@
 tick would have."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
+from math import ceil
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from accounts.quota import Level
-from agents.models import ResourceGroup
+from agents.models import Agent, ResourceGroup
 from common import clock
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
@@ -21,10 +23,12 @@ from scheduler.engine import (
     Explanation,
     Foresight,
     Gang,
+    Gathering,
     Needs,
     PendingSession,
     Planner,
     ReasonCode,
+    Rules,
     Snapshot,
 )
 from scheduler.engine.allowances import OF_GROUP
@@ -42,6 +46,12 @@ from sessions_app.start_ranges import StartRange
 from sessions_app.states import Status
 
 STARTS = gettext_noop("Starts now on {agent}.")
+NO_LIMIT = gettext_noop(
+    "When it starts is not known: something that runs has no time limit, and nothing like it ran lately that would say how long it may take."
+)
+NO_LIMIT_THERE = gettext_noop(
+    "When it starts is not known: room is gathered for it on {agents}, where something has no time limit and runs longer than what ran lately."
+)
 NEXT_TICK = StartRange(0, 10)
 STARTS_HOLD_S = 10.0  # so many look at a queue, and it changes so often, that nobody could pay for each time
 NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
@@ -158,7 +168,19 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
         who_may_raise(why),
         waits_for_group=_waits_for_group(why, asked),
         lasts=_counted_lasts(asked),
+        unknown_because=_unknown_because(deferral, start_range, foreseen),
     )
+
+
+def _unknown_because(deferral: Deferral, start_range: StartRange | None, foreseen: Foresight) -> KeptSentence:
+    """Why nobody can know how late a session starts; "" where somebody can. Says of others no more than the machine."""
+    if not _is_for_room(deferral) or (start_range is not None and start_range.latest_s is not None):
+        return KeptSentence()
+    gathered = next((each for each in foreseen.gathered if each.session_id == deferral.session_id), None)
+    if gathered is None:
+        return KeptSentence(NO_LIMIT)
+    names = Agent.objects.filter(pk__in=gathered.agent_ids).order_by("name").values_list("name", flat=True)
+    return KeptSentence(NO_LIMIT_THERE, {"agents": ", ".join(names)})
 
 
 def _waits_for_group(why: Explanation, asked: PendingSession) -> bool:
@@ -263,11 +285,47 @@ def _ranges_of(
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
     hosts: dict[int, list[AgentView]] = {}
+    gathered = {each.session_id: each for each in foreseen.gathered}
     wanted = [_wanted(each, kinds[each.id], snapshot, hosts, now) for each in queue if each.id in kinds]
     images = {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}
     lengths = histories.lengths_of(images, now)
-    found = estimate_each(wanted, held, free, lengths, no_later_s=_kept_for(foreseen, now)) if wanted else {}
-    return {each.id: found.get(each.id) for each in queue}
+    kept = _kept_for(foreseen, now)
+    found = estimate_each(wanted, held, free, lengths, no_later_s=kept) if wanted else {}
+    # It may find room anywhere, but what others leave elsewhere may go to whoever comes: it is sure of these machines alone.
+    sure = {each.session_id: tuple(dict.fromkeys(each.agent_ids)) for each in foreseen.reservations}
+    if any(each.id in sure for each in wanted):
+        there = [replace(each, agent_ids=sure.get(each.id, each.agent_ids)) for each in wanted]
+        for pk, surely in estimate_each(there, held, free, lengths, no_later_s=kept).items():
+            found[pk] = _no_later_than_surely(found[pk], surely)
+    return {
+        each.id: found.get(each.id)
+        if each.id in kept
+        else _not_sooner(found.get(each.id), each, gathered.get(each.id), snapshot.rules, now)
+        for each in queue
+    }
+
+
+def _no_later_than_surely(anywhere: StartRange | None, surely: StartRange | None) -> StartRange | None:
+    if anywhere is None or surely is None:
+        return anywhere and replace(anywhere, latest_s=None)
+    return StartRange(min(anywhere.earliest_s, surely.earliest_s), surely.latest_s)
+
+
+def _not_sooner(
+    drawn: StartRange | None, session: PendingSession, gathered: Gathering | None, rules: Rules, now: datetime
+) -> StartRange | None:
+    """The range of a session for which no room is kept of which it is known when it will be there. Where some is gathered, the latest is not
+    before that is asked again, which is later each time. Before, others may pass it: the latest is not before it has waited as
+    long again, or, if that is sooner, before room would be gathered for so long."""
+    if drawn is None or drawn.latest_s is None:
+        return drawn
+    if gathered is not None:
+        latest_s = ceil((gathered.until - now).total_seconds())
+    else:
+        waited = now - session.enqueued_at
+        until_gathered = max(timedelta(), rules.patience - waited) + timedelta(seconds=drawn.latest_s)
+        latest_s = ceil(min(waited, until_gathered).total_seconds())
+    return replace(drawn, latest_s=max(drawn.latest_s, latest_s))
 
 
 def _wanted(

@@ -8,11 +8,13 @@ from django.contrib.postgres.aggregates import JSONBAgg
 from django.db.models.functions import JSONObject
 
 from scheduler.estimates import Held, Kind, Lengths
+from scheduler.kept import KeptByGroup
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.states import Status
 
 REMEMBERED = timedelta(days=90)
 MOST_SEEN = 2_000
+_recent = KeptByGroup[tuple[frozenset[int], Lengths]](for_s=60.0)
 
 
 def held_in(group_id: int, now: datetime) -> list[Held]:
@@ -59,6 +61,16 @@ def lengths_of(image_ids: Collection[int], now: datetime) -> Lengths:
     for owner, image, type_, began, end in ended.order_by("-ended_at").values_list(*names)[:MOST_SEEN]:
         seen.setdefault((owner, image, type_), []).append(max(0.0, (end - began).total_seconds()))
     return Lengths(seen)
+
+
+def recent_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> Lengths:
+    """The same for what runs in a group, read once a minute at most while that is of the same images: ticks ask again and again. 1 query or none."""
+    images = frozenset(image_ids)
+    known = _recent.get(group_id)
+    if known is None or not known[0] >= images:
+        known = images, lengths_of(images, now)
+        _recent.put(group_id, known)
+    return known[1]
 
 
 def kinds_of(ids: Iterable[UUID]) -> dict[UUID, Kind]:

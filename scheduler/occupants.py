@@ -1,9 +1,10 @@
 """What runs on the agents of a group, as the engine sees it: what ends at a known time, what may be ended for others, and
 what is being ended for whom."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,9 @@ from django.db.models.functions import JSONObject
 from agents.models import ResourceGroup
 from common import clock
 from common.slots import MILLI, ResourceSlots
+from scheduler import histories
 from scheduler.engine import Preemptible, Promise, Running, Share
+from scheduler.estimates import outlived_left_s
 from sessions_app.known_ends import END_COLUMNS, HAS_KNOWN_END, LASTS_S, known_end, removed_at
 from sessions_app.models import KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
@@ -85,6 +88,48 @@ def running_of(
         held = Running(_slots(amounts), ends_at, _shares(amounts), is_leaving=session_id in leaving)
         running.setdefault(agent_id, []).append(held)
     return running
+
+
+def expected_of(
+    group: ResourceGroup, leaving: Collection[UUID], now: datetime, *, has_devices: bool = False
+) -> dict[int, list[Running]]:
+    """By agent, what kernels hold of which nobody knows when it ends, or that should have ended, with when that is expected. 1 query, and
+    one more each minute."""
+    session = "kernel__session__"
+    known_lasts, ends_itself = Q(lasts_s__isnull=False), Q(**{f"{session}status": Status.RUNNING.value})
+    is_ending = Q(**{f"{session}status": Status.TERMINATING.value})
+    is_late = (known_lasts & ends_itself & Q(**{f"{session}deadline_at__lte": now})) | (
+        is_ending & Q(**{f"{session}status_changed_at__lte": now - (removed_at(now) - now)})
+    )
+    kernels = (
+        KernelAllocation.objects.filter(agent__resource_group=group)
+        .annotate(lasts_s=LASTS_S)
+        .filter(is_late | (~known_lasts & ~is_ending))
+        .exclude(kernel__session__in=list(leaving))
+        .values_list(
+            "kernel_id",
+            "agent_id",
+            f"{session}started_at",
+            f"{session}owner_id",
+            f"{session}image_id",
+            f"{session}type",
+            *END_COLUMNS,
+        )
+        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
+    )
+    rows = list(kernels.order_by())
+    lengths = histories.recent_lengths(group.pk, {row[4] for row in rows}, now)
+    expected: dict[int, list[Running]] = {}
+    for _, agent_id, began, *kind, status, deadline_at, changed_at, lasts_s, amounts in rows:
+        due_at = known_end(status, deadline_at, changed_at, lasts_s)
+        if due_at is None:
+            ran_s = max(0.0, (now - (began or now)).total_seconds())
+            left_s = lengths.expected_left_s((kind[0], kind[1], kind[2]), ran_s)
+        else:
+            left_s = outlived_left_s(max(0.0, (now - due_at).total_seconds()))
+        held = Running(_slots(amounts), now + timedelta(seconds=left_s), _shares(amounts))
+        expected.setdefault(agent_id, []).append(held)
+    return {agent_id: sorted(each, key=attrgetter("ends_at")) for agent_id, each in expected.items()}
 
 
 def preemptible_of(

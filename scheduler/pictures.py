@@ -41,7 +41,7 @@ _MARK = f"""
                     ROW(id, status, held_for, stops_at, priority, eligible_at, started_at, deadline_at), 0))]
          FROM {ComputeSession._meta.db_table}
          WHERE resource_group_id = %(group)s AND ended_at IS NULL AND status = ANY(%(live)s)),
-        (SELECT head_ids FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s),
+        (SELECT ROW(head_ids, gathered)::text FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s),
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
                     ROW(reserved.id, machine.agent_id, starts_at, ends_at, starts_at <= %(now)s, domain_id, project_id, user_id), 0))]
          FROM {Reservation._meta.db_table} AS reserved

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
@@ -42,8 +43,9 @@ from scheduler.engine import (
     Tenant,
 )
 from scheduler.engine.model import NO_RESERVATIONS
+from scheduler.gathered import gathered_of
 from scheduler.group_limits import GroupLimits, texts_in_force
-from scheduler.occupants import leaving_of, preemptible_of, running_of
+from scheduler.occupants import expected_of, leaving_of, preemptible_of, running_of
 from scheduler.placement_groups import KEY, companions_in, hosts_of
 from scheduler.reserved import Reserved, reserved_in
 from scheduler.usage import WEIGHTED, read_tenants
@@ -81,7 +83,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
     number of rows, one more where devices are known one by one and one where placement groups are named, two for DRF and fair share, 5
     where there are budgets, one where limits of the group hold and 2 where
-    sessions are ended for others; 3 where nothing waits.
+    sessions are ended for others, one or two where somebody has waited for long; 3 where nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
@@ -95,15 +97,21 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
     ranks = {session_id: rank for rank, session_id in enumerate(group.head_ids, 1)}
-    limits = GroupLimits(group, now)
+    limits, rules = GroupLimits(group, now), rules_of(group, now)
     waiting = _waiting(group_id)
     pending = tuple(pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
+    gathered = gathered_of(group.gathered)
+    if gathered:
+        pending = tuple(
+            [replace(each, gathered=gathered[each.id]) if each.id in gathered else each for each in pending]
+        )
     running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
+    has_waited = any(each.enqueued_at <= now - rules.patience for each in pending)
+    expected = expected_of(group, leaving.ends, now, has_devices=has_devices) if has_waited else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
     devices = devices_in(group) if has_devices else {}
-    agents = tuple(_agents(group_id, running, preemptible, reserved, devices))
-    rules = rules_of(group, now)
+    agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices))
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
@@ -158,6 +166,7 @@ def _tenants(group: ResourceGroup, policy: Policy, agents: Collection[AgentView]
 def _agents(
     group_id: int,
     running: Mapping[int, list[Running]],
+    expected: Mapping[int, list[Running]],
     preemptible: Mapping[int, list[Preemptible]],
     reserved: Reserved,
     devices: Mapping[int, tuple[SlotDevices, ...]],
@@ -180,6 +189,7 @@ def _agents(
             device_model=model,
             is_schedulable=state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
+            expected=tuple(expected.get(agent_id, ())),
             preemptible=tuple(preemptible.get(agent_id, ())),
             window=reserved.open_now.get(agent_id),
             next_window=reserved.to_come.get(agent_id),

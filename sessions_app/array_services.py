@@ -16,6 +16,7 @@ from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import NotFound, PermissionDenied
 from sessions_app import lifecycle
+from sessions_app.endings import Ending, ended_as
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
 from sessions_app.selectors import Action, is_stoppable, may, seen_by
@@ -48,6 +49,7 @@ class Progress:
     statuses: Mapping[str, int] = field(default_factory=dict)  # that any is in
     held: int = 0  # of those that are PENDING, until it is their turn
     succeeded: int = 0  # of those that have ended
+    failed: int = 0  # of those; the others never ran (`endings`)
 
     @property
     def live(self) -> int:
@@ -62,9 +64,11 @@ def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
     """By id, in one query, any number of arrays and elements."""
     elements = ComputeSession.objects.filter(array__in=[array.pk for array in arrays]).order_by()
     is_held = Q(status=Status.PENDING.value, held_for=Hold.ARRAY_LIMIT.value)
-    ended_well = Q(ended_at__isnull=False, status_reason=Reason.COMMAND_FINISHED.value)
     counted = elements.values("array_id", "status").annotate(
-        count=Count("pk"), held=Count("pk", filter=is_held), succeeded=Count("pk", filter=ended_well)
+        count=Count("pk"),
+        held=Count("pk", filter=is_held),
+        succeeded=Count("pk", filter=ended_as(Ending.SUCCESS)),
+        failed=Count("pk", filter=ended_as(Ending.FAILURE)),
     )
     found: dict[UUID, Progress] = {array.pk: Progress() for array in arrays}
     for row in counted:
@@ -73,6 +77,7 @@ def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
             {**known.statuses, row["status"]: row["count"]},
             known.held + row["held"],
             known.succeeded + row["succeeded"],
+            known.failed + row["failed"],
         )
     return found
 

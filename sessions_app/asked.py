@@ -29,7 +29,7 @@ from sessions_app.terms import SEEN
 from vfolders.models import VFolder
 
 _NAMED = (Project, ContainerImage, ResourceGroup)
-LEFT_BY_TICKS = frozenset({"epoch", "last_agent_id", "head_ids"})  # of a group
+LEFT_BY_TICKS = frozenset({"epoch", "last_agent_id", "head_ids", "gathered"})  # of a group
 
 
 @dataclass(frozen=True, slots=True)

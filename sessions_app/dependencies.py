@@ -20,10 +20,11 @@ from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.texts import quoted
 from sessions_app.array_services import progress_of, visible_arrays
-from sessions_app.models import ComputeSession, SessionArray, SessionDependency, SessionType
+from sessions_app.endings import Ending, ending_of
+from sessions_app.models import ComputeSession, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, When
 from sessions_app.selectors import visible_sessions
-from sessions_app.states import REASON_SENTENCES, Reason, Status
+from sessions_app.states import REASON_SENTENCES, Reason
 
 # Of one session and of an array, by what is waited for; {others} is how many more there are.
 _WAITS = {
@@ -62,6 +63,11 @@ _NEVER = {
         "It was to start after one of “{name}” had failed, which did not come about."
     ),
 }
+# Of one that never ran itself, and so has neither succeeded nor failed.
+_NEVER_RAN = {
+    When.SUCCESS: gettext_noop("It was to start after “{name}” had ended well, but “{name}” never ran."),
+    When.FAILURE: gettext_noop("It was to start after “{name}” had failed, but “{name}” never ran."),
+}
 _AHEAD = {
     (ComputeSession, When.SUCCESS): gettext_noop("once it has ended well"),
     (ComputeSession, When.ANY): gettext_noop("once it has ended"),
@@ -74,12 +80,13 @@ _AHEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A session or an array, of which so many have ended by now, so many of them well; and how it is to end."""
+    """A session or an array, how many of it have ended, succeeded and failed by now, and how it is to end."""
 
     after: ComputeSession | SessionArray
     when: When
     ended: int
     succeeded: int
+    failed: int
 
     @property
     def count(self) -> int:
@@ -90,7 +97,7 @@ class Dependency:
     def words(self) -> str:
         """How it is to end, or that it did."""
         if self.is_in_vain:
-            return _("did not end so")
+            return _("never ran") if self.never_ran else _("did not end so")
         if self.is_met:
             return _("has ended")
         return _(_AHEAD[type(self.after), self.when])
@@ -108,10 +115,11 @@ class Dependency:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether it can end so no more: ends are final. An array fails with the first of its elements that does."""
+        """Whether it can end so no more: ends are final. An array misses its success with the first element that does, and has failed
+        when all have ended and one of them failed."""
         if self.when is When.SUCCESS:
             return self.succeeded < self.ended
-        return self.when is When.FAILURE and self.succeeded == self.count
+        return self.when is When.FAILURE and self.ended == self.count and not self.failed
 
     @property
     def is_array(self) -> bool:
@@ -120,7 +128,14 @@ class Dependency:
     @property
     def never(self) -> KeptSentence:
         """What to say of whoever waited in vain."""
+        if self.never_ran:
+            return KeptSentence(_NEVER_RAN[self.when], {"name": self.after.name})
         return KeptSentence(_NEVER[type(self.after), self.when], {"name": self.after.name})
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether it is a session that has neither succeeded nor failed."""
+        return not self.is_array and self.ended > self.succeeded + self.failed
 
     def row_of(self, session: ComputeSession) -> SessionDependency:
         """That `session` comes after it; not saved."""
@@ -182,8 +197,12 @@ def demand_possible(index: int, dependency: Dependency) -> None:
     """Raises InvalidInput for one that has ended otherwise already."""
     if dependency.is_in_vain:
         sentence = _("“{name}” has ended otherwise already, so this would never start.")
+        if dependency.never_ran:
+            sentence = _("“{name}” was cancelled before it ran, so this would never start.")
         if dependency.ended < dependency.count:
             sentence = _("One of “{name}” has failed already, so this would never start.")
+            if not dependency.failed:
+                sentence = _("One of “{name}” was cancelled before it ran, so this would never start.")
         sentence = sentence.format(name=dependency.after.name)
         raise InvalidInput(sentence, fields={f"dependencies.{index}.session": [sentence]})
 
@@ -249,18 +268,13 @@ def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) ->
     found = []
     for after, when in asked:
         if isinstance(after, SessionArray):
-            counts = progress[after.pk].ended, progress[after.pk].succeeded
+            standing = progress[after.pk]
+            found.append(Dependency(after, when, standing.ended, standing.succeeded, standing.failed))
         else:
-            counts = int(after.ended_at is not None), int(_has_succeeded(after))
-        found.append(Dependency(after, when, *counts))
+            ending = ending_of(after)
+            counts = (ending is not None, ending is Ending.SUCCESS, ending is Ending.FAILURE)
+            found.append(Dependency(after, when, *map(int, counts)))
     return found
-
-
-def _has_succeeded(session: ComputeSession) -> bool:
-    """A command did what it was to; of others, that they ended without a fault."""
-    if session.type == SessionType.BATCH:
-        return session.ended_at is not None and session.status_reason == Reason.COMMAND_FINISHED
-    return session.status == Status.TERMINATED
 
 
 def is_named(after: ComputeSession | SessionArray, session: ComputeSession, *, user_id: int | None) -> bool:

@@ -14,23 +14,18 @@ from sessions_app import holds, lifecycle
 from sessions_app.array_services import progress_of
 from sessions_app.arrays import release_elements
 from sessions_app.dependencies import dependencies_of_each, hold_for
-from sessions_app.models import (
-    ComputeSession,
-    ComputeSessionQuerySet,
-    SessionArray,
-    SessionDependency,
-    SessionType,
-)
+from sessions_app.endings import Ending, ended_as
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray, SessionDependency
 from sessions_app.queueing import Hold, When
-from sessions_app.states import REASON_SENTENCES, Reason, Status
+from sessions_app.states import REASON_SENTENCES, Reason
 
 _THEIRS = SessionDependency.objects.filter(session=OuterRef("pk")).order_by()
 # What Dependency says, of rows that name a session.
-_SUCCEEDED = Q(after__status_reason=Reason.COMMAND_FINISHED) | (
-    ~Q(after__type=SessionType.BATCH) & Q(after__status=Status.TERMINATED)
-)
 _ENDED = Q(after__ended_at__isnull=False)
-_IN_VAIN = _ENDED & (Q(when=When.SUCCESS) & ~_SUCCEEDED | Q(when=When.FAILURE) & _SUCCEEDED)
+_IN_VAIN = _ENDED & (
+    Q(when=When.SUCCESS) & ~ended_as(Ending.SUCCESS, "after__")
+    | Q(when=When.FAILURE) & ~ended_as(Ending.FAILURE, "after__")
+)
 
 
 def settle_dependents(session_id: UUID) -> None:
@@ -62,9 +57,12 @@ def _of_arrays(arrays: QuerySet[SessionArray]) -> tuple[Q, Q]:
     found = list(arrays.order_by())
     progress = progress_of(found) if found else {}
     ended = {array_id for array_id, each in progress.items() if not each.live}
-    failed = {array_id for array_id, each in progress.items() if each.succeeded < each.ended}
-    in_vain = Q(after_array__in=failed, when=When.SUCCESS)
-    return Q(after_array__in=ended), in_vain | Q(after_array__in=ended - failed, when=When.FAILURE)
+    not_well = {array_id for array_id, each in progress.items() if each.succeeded < each.ended}
+    not_failed = {array_id for array_id in ended if not progress[array_id].failed}
+    in_vain = Q(after_array__in=not_well, when=When.SUCCESS) | Q(
+        after_array__in=not_failed, when=When.FAILURE
+    )
+    return Q(after_array__in=ended), in_vain
 
 
 def _held() -> ComputeSessionQuerySet:

@@ -106,6 +106,8 @@ class Prospect:
     waits_for_group: bool = False  # as above
     other_groups: Sequence[str] = ()
     lasts: timedelta = timedelta()  # as it counts where machines will be reserved
+    # Why nobody can know how late it starts; "" where somebody can, or where it waits for something else than room.
+    unknown_because: KeptSentence = field(default_factory=KeptSentence)
 
 
 Foreseer = Callable[[Question], Outlook]

@@ -4,12 +4,17 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from common.audited_admin import AuditedAdmin
+from common.languages import gettext_noop
 from vfolders.models import StorageHost, VFolder
 
 
 @admin.register(StorageHost)
 class StorageHostAdmin(AuditedAdmin):
     list_display = ("name", "kind", "is_default", "is_active")
+    instead_of_deleting = gettext_noop(
+        "These folders are on it. Delete them first, or make it inactive: then no new ones come. A folder that is being deleted is gone as"
+        " soon as the host answers."
+    )
 
 
 @admin.register(VFolder)

@@ -1,7 +1,7 @@
 """Rows that are made when they are read: of a long plan a hundred thousand small objects, of which its readers mostly want one column, and at which
 Python's collector would look, for a tenth of the time of a pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
@@ -47,3 +47,8 @@ class Columns(Sequence[Row], Generic[Row]):
 def column_of(rows: Sequence[Row], name: str) -> Sequence[Any]:
     """What these have by that name, in their order: no row is made for it where they are columns."""
     return rows.named(name) if isinstance(rows, Columns) else [getattr(row, name) for row in rows]
+
+
+def index_of(thing: object, among: Iterable[object]) -> int | None:
+    """Return where this very object is."""
+    return next((index for index, each in enumerate(among) if each is thing), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.engine.model import Deferral, PendingSession, Placement, Plan, Reservation
+from scheduler.engine.model import Deferral, Gathering, PendingSession, Placement, Plan, Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Foresight:
     ahead: Iterator[Deferral]
     placements: Sequence[Placement] = ()
     reservations: tuple[Reservation, ...] = ()
+    gathered: tuple[Gathering, ...] = ()
 
 
 def foresight_in(plan: Plan, session: PendingSession | None) -> Foresight:
@@ -29,4 +30,5 @@ def foresight_in(plan: Plan, session: PendingSession | None) -> Foresight:
         ahead=iter(plan.deferrals[:place]),
         placements=plan.placements,
         reservations=plan.reservations,
+        gathered=plan.gathered,
     )

@@ -8,8 +8,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.slots import ResourceSlots
+from scheduler.engine.agent_views import AgentView as AgentView
+from scheduler.engine.agent_views import Preemptible as Preemptible
+from scheduler.engine.agent_views import Running as Running
+from scheduler.engine.agent_views import Window as Window
 from scheduler.engine.companions import Companions, Host
-from scheduler.engine.devices import Share, SlotDevices
 from scheduler.engine.gangs import Gang
 
 NO_SLOTS = ResourceSlots()
@@ -52,63 +55,6 @@ class ReasonCode(StrEnum):
     MAKING_ROOM = "making_room"  # sessions of a lower priority are being ended for it
     PLACEMENT_RULE = "placement_rule"  # there is room, but not where its placement group lets it be
     RESERVATION = "reservation"  # there is room, but on machines that are reserved for others
-
-
-class Running(NamedTuple):
-    """What one kernel holds on an agent, and until when at the latest."""
-
-    slots: ResourceSlots
-    ends_at: datetime
-    shares: tuple[Share, ...] = ()  # of this, the parts of devices that it shares
-    is_leaving: bool = False  # for one that waits: it stays where that one needs its room no more
-
-
-class Preemptible(NamedTuple):
-    """What a session holds on an agent that may be ended for one of a higher priority."""
-
-    session_id: UUID
-    priority: int
-    since: datetime  # it runs
-    slots: ResourceSlots
-    shares: tuple[Share, ...] = ()
-    ends_at: datetime | None = None  # by itself, as its `Running` says; None: nobody knows
-
-
-class Window(NamedTuple):
-    """A time in which an agent is reserved, for those who may use that reservation alone."""
-
-    reservation_id: int
-    starts_at: datetime
-    ends_at: datetime
-
-    def opens_at(self, reservations: frozenset[int]) -> datetime:
-        """When the agent takes again what this keeps off, of whoever may use these reservations."""
-        return self.starts_at if self.reservation_id in reservations else self.ends_at
-
-
-@dataclass(frozen=True, slots=True)
-class AgentView:
-    """One agent. `capacity` is what its kernels together may hold, `real` what it has where that is less: more than that no
-    kernel gets. `free` = capacity − occupied; negative amounts count as zero. `window` is open now; when `next_window` opens, what
-    runs there by others should have ended."""
-
-    id: int
-    architecture: str
-    capacity: ResourceSlots
-    free: ResourceSlots
-    is_schedulable: bool = True
-    running: tuple[Running, ...] = ()  # of what is occupied, that whose end is known
-    preemptible: tuple[Preemptible, ...] = ()  # and that which may be ended for somebody
-    window: Window | None = None
-    next_window: Window | None = None
-    real: ResourceSlots | None = None
-    device_model: str = ""  # of all its devices; "" where they differ, or nobody knows
-    devices: tuple[SlotDevices, ...] = ()  # of those slots whose devices are known one by one
-
-    @property
-    def largest(self) -> ResourceSlots:
-        """What one kernel gets at most, were the agent empty."""
-        return self.capacity if self.real is None else self.real
 
 
 HostTerms = tuple[str, str, int | None, frozenset[int]]
@@ -173,6 +119,19 @@ class Promise(NamedTuple):
     until: datetime
 
 
+class Gathering(NamedTuple):
+    """Where room is gathered for a session of which nobody knows when it will find some: whatever becomes free on these agents is kept
+    until it suffices. Chosen at `since`; it is asked again at `until`, by when it was expected."""
+
+    session_id: UUID
+    agent_ids: tuple[int, ...]
+    since: datetime
+    until: datetime
+
+    def holds_at(self, now: datetime) -> bool:
+        return self.since <= now < self.until  # before: the clock was set
+
+
 @dataclass(frozen=True, slots=True)
 class PendingSession:
     """One waiting session; its kernels get agents all together or not at all."""
@@ -187,6 +146,7 @@ class PendingSession:
     lasts: timedelta | None = None  # at most, once it runs; None: nobody knows
     promised: Promise | None = None
     head_rank: int = 0  # its place among the `heads` of the last plan, from 1; 0: it is none of them
+    gathered: Gathering | None = None  # as the last plan said
 
     def __post_init__(self) -> None:
         if len(self.kernel_ids) != len(self.needs.kernels):
@@ -397,3 +357,4 @@ class Plan:
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()
     gathering: tuple[UUID, ...] = ()
+    gathered: tuple[Gathering, ...] = ()  # of those `reservations` of which nobody knows when they begin

@@ -11,7 +11,7 @@ from scheduler.engine.shares import Shares
 def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
     """A deferral for each pending session, in the order in which they would be tried."""
     known: dict[Needs, Explanation] = {}
-    deferrals, heads = [], []
+    deferrals, heads, gathered = [], [], []
     total: dict[str, int] = {}
     for agent in snapshot.agents:
         for name, amount in agent.capacity.items():
@@ -21,6 +21,8 @@ def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
         deferrals.append(Deferral(session.id, position, why))
         if session.head_rank:
             heads.append(session.id)
+        if session.gathered:
+            gathered.append(session.gathered)
     return Plan(
         group_id=snapshot.group_id,
         group_name=snapshot.group_name,
@@ -28,6 +30,7 @@ def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
         planned_at=now,
         deferrals=tuple(deferrals),
         heads=tuple(heads),
+        gathered=tuple(gathered),
     )
 
 

@@ -1,20 +1,22 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
 from scheduler.engine.allowances import Account, Allowances, give_back
 from scheduler.engine.collector import undisturbed
-from scheduler.engine.columns import Columns
+from scheduler.engine.columns import Columns, index_of
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
+from scheduler.engine.gathering import choose
 from scheduler.engine.model import (
     LENGTH_OF_UNKNOWN,
     Eviction,
+    Gathering,
     PendingSession,
     Placement,
     Plan,
@@ -99,6 +101,7 @@ class _Pass:
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
         self._gathering: list[UUID] = []  # for whom limits are kept
+        self._gathered: list[Gathering] = []
         self._runnable: dict[Shape, bool] = {}  # of those that exceeded one
         self._heads: list[UUID] = []  # who were and for whom room is kept again
         self._first_kept: UUID | None = None  # of the others, the first for whom it is
@@ -266,15 +269,8 @@ class _Pass:
         machines = self._machines
         if known_only and not machines.has_ends():
             return None
-        return soonest(
-            machines,
-            self._layout,
-            shape,
-            self._now,
-            session.lasts,
-            hosts=hosts_of(shape),
-            known_only=known_only,
-        )
+        hosts, now = hosts_of(shape), self._now
+        return soonest(machines, self._layout, shape, now, session.lasts, hosts=hosts, known_only=known_only)
 
     def _may_have_on_the_way(self, session: PendingSession, shape: Shape) -> bool:
         """Whether its limits leave room for it too, once all have what is on the way to them."""
@@ -290,7 +286,9 @@ class _Pass:
         has_waited = self._has_waited(session)
         if not shape.may_keep or self._keeps_none(session, shape, has_waited=has_waited):
             return
-        prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
+        prospect = self._soonest(session, shape, self._machines.hosts, known_only=True)
+        if prospect is None and has_waited:
+            prospect = self._gather(session, shape)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
             if prospect.until is not None:
@@ -300,6 +298,22 @@ class _Pass:
             shape.looks_in_vain += 1
         else:
             shape.may_keep, shape.looked_in_vain = not has_waited, True
+
+    def _gather(self, session: PendingSession, shape: Shape) -> Prospect | None:
+        """Where to keep what becomes free, until it suffices: where it was for a while, and else where it is expected to be enough first."""
+        was, ids, there = session.gathered, self._fleet.ids, None
+        if was is not None:
+            hosts = [each for each in self._machines.hosts(shape) if ids[each] in was.agent_ids]
+            there = self._soonest(session, shape, lambda _: hosts, known_only=False)
+            if there is not None and was.holds_at(self._now):
+                self._gathered.append(was)
+                return there
+        best = self._soonest(session, shape, self._machines.hosts, known_only=False)
+        if best is None or best.until is not None:
+            return best
+        chosen, gathering = choose(session, best, there, self._now, ids)
+        self._gathered.append(gathering)
+        return chosen
 
     def _keeps_none(self, session: PendingSession, shape: Shape, *, has_waited: bool) -> bool:
         """Whether it is known without a look that none can be kept: for another of its sessions none could be, or, where a reservation is to come,
@@ -354,18 +368,20 @@ class _Pass:
             evictions=tuple(self._evictions),
             heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
             gathering=tuple(self._gathering),
+            gathered=tuple(self._gathered),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:
         diagnosis, waiting, shapes = self._diagnosis(), self._waiting, self._waiting_shapes
         placements = self._placements()
-        placed, index = _index_of(session, self._placed), _index_of(session, waiting)
+        placed, index = index_of(session, self._placed), index_of(session, waiting)
         return Foresight(
             placement=None if placed is None else placements[placed],
             deferral=None if index is None else diagnosis.of(waiting[index], shapes[index], index + 1),
             ahead=map(diagnosis.of, waiting[:index], shapes, count(1)),
             placements=placements,
             reservations=tuple(self._reservations),
+            gathered=tuple(self._gathered),
         )
 
     def _placements(self) -> Sequence[Placement]:
@@ -381,7 +397,3 @@ class _Pass:
             self._waiting,
             is_raise_enough=is_enough,
         )
-
-
-def _index_of(session: PendingSession | None, sessions: Iterable[PendingSession]) -> int | None:
-    return next((index for index, each in enumerate(sessions) if each is session), None)

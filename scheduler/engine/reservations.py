@@ -1,26 +1,30 @@
-"""When and where a session that finds no room now will find it, by the ends that are known."""
+"""When and where a session that finds no room now will find it: by the ends that are known, else by those that are expected."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest, nsmallest
 
+from scheduler.engine.devices import Share
 from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
 Nearness = tuple[int, int]  # the smaller the nearer
-Opening = tuple[bool, datetime, Nearness, int]  # nobody knows when; when; else how near; ordinal, negated
+Opening = tuple[
+    bool, datetime, Nearness, int
+]  # nobody knows when; when, or when it is expected; how near; ordinal, negated
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """Where each kernel of a shape will find room first (ordinals), and when all of it will be there, at the latest; None if
-    something must end of which nobody knows when it will."""
+    something must end of which nobody knows when it will: then `expected` is when it probably has."""
 
     ordinals: list[int]
     until: Until
+    expected: datetime
 
     def is_in_time(self, by: datetime) -> bool:
         return self.until is not None and self.until <= by
@@ -44,20 +48,21 @@ def soonest(
     """
     kernels, count = len(shape.searches), _count(shape)
     openings: list[Opening] = []
-    for ordinal, found in _openings(machines, layout, shape, now, hosts):
+    for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         latest = machines.latest_start(ordinal, lasts)
-        openings += [each for each in found if latest is None or each[1] <= latest]
-    chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
+        openings += [each for each in found if latest is None or _at_least(each, now) <= latest]
+    chosen = nsmallest(count, openings)
     if len(chosen) < count:
         return None
     is_unknown = any(unknown for unknown, _, _, _ in chosen)
-    until = None if is_unknown else max(at for _, at, _, _ in chosen)
+    last = max(at for _, at, _, _ in chosen)
+    until = None if is_unknown else last
     ordinals = [-negated for _, _, _, negated in chosen] * (kernels // count)
     if shape.is_bounded and until is not None:  # all kernels begin together
         bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
         if any(latest is not None and until > latest for latest in bounds):
             return None
-    return Prospect(ordinals, until)
+    return Prospect(ordinals, until, last)
 
 
 def longest(
@@ -72,15 +77,17 @@ def longest(
     """How long one of this shape may last at most for which `soonest` may find room there: each of its kernels could last as long where it has the most
     time between an opening and a reservation."""
     spans: list[timedelta] = []
-    for ordinal, found in _openings(machines, layout, shape, now, hosts):
+    for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         closes_at = machines.latest_start(ordinal, timedelta())
-        spans += [
-            timedelta.max if closes_at is None else closes_at - at
-            for is_unknown, at, _, _ in found
-            if not (known_only and is_unknown)
-        ]
+        spans += [timedelta.max if closes_at is None else closes_at - _at_least(each, now) for each in found]
     count = _count(shape)
     return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
+
+
+def _at_least(opening: Opening, now: datetime) -> datetime:
+    """When it may begin at the earliest: what nobody knows may be at once."""
+    is_unknown, at, _, _ = opening
+    return now if is_unknown else at
 
 
 def _count(shape: Shape) -> int:
@@ -89,21 +96,35 @@ def _count(shape: Shape) -> int:
 
 
 def _openings(
-    machines: Machines, layout: Layout, shape: Shape, now: datetime, hosts: Iterable[int]
+    machines: Machines,
+    layout: Layout,
+    shape: Shape,
+    now: datetime,
+    hosts: Iterable[int],
+    *,
+    known_only: bool,
 ) -> Iterator[tuple[int, list[Opening]]]:
     """On each of these agents that is large enough."""
     largest, kernels = layout.greatest(shape.requests), len(shape.searches)
     for ordinal in hosts:
         if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
-            found = _openings_on(machines, layout, ordinal, largest, 1 if shape.is_spread else kernels, now)
+            count = 1 if shape.is_spread else kernels
+            found = _openings_on(machines, layout, ordinal, largest, count, now, known_only=known_only)
             # Of those that are together, room for the last is room for all.
             yield ordinal, found[kernels - 1 :] if shape.is_together else found
 
 
 def _openings_on(
-    machines: Machines, layout: Layout, ordinal: int, request: int, count: int, now: datetime
+    machines: Machines,
+    layout: Layout,
+    ordinal: int,
+    request: int,
+    count: int,
+    now: datetime,
+    *,
+    known_only: bool,
 ) -> list[Opening]:
-    """When this agent will have room for one, two, … up to `count` such requests."""
+    """When this agent will have room for one, two, … up to `count` such requests; if `known_only`, those of which that is known."""
     openings: list[Opening] = []
     room, at = machines.room(ordinal), now
     for number, end in enumerate((None, *machines.ends(ordinal))):
@@ -114,10 +135,29 @@ def _openings_on(
             ordinal, request, room, at=at, count=len(openings) + 1
         ):
             openings.append((False, at, (number, 0), -ordinal))
-    while len(openings) < count:
-        wanted = request * (len(openings) + 1)
+    while len(openings) < count and not known_only:
+        number = len(openings) + 1
+        wanted = request * number
         if not layout.fits(wanted, machines.capacity(ordinal)):
             break
         enough, of_the_rest = layout.nearness(wanted, room)
-        openings.append((True, now, (-enough, -of_the_rest), -ordinal))
+        at = _expected(machines, ordinal, request, number, now)
+        openings.append((True, at, (-enough, -of_the_rest), -ordinal))
     return openings
+
+
+def _expected(machines: Machines, ordinal: int, request: int, count: int, now: datetime) -> datetime:
+    """When there will probably be room for so many such requests. Where not even that suffices which is expected to end, something has
+    begun in this pass: not before the last of the others."""
+    known = [(at, released, ()) for at, released in machines.ends(ordinal)]
+    unknown = [
+        (max(now, each.ends_at), machines.released(ordinal, each), each.shares)
+        for each in machines.expected(ordinal)
+    ]
+    room, at, gone = machines.room(ordinal), now, list[Share]()
+    for at, released, shares in sorted([*known, *unknown]):  # noqa: B007 -- returned
+        room, gone = machines.grown(ordinal, room, released), [*gone, *shares]
+        whole = machines.grown(ordinal, room, machines.unshared(ordinal, gone))
+        if machines.holds(ordinal, request, whole, gone, count=count):
+            break
+    return at

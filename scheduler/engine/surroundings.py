@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduler.engine.dealing import can_deal
 from scheduler.engine.fleet import Fleet, Sizes
 from scheduler.engine.kept import Until
-from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
+from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Running, Window
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.vectors import FIELD_MASK
 
@@ -67,6 +67,10 @@ class Surroundings:
         window = self._fleet.agents[ordinal].next_window
         return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
 
+    def expected(self, ordinal: int) -> Sequence[Running]:
+        """What runs there and ends nobody knows when, with when that is expected."""
+        return self._fleet.agents[ordinal].expected
+
     def ordinal_of(self, agent_id: int) -> int | None:
         return self._fleet.ordinals.get(agent_id)
 
@@ -99,7 +103,7 @@ class Surroundings:
     def rooms_for_one(self, vectors: list[int], largest: int | None) -> list[int]:
         """Of what these agents have free, what one kernel may get of each; or, `largest` being one of them, all kernels of a session together."""
         fleet, fits = self._fleet, self._layout.fits
-        if not fleet.is_overcommitted:
+        if largest is None and not fleet.is_overcommitted:
             return vectors
         owned = [(vector, fleet.largest[vector & FIELD_MASK]) for vector in vectors]
         if largest is not None:

@@ -334,6 +334,10 @@ class ExpectedStartOut(serializers.Serializer[Any]):
         allow_null=True,
         help_text="null: it does not wait for room, or nobody can know.",
     )
+    unknown_because = serializers.CharField(
+        source="prospect.unknown_because",
+        help_text="If it waits for room: why nobody can know how late it starts; else empty.",
+    )
     best_room = serializers.DictField(
         source="prospect.best_room",
         child=serializers.IntegerField(),

@@ -326,7 +326,7 @@ def test_all_elements_end_in_one_go(place: Place) -> None:
     assert use_of(place.owner) == {}
     lines = AuditEntry.objects.filter(action="sessions.terminate_session")
     assert {each.target_label for each in lines} == {f"sweep-{index}" for index in (1, 3, 4, 5, 6)}
-    assert progress_of([array])[array.pk] == Progress({"TERMINATED": 4, "CANCELLED": 2}, 0, 0)
+    assert progress_of([array])[array.pk] == Progress({"TERMINATED": 4, "CANCELLED": 2}, failed=2)
 
 
 def test_who_may_not_stop_a_session_stops_no_array(place: Place) -> None:

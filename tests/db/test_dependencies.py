@@ -148,13 +148,14 @@ def test_a_chain_that_breaks_ends_all_that_comes_after(
     first = batch(place)
     second = place.enqueue(dependencies=after(first))
     third = place.enqueue(dependencies=after(second))
-    otherwise = place.enqueue(dependencies=after(second, when="failure"))
+    in_vain_too = place.enqueue(dependencies=after(second, when="failure"))
+    otherwise = place.enqueue(dependencies=after(second, when="any"))
     end(place, first, Reason.COMMAND_FAILED)
     with django_capture_on_commit_callbacks(execute=True):
         settle_all()
         settle_all()
 
-    assert [place.fresh(each).status for each in (second, third)] == [Status.CANCELLED] * 2
+    assert [place.fresh(each).status for each in (second, third, in_vain_too)] == [Status.CANCELLED] * 3
     assert place.fresh(otherwise).held_for == ""
     told = Notification.objects.filter(person=place.owner).values_list("code", flat=True)
     assert set(told) == {"waited_in_vain"}

@@ -1,6 +1,7 @@
 """When waiting sessions will probably start: on the page, over REST, and in the answer to a check."""
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -17,11 +18,12 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
+from sessions_app import lifecycle
 from sessions_app.forecast import prospect_of
 from sessions_app.models import ComputeSession
 from sessions_app.short_reasons import short_reason
 from sessions_app.start_ranges import StartRange
-from sessions_app.states import Status
+from sessions_app.states import Reason, Status
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -315,3 +317,56 @@ def test_many_starts_take_as_many_queries_as_one(place: Place, browser_of: Any) 
             counts.append(len(queries))
     assert counts[0] == counts[2] <= 15
     assert counts[1] == counts[3] < counts[0]
+
+
+def test_an_estimate_that_was_wrong_is_not_said_again(place: Place) -> None:
+    """Others turn over, so that the machine is never empty: each time it would have been, had nobody come."""
+    ran(place, *[2] * 5)
+    other = place.run(resources={"cpu": 4, "mem": "1g"})
+    session = place.enqueue(resources=ALL)
+    begin, latest = clock.now(), []
+    for minute in (0, 5, 8):
+        with clock.frozen_at(begin + timedelta(minutes=minute)):
+            ComputeSession.objects.filter(pk=other.pk).update(started_at=clock.now())
+            found = expected_start(session)
+            assert found is not None
+            latest.append(found.latest_s)
+    assert latest[0] == 120
+    assert latest[1] == pytest.approx(300, abs=2)  # as long as it has waited
+    assert latest[2] == pytest.approx(240, abs=2)  # in two minutes room is gathered, for two minutes
+
+
+def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody_knows(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
+    ran(place, *[2] * 5)
+    forgotten = place.run(name="forgotten", resources={"cpu": 1, "mem": "1g"})
+    session = place.enqueue(resources=ALL)
+    with clock.frozen_at(clock.now() + timedelta(minutes=11)):
+        run_tick(place.group.pk)
+        body = told(place, session)
+        page = browser_of(place.owner).get(f"/sessions/{session.pk}/").content.decode()
+    assert body["expected_start"] is None
+    assert f"room is gathered for it on {place.agent.name}" in body["unknown_because"]
+    assert body["unknown_because"] in page
+    assert forgotten.name not in body["unknown_because"]
+
+
+def test_the_latest_is_of_the_machine_where_room_is_kept(place: Place) -> None:
+    """What becomes free on the other one may go to whoever comes."""
+    ran(place, *[2] * 5)
+    other = make_place()
+    forgotten = place.run(resources={"cpu": 1, "mem": "1g"}, timeout_s=4 * 86400)
+    Agent.objects.filter(pk=other.agent.pk).update(resource_group=place.group)
+    turning = place.place(resources=ALL, timeout_s=9 * 86400)
+    for status in (Status.PREPARING, Status.STARTING, Status.RUNNING):
+        lifecycle.transition(turning.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
+    assert turning.kernels.get().agent_id == other.agent.pk
+    hour_ago = clock.now() - timedelta(hours=1)
+    ComputeSession.objects.filter(pk=forgotten.pk).update(started_at=hour_ago)
+
+    found = expected_start(place.enqueue(resources=ALL))
+    assert found is not None
+    assert found.earliest_s <= 120
+    assert found.latest_s is not None
+    assert found.latest_s > 3 * 86400

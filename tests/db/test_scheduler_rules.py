@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
+from agents import lifecycle as agents_lifecycle
+from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.slots import ResourceSlots
@@ -129,6 +131,37 @@ def test_where_no_end_is_known_room_is_kept_once_the_first_has_waited_long():
     waits = cluster.add_pending(CORE)
     assert run_tick(cluster.group.pk) == []
     assert waits_for(waits) == "kept_free"
+
+
+def test_room_is_gathered_where_it_is_expected_first_and_asked_again_when_that_machine_goes():
+    """Not where least is missing: there something small has run for an hour, and nobody knows when it ends."""
+    cluster = make_cluster(patience_s=300)
+    machines = [cluster.add_agent({"cpu": 8000}) for _ in range(3)]
+    endless, *turning = [cluster.add_pending(slots) for slots in ({"cpu": 500}, *[{"cpu": 6000}] * 3)]
+    assert len(run_tick(cluster.group.pk)) == 4
+    for each in (endless, *turning):
+        start(each)
+    hour_ago = clock.now() - timedelta(hours=1)
+    ComputeSession.objects.filter(pk=endless.pk).update(started_at=hour_ago)
+    with_endless = endless.kernels.get().agent_id
+    beside = next(each for each in turning if each.kernels.get().agent_id == with_endless)
+    lifecycle.transition(beside.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    lifecycle.finish(beside.pk, actor=SYSTEM)
+    large = cluster.add_pending({"cpu": 8000}, age_s=400)
+
+    def gathers_on() -> int:
+        run_tick(cluster.group.pk)
+        cluster.group.refresh_from_db()
+        [gathered] = cluster.group.gathered
+        assert gathered["session"] == str(large.pk)
+        return int(gathered["agents"][0])
+
+    first = gathers_on()
+    assert first != with_endless
+    assert gathers_on() == first
+    lost = next(each for each in machines if each.pk == first)
+    agents_lifecycle.transition(lost.pk, to=AgentState.LOST, actor=SYSTEM)
+    assert gathers_on() not in (first, with_endless)
 
 
 def test_ends_are_known_of_what_has_a_time_limit_or_is_ending():

@@ -71,15 +71,23 @@ def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     preemptible = draw(victims(agent_id, occupied))
     running = [Running(each.slots, each.ends_at) for each in preemptible if each.ends_at]
     others = occupied - sum((each.slots for each in preemptible), ResourceSlots())
-    if others and draw(st.booleans()):
+    is_known, expected = draw(st.booleans()), ()
+    if others and is_known:
         running.append(Running(others, draw(ENDS), is_leaving=draw(st.integers(0, 3)) == 0))
+    elif others:
+        expected = (Running(others, draw(ENDS)),)
     is_schedulable = draw(st.integers(0, 4)) > 0
     view = AgentView(
         agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running), preemptible
     )
     real = draw(st.none() | st.none() | part_of(capacity))
     return replace(
-        view, window=draw(WINDOWS), next_window=draw(NEXT_WINDOWS), real=real, device_model=draw(MODELS)
+        view,
+        window=draw(WINDOWS),
+        next_window=draw(NEXT_WINDOWS),
+        real=real,
+        device_model=draw(MODELS),
+        expected=expected,
     )
 
 

@@ -204,6 +204,7 @@ class Prospect(Record):
     `other_groups` it would start now."""
 
     expected_start: StartRange | None = None
+    unknown_because: str = ""
     best_room: Mapping[str, int] = field(default_factory=dict)
     who_may_raise: str = ""
     other_groups: tuple[str, ...] = ()

@@ -311,6 +311,7 @@ def _prospect(session: Session) -> dict[str, object]:
     found = session.sessions.prospect(session.id)
     return {
         "starts": found.expected_start.message if found.expected_start else "unknown",
+        "why unknown": found.unknown_because,
         "ask": found.who_may_raise,
         "most free on one machine": format_slots(found.best_room) if found.best_room else "",
         "starts now in": ", ".join(found.other_groups),

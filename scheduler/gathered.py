@@ -1,0 +1,35 @@
+"""Where plans gather room for sessions of which nobody knows when they find some, as their resource group keeps it."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from scheduler.engine import Gathering
+
+
+def gathered_as_json(gathered: Iterable[Gathering]) -> list[dict[str, Any]]:
+    """Return what `ResourceGroup.gathered` has."""
+    return [
+        {
+            "session": str(each.session_id),
+            "agents": list(each.agent_ids),
+            "since": each.since.isoformat(),
+            "until": each.until.isoformat(),
+        }
+        for each in gathered
+    ]
+
+
+def gathered_of(kept: Iterable[dict[str, Any]]) -> dict[UUID, Gathering]:
+    """Return the same by session."""
+    found = [
+        Gathering(
+            UUID(each["session"]),
+            tuple(each["agents"]),
+            datetime.fromisoformat(each["since"]),
+            datetime.fromisoformat(each["until"]),
+        )
+        for each in kept
+    ]
+    return {each.session_id: each for each in found}

@@ -1,0 +1,214 @@
+"""What purged people, archived projects, closed domains and ended sessions held can be deleted, or the refusal says what to do."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db.models import DO_NOTHING, PROTECT, RESTRICT, ForeignKey, Model
+from django.test import Client
+
+from accounts import budgeting, closing, limiting, offboarding
+from accounts.models import Domain, KeyPair, Project, ResourcePolicy, User
+from accounts.quota import Level
+from accounts.spending import Period, Unit
+from agents.groups import (
+    create_resource_group,
+    delete_resource_group,
+    grant_resource_group,
+    revoke_resource_group,
+)
+from agents.models import GroupGrant, Reservation, ResourceGroup
+from agents.reservation_selectors import reservations_of
+from agents.reservations import cancel_reservation
+from common import clock
+from common.actors import SYSTEM
+from common.errors import Conflict
+from images.models import ContainerImage, Registry
+from scheduler.models import ShareWeight
+from scheduler.weights import set_share_weight
+from sessions_app.models import ResourcePreset, SessionTemplate
+from tests.conftest import People
+from tests.factories import actor_for, make_domain, make_token
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+from vfolders.models import StorageHost
+
+pytestmark = pytest.mark.django_db
+
+# Foreign keys that keep a row from being deleted, of rows that people delete, and the test that shows how it comes free.
+HELD = {
+    "accounts.Domain.policy": "named: test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them",
+    "accounts.Project.policy": "named: test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them",
+    "accounts.User.policy": "let go: test_nothing_of_a_purged_person_keeps_a_thing_from_being_deleted",
+    "accounts.KeyPair.policy": "let go: test_nothing_of_a_purged_person_keeps_a_thing_from_being_deleted",
+    "accounts.User.domain": "moved: test_a_nameless_row_does_not_keep_its_domain",
+    "accounts.Project.domain": "named: tests/db/test_delegation.py",
+    "images.ContainerImage.registry": "named: test_what_history_needs_says_what_to_do_instead",
+    "sessions_app.ComputeSession.image": "named: test_what_history_needs_says_what_to_do_instead",
+    "vfolders.VFolder.host": "named: test_what_history_needs_says_what_to_do_instead",
+    # History: of a person the nameless row stays, a project or domain is refused with the count.
+    **{
+        f"sessions_app.{model}.{field}": "named: tests/db/test_delegation.py, tests/db/test_offboarding.py"
+        for model in ("ComputeSession", "SessionArray")
+        for field in ("owner", "project", "domain")
+    },
+    **{
+        f"vfolders.VFolder.{field}": "named: tests/db/test_offboarding.py"
+        for field in ("owner", "project", "domain")
+    },
+}
+DELETED_BY_PEOPLE = (
+    User, Project, Domain, ResourcePolicy, KeyPair, ContainerImage, Registry, StorageHost, GroupGrant, Reservation, ResourcePreset, SessionTemplate,
+)  # fmt: skip
+
+
+def test_whatever_keeps_a_row_from_being_deleted_has_its_test() -> None:
+    found = {
+        f"{model._meta.app_label}.{model.__name__}.{field.name}"
+        for model in apps.get_models()
+        for field in model._meta.get_fields()
+        if isinstance(field, ForeignKey)
+        and field.related_model in DELETED_BY_PEOPLE
+        and field.remote_field.on_delete in (PROTECT, RESTRICT, DO_NOTHING)
+        and field.db_constraint
+    }
+    assert found == HELD.keys()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    make_storage_host(tmp_path)
+    return make_place()
+
+
+def purge(place: Place) -> User:
+    """The owner as a nameless row, which an ended session refers to."""
+    place.end(place.run())
+    case = offboarding.close_user(actor=SYSTEM, user_id=place.owner.pk)
+    offboarding.continue_offboarding(case.pk)
+    offboarding.purge_user(actor=SYSTEM, user_id=place.owner.pk)
+    return User.objects.get(pk=place.owner.pk)
+
+
+Thing = Callable[[Place, Model], Callable[[], None]]
+
+
+def a_policy(_place: Place, holder: Model) -> Callable[[], None]:
+    policy = limit(holder, max_sessions=3)  # type: ignore[arg-type]
+    return lambda: limiting.delete_policy(actor=SYSTEM, policy_id=policy.pk)
+
+
+def a_policy_of_a_token(_place: Place, holder: Model) -> Callable[[], None]:
+    make_token(holder)  # type: ignore[arg-type]
+    policy = limit(KeyPair.objects.get(), max_sessions=3)
+    return lambda: limiting.delete_policy(actor=SYSTEM, policy_id=policy.pk)
+
+
+def a_group(_place: Place, holder: Model) -> Callable[[], None]:
+    group = create_resource_group(actor=SYSTEM, name="theirs")
+    grant_resource_group(actor=SYSTEM, group_id=group.pk, grantee=holder)  # type: ignore[arg-type]
+    set_share_weight(actor=SYSTEM, group_id=group.pk, holder=holder, weight=Decimal(2))  # type: ignore[arg-type]
+    whom = {str(holder._meta.model_name): holder}
+    Reservation.objects.create(
+        group=group, name="week", starts_at=clock.now(), ends_at=clock.now() + timedelta(days=7), **whom
+    )
+    return lambda: delete_resource_group(actor=SYSTEM, group_id=group.pk)
+
+
+@pytest.mark.parametrize("thing", [a_policy, a_policy_of_a_token, a_group])
+def test_nothing_of_a_purged_person_keeps_a_thing_from_being_deleted(place: Place, thing: Thing) -> None:
+    delete = thing(place, place.owner)
+    assert purge(place).purged_at
+    delete()
+
+
+def test_a_purged_person_keeps_nothing_personal(place: Place) -> None:
+    User.objects.filter(pk=place.owner.pk).update(allowed_networks=["203.0.113.0/24"], language="ko")
+    row = purge(place)
+    assert (row.policy, row.allowed_networks, row.language) == (None, [], "")
+
+
+def archive(place: Place) -> Project:
+    place.end(place.run())
+    return closing.update_project(actor=SYSTEM, project_id=place.project.pk, is_active=False)
+
+
+def close(place: Place) -> Domain:
+    place.end(place.run())
+    return closing.update_domain(actor=SYSTEM, domain_id=place.project.domain_id, is_active=False)
+
+
+@pytest.mark.parametrize(("shut", "level"), [(archive, Level.PROJECT), (close, Level.DOMAIN)])
+def test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them(
+    place: Place, people: People, shut: Callable[[Place], Project | Domain], level: Level
+) -> None:
+    actor = actor_for(people.superadmin)
+    holder = place.project if level is Level.PROJECT else place.project.domain
+    delete_policy, delete_group = a_policy(place, holder), a_group(place, holder)
+    if level is Level.PROJECT:
+        budget = budgeting.create_budget(
+            actor=actor,
+            level=level,
+            owner_id=holder.pk,
+            unit=Unit.MONEY,
+            amount=Decimal(1),
+            period=Period.MONTH,
+        )
+    closed = shut(place)
+
+    with pytest.raises(Conflict, match=f"in use: {closed.name}"):
+        delete_policy()
+    limited = limiting.access_limited(actor, level, closed.pk)
+    limiting.assign_policy(actor=actor, target=limited, policy=None)
+    delete_policy()
+    group = ResourceGroup.objects.get(name="theirs")
+    revoke_resource_group(actor=actor, group_id=group.pk, grant_id=group.grants.get().pk)
+    cancel_reservation(actor=actor, group_id=group.pk, reservation_id=reservations_of(group).get().pk)
+    set_share_weight(actor=actor, group_id=group.pk, holder=closed, weight=Decimal(1))
+    assert not ShareWeight.objects.exists()
+    delete_group()
+    if level is Level.PROJECT:
+        budgeting.delete_budget(actor=actor, budget_id=budget.pk)
+
+
+def test_a_nameless_row_does_not_keep_its_domain(place: Place, people: People) -> None:
+    """The person ran something in one domain, was moved to another, and left."""
+    place.end(place.run())
+    elsewhere = make_domain()
+    User.objects.filter(pk=place.owner.pk).update(domain=elsewhere)
+    case = offboarding.close_user(actor=SYSTEM, user_id=place.owner.pk)
+    offboarding.continue_offboarding(case.pk)
+    offboarding.purge_user(actor=SYSTEM, user_id=place.owner.pk)
+    closing.update_domain(actor=actor_for(people.superadmin), domain_id=elsewhere.pk, is_active=False)
+
+    closing.purge_domain(actor=SYSTEM, domain_id=elsewhere.pk)
+    assert not Domain.objects.filter(pk=elsewhere.pk).exists()
+    assert User.objects.get(pk=place.owner.pk).purged_at
+
+
+def test_what_history_needs_says_what_to_do_instead(
+    place: Place, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    registry = Registry.objects.create(name="hub", host="hub.example", url="https://hub.example")
+    ContainerImage.objects.filter(pk=place.image.pk).update(registry=registry)
+    for _ in range(7):
+        place.end(place.run())
+    make_folder(place.owner, name="data")
+    policy = limit(place.owner, max_sessions=3)
+    browser = browser_of(people.superadmin)
+    for path, pk, sentence in (
+        ("images/registry", registry.pk, "Disable it instead"),
+        ("images/containerimage", place.image.pk, "Disable it instead"),
+        ("vfolders/storagehost", StorageHost.objects.get().pk, "Delete them first"),
+        ("accounts/resourcepolicy", policy.pk, "Give these another policy first"),
+    ):
+        said = browser.get(f"/admin/{path}/{pk}/delete/").content.decode()
+        assert sentence in said
+        browser.post(f"/admin/{path}/{pk}/delete/", {"post": "yes"})
+    assert all(model.objects.exists() for model in (Registry, ContainerImage, StorageHost, ResourcePolicy))
+    said = browser.get(f"/admin/images/containerimage/{place.image.pk}/delete/").content.decode()
+    assert "and 2 more" in said
