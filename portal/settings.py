@@ -99,6 +99,7 @@ MIDDLEWARE = [
     "accounts.web.viewing.ViewingMiddleware",
     "accounts.web.gate.GateMiddleware",
     "common.returned_forms.ReturnedFormsMiddleware",
+    "common.middleware.NulMiddleware",
     "common.middleware.ErrorPageMiddleware",
 ]
 

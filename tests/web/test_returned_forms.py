@@ -1,22 +1,20 @@
 """A form that was opened before the sign-in changed is given back filled, and nothing is done until it is sent again."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 from django.test import Client
-from django.urls import URLResolver, get_resolver
 
 from accounts.models import KeyPair, User
+from tests.addresses import page_addresses
 from tests.conftest import People
 from tests.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
 ORIGIN = "http://localhost:8080"
 OWN_PAGE = {"Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"}
-VALUES = {"int": "7", "uuid": "00000000-0000-4000-8000-000000000000", "str": "x", "slug": "x", "path": "x"}
 SIGN_IN_ADDRESSES = {
     "/account/login/",
     "/account/2fa/authenticate/",
@@ -44,16 +42,6 @@ def sign_in(client: Client, person: object, **fields: str) -> HttpResponse:
     return client.post("/account/login/", typed, headers=OWN_PAGE)  # type: ignore[return-value]
 
 
-def posts(resolver: URLResolver, before: str = "/") -> Iterator[str]:
-    """The address of each page of the portal."""
-    for entry in resolver.url_patterns:
-        address = before + str(entry.pattern).lstrip("^").rstrip("$").removesuffix("\\Z")
-        if isinstance(entry, URLResolver):
-            yield from posts(entry, address)
-        elif "(?P" not in address and not getattr(entry.callback, "csrf_exempt", False):
-            yield re.sub(r"<(?:(\w+):)?\w+>", lambda found: VALUES[found[1] or "str"], address)
-
-
 @pytest.fixture
 def stale(people: People) -> tuple[Client, dict[str, str]]:
     """A browser of the member, and the token of a page of before the last sign-in."""
@@ -68,7 +56,7 @@ def stale(people: People) -> tuple[Client, dict[str, str]]:
 def test_every_form_is_given_back_with_what_was_typed(stale: tuple[Client, dict[str, str]]) -> None:
     client, before = stale
     sent = {**before, "name": "<typed>", "new_password": "hidden", "text": "two\nlines"}
-    addresses = [address for address in posts(get_resolver()) if address not in SIGN_IN_ADDRESSES]
+    addresses = [address for address in page_addresses() if address not in SIGN_IN_ADDRESSES]
     assert len(addresses) > 150
 
     for address in addresses:
