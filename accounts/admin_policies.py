@@ -51,12 +51,12 @@ class PolicyForm(forms.ModelForm):
                 "Seconds without anybody at work in it after which an interactive session ends."
             ),
             **dict.fromkeys(LEAST_USES, LEAST_USE),
-            "use_rule": gettext_lazy("When it uses too little, of the amounts that have a least use here."),
+            "use_rule": gettext_lazy("When utilization is low, of the resources that have a minimum here."),
             "use_window_s": gettext_lazy(
                 "Seconds over which use is averaged. Empty: as the resource group says."
             ),
             "use_grace_s": gettext_lazy(
-                "Seconds from when it uses too little to its end. Empty: as the resource group says."
+                "Seconds from low utilization to the end. Empty: as the resource group says."
             ),
             "max_extensions": gettext_lazy("How often the end of a session may be put off; 0 forbids it."),
             "max_extension_s": gettext_lazy("Seconds, at most, each time."),

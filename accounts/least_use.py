@@ -57,6 +57,6 @@ def too_late_to_end(lifetime_s: int | None, needed_s: int) -> str:
     if lifetime_s is None or needed_s < lifetime_s:
         return ""
     return _(
-        "After {lifetime} every session has ended; a window and a grace of {needed} together never end one before."
-        " Make them shorter, or name no least use."
+        "After {lifetime} every session has ended; a window and a grace time of {needed} together never end one before."
+        " Make them shorter, or set no minimum utilization."
     ).format(lifetime=duration_words(lifetime_s), needed=duration_words(needed_s))

@@ -48,7 +48,7 @@ def password_link(user: User, url: str) -> EmailMessage:
     end = _(
         "If it was not you who asked for it, tell an administrator. Your password stays until you choose another one."
     )
-    return EmailMessage(_("Another password for Berth"), _paragraphs(text, url, end), to=[user.email])
+    return EmailMessage(_("Reset your password for Berth"), _paragraphs(text, url, end), to=[user.email])
 
 
 def why_no_mail(user: User) -> str:

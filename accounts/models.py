@@ -31,6 +31,7 @@ from accounts.sign_in_rules import SecondFactor
 from accounts.ssh_key_models import SshKey as SshKey
 from accounts.tokens import hash_secret
 from common import clock
+from common.fields import NameField
 from common.scopes import TokenScope
 
 name_validator = RegexValidator(
@@ -45,7 +46,7 @@ class Domain(models.Model):
     """A tenant. Nobody in it learns that another domain's objects exist."""
 
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
-    title = models.CharField(max_length=120, blank=True)
+    title = NameField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
     sign_up = models.CharField(
         max_length=20,
@@ -91,7 +92,7 @@ class Project(models.Model):
 
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="projects")
     name = models.CharField(max_length=64, validators=[name_validator])
-    title = models.CharField(max_length=120, blank=True)
+    title = NameField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
     policy = models.ForeignKey(
         ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="projects"
@@ -125,7 +126,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     """
 
     email = models.EmailField(max_length=254, unique=True)
-    name = models.CharField(max_length=120, blank=True)
+    name = NameField(max_length=120, blank=True)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="users")
     role = models.CharField(
         max_length=20, choices=[(role.value, role.value) for role in Role], default=Role.USER.value
@@ -241,7 +242,7 @@ class KeyPair(models.Model):
     """API credential of a user. The secret is shown once and kept as a SHA-256 hash (it has 256 random bits)."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="keypairs")
-    name = models.CharField(max_length=60)
+    name = NameField(max_length=60)
     access_key = models.CharField(max_length=24, unique=True)
     secret_hash = models.CharField(max_length=64)
     old_secret_hash = models.CharField(max_length=64, blank=True, default="")

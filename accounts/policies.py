@@ -27,6 +27,7 @@ from accounts.least_use import (
 )
 from accounts.quota import HIGHEST_PRIORITY, Level, Limit, kind_of, slot_of
 from common import clock
+from common.fields import NameField
 from common.slots import MAX_AMOUNT, is_slot_name
 
 # What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
@@ -64,7 +65,7 @@ class ResourcePolicy(models.Model):
     """Limits under one name, for any number of domains, projects, users and keypairs. Null, or a slot that is not named:
     unlimited. Zero forbids, and so does an empty list of what is allowed. One of a domain is for what belongs to that domain, and its administrators write it."""
 
-    name = models.CharField(max_length=64)
+    name = NameField(max_length=64)
     domain = models.ForeignKey(
         "accounts.Domain",
         on_delete=models.CASCADE,

@@ -81,13 +81,13 @@ TITLES = {
     Limit.PENDING_SLOTS: gettext_noop("{slot} asked for by waiting sessions"),
     Limit.CONTAINERS: gettext_noop("Containers of a session"),
     Limit.LIFETIME: gettext_noop("Lifetime of a session"),
-    Limit.IDLE_TIMEOUT: gettext_noop("Idle time of a session"),
-    Limit.LEAST_CPU: gettext_noop("Least use of CPU"),
-    Limit.LEAST_MEM: gettext_noop("Least use of memory"),
-    Limit.LEAST_DEVICE: gettext_noop("Least use of accelerators"),
-    Limit.LEAST_DEVICE_MEM: gettext_noop("Least use of the memory of accelerators"),
-    Limit.USE_WINDOW: gettext_noop("Window of least use"),
-    Limit.USE_GRACE: gettext_noop("Grace for too little use"),
+    Limit.IDLE_TIMEOUT: gettext_noop("Idle timeout of a session"),
+    Limit.LEAST_CPU: gettext_noop("Minimum CPU utilization"),
+    Limit.LEAST_MEM: gettext_noop("Minimum memory utilization"),
+    Limit.LEAST_DEVICE: gettext_noop("Minimum accelerator utilization"),
+    Limit.LEAST_DEVICE_MEM: gettext_noop("Minimum accelerator memory utilization"),
+    Limit.USE_WINDOW: gettext_noop("Utilization window"),
+    Limit.USE_GRACE: gettext_noop("Grace time for low utilization"),
     Limit.EXTENSIONS: gettext_noop("Extensions of a session"),
     Limit.EXTENSION: gettext_noop("Length of an extension"),
     Limit.PRIORITY: gettext_noop("Priority of a session"),
@@ -119,22 +119,14 @@ REFUSALS = {
     ),
     Limit.LIFETIME: gettext_noop("{scope} may run a session for at most {value}; you asked for {asked}."),
     Limit.IDLE_TIMEOUT: gettext_noop(
-        "{scope} may leave a session idle for at most {value}; you asked for {asked}."
+        "{scope} has an idle timeout of at most {value}; you asked for {asked}."
     ),
-    Limit.LEAST_CPU: gettext_noop("{scope} is to use at least {value} of the CPU that a session holds."),
-    Limit.LEAST_MEM: gettext_noop("{scope} is to use at least {value} of the memory that a session holds."),
-    Limit.LEAST_DEVICE: gettext_noop(
-        "{scope} is to use at least {value} of the accelerators that a session holds."
-    ),
-    Limit.LEAST_DEVICE_MEM: gettext_noop(
-        "{scope} is to use at least {value} of the memory of the accelerators that a session holds."
-    ),
-    Limit.USE_WINDOW: gettext_noop(
-        "{scope} may use too little of a session for at most {value} before that is noticed."
-    ),
-    Limit.USE_GRACE: gettext_noop(
-        "{scope} may go on using too little of a session for at most {value} once that was noticed."
-    ),
+    Limit.LEAST_CPU: gettext_noop("{scope} has a minimum CPU utilization of {value}."),
+    Limit.LEAST_MEM: gettext_noop("{scope} has a minimum memory utilization of {value}."),
+    Limit.LEAST_DEVICE: gettext_noop("{scope} has a minimum accelerator utilization of {value}."),
+    Limit.LEAST_DEVICE_MEM: gettext_noop("{scope} has a minimum accelerator memory utilization of {value}."),
+    Limit.USE_WINDOW: gettext_noop("{scope} has a utilization window of at most {value}."),
+    Limit.USE_GRACE: gettext_noop("{scope} has a grace time of at most {value} for low utilization."),
     Limit.EXTENSIONS: gettext_noop("{scope} may extend a session at most {value} times."),
     Limit.EXTENSION: gettext_noop(
         "{scope} may extend a session by at most {value} at once; you asked for {asked}."

@@ -5,6 +5,7 @@ from django.db import models
 
 from accounts.membership_rules import LONGEST_GROUP, RuleKind
 from common import clock
+from common.fields import NameField
 
 _WITHOUT_VALUE = models.Q(kind=RuleKind.ALL.value, value="")
 
@@ -15,7 +16,7 @@ class MembershipRule(models.Model):
 
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="rules")
     kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in RuleKind])
-    value = models.CharField(max_length=LONGEST_GROUP, blank=True)
+    value = NameField(max_length=LONGEST_GROUP, blank=True)
 
     class Meta:
         ordering = ("kind", "value")

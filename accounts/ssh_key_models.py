@@ -5,6 +5,7 @@ from django.db import models
 
 from accounts.ssh_key_lines import MAX_LINE_LENGTH, MAX_NAME_LENGTH, TYPES
 from common import clock
+from common.fields import NameField
 
 
 class SshKey(models.Model):
@@ -15,7 +16,7 @@ class SshKey(models.Model):
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="ssh_keys")
-    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    name = NameField(max_length=MAX_NAME_LENGTH)
     key_type = models.CharField(max_length=40)
     public_key = models.CharField(max_length=MAX_LINE_LENGTH, help_text="Type and base64, without comment.")
     fingerprint = models.CharField(max_length=50, help_text="SHA256:…, as ssh-keygen -l prints it.")

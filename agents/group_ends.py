@@ -24,7 +24,7 @@ def contradictions(group: "ResourceGroup") -> dict[str, str]:
     lifetime_s = group.max_lifetime_s
     if lifetime_s is not None and group.max_idle_s is not None and group.max_idle_s >= lifetime_s:
         found["max_idle_s"] = _(
-            "After {lifetime} every session has ended, so none is idle for {idle}. Make the idle time shorter than the"
+            "After {lifetime} every session has ended, so none is idle for {idle}. Make the idle timeout shorter than the"
             " lifetime, or leave it empty."
         ).format(lifetime=duration_words(lifetime_s), idle=duration_words(group.max_idle_s))
     needed_s = group.use_window_s + group.use_grace_s

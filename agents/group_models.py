@@ -42,8 +42,8 @@ class Scheduler(models.TextChoices):
 
     FIFO = "fifo", gettext_lazy("First in, first out")
     LIFO = "lifo", gettext_lazy("Last in, first out")
-    DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
-    FAIR_SHARE = "fair_share", gettext_lazy("Who held least lately (fair share)")
+    DRF = "drf", gettext_lazy("Dominant resource fairness")
+    FAIR_SHARE = "fair_share", gettext_lazy("Fair share")
 
 
 class SessionType(models.TextChoices):
@@ -114,39 +114,39 @@ class ResourceGroup(models.Model):
         help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
     )
     patience_s = models.PositiveIntegerField(
-        gettext_lazy("Wait before room is kept"),
+        gettext_lazy("Wait before a backfill reservation"),
         default=600,
         help_text=gettext_lazy(
-            "Seconds after which room is kept for the first session that finds none, where nobody knows when there"
-            " will be. Where that is known, it is kept at once."
+            "Seconds after which capacity is reserved for the first session that finds none, where it is unknown when"
+            " there will be. Where that is known, it is reserved at once."
         ),
     )
     usage_half_life_s = models.PositiveIntegerField(
         gettext_lazy("Half-life of use"),
         default=7 * 86400,
         validators=[MinValueValidator(LEAST_HALF_LIFE_S), MaxValueValidator(MOST_HALF_LIFE_S)],
-        help_text=gettext_lazy("Seconds after which what was held counts half, where fair share decides."),
+        help_text=gettext_lazy("Seconds after which past use counts half, with fair share."),
     )
     preemptible_priority = models.SmallIntegerField(
-        gettext_lazy("Ends for others"),
+        gettext_lazy("Preemption up to priority"),
         null=True,
         blank=True,
         validators=[MinValueValidator(-HIGHEST_PRIORITY), MaxValueValidator(HIGHEST_PRIORITY)],
         help_text=gettext_lazy(
-            "Sessions of this priority or a lower one are ended where one with a higher priority finds no room."
-            " Empty: none are."
+            "Sessions of this priority or lower are preempted where one with a higher priority finds no room."
+            " Empty: no preemption."
         ),
     )
     preemption_after_s = models.PositiveIntegerField(
-        gettext_lazy("Least run time before ending"),
+        gettext_lazy("Minimum run time before preemption"),
         default=600,
-        help_text=gettext_lazy("Seconds that a session runs at least before it is ended for others."),
+        help_text=gettext_lazy("Seconds that a session runs at least before it can be preempted."),
     )
     preemption_grace_s = models.PositiveIntegerField(
-        gettext_lazy("Warning before ending"),
+        gettext_lazy("Warning before preemption"),
         default=60,
         validators=[MaxValueValidator(MOST_NOTICE_S)],
-        help_text=gettext_lazy("Seconds from when its owner is told to its end."),
+        help_text=gettext_lazy("Seconds from the warning of its owner to the preemption."),
     )
     session_types = ArrayField(
         models.CharField(max_length=12, choices=SessionType),
@@ -167,15 +167,15 @@ class ResourceGroup(models.Model):
     )
     max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
     max_idle_s = _span(
-        gettext_lazy("Idle time"),
+        gettext_lazy("Idle timeout"),
         gettext_lazy("Seconds without anybody at work in it after which an interactive session ends."),
     )
-    min_cpu_percent = _percent(gettext_lazy("Least use of CPU"))
-    min_mem_percent = _percent(gettext_lazy("Least use of memory"))
-    min_device_percent = _percent(gettext_lazy("Least use of accelerators"))
-    min_device_mem_percent = _percent(gettext_lazy("Least use of their memory"))
+    min_cpu_percent = _percent(gettext_lazy("Minimum CPU utilization"))
+    min_mem_percent = _percent(gettext_lazy("Minimum memory utilization"))
+    min_device_percent = _percent(gettext_lazy("Minimum accelerator utilization"))
+    min_device_mem_percent = _percent(gettext_lazy("Minimum accelerator memory utilization"))
     use_rule = models.CharField(
-        gettext_lazy("It uses too little if"), max_length=3, choices=USE_RULES, default=UseRule.ALL.value
+        gettext_lazy("Utilization is low if"), max_length=3, choices=USE_RULES, default=UseRule.ALL.value
     )
     use_window_s = models.PositiveIntegerField(
         gettext_lazy("Window"),
@@ -187,7 +187,7 @@ class ResourceGroup(models.Model):
         gettext_lazy("Grace"),
         default=3600,
         validators=[MinValueValidator(LEAST_GRACE_S)],
-        help_text=gettext_lazy("Seconds from when it uses too little to its end."),
+        help_text=gettext_lazy("Seconds from low utilization to the end."),
     )
     ends_idle_batch = models.BooleanField(
         gettext_lazy("Batch too"),

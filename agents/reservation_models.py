@@ -10,6 +10,7 @@ from django.db.models import F, Func, Q, Value
 
 from accounts.models import Domain, Project, User
 from common import clock
+from common.fields import NameField
 
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):
@@ -23,7 +24,7 @@ class Reservation(models.Model):
     nobody: maintenance. What runs there by others when it begins goes on."""
 
     group = models.ForeignKey("agents.ResourceGroup", on_delete=models.CASCADE, related_name="reservations")
-    name = models.CharField(max_length=64)
+    name = NameField(max_length=64)
     reason = models.CharField(max_length=500, blank=True)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()

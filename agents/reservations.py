@@ -125,7 +125,7 @@ def _demand_to_come(
 ) -> None:
     """That what is changed has not happened already. Raises InvalidInput."""
     if ends_at is not None and ends_at <= now:
-        sentence = _("{time} UTC is past. To end it now, give its machines back.")
+        sentence = _("{time} UTC is past. To end it now, cancel the reservation.")
         raise _wrong("ends_at", sentence.format(time=_told(ends_at)))
     if starts_at is None or starts_at == reservation.starts_at:
         return

@@ -22,7 +22,7 @@ from common.actors import ANONYMOUS, Actor, ActorKind, Via
 from common.database import LOST, refusal_of
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.slots import format_bytes
-from common.texts import check_text, check_unicode, quoted, shown, unknown_field
+from common.texts import check_text, check_unicode, normalised, quoted, shown, unknown_field
 
 log = structlog.get_logger(__name__)
 
@@ -35,14 +35,14 @@ HINTS = {
 
 
 def asked_once(request: Any, name: str, usual: str = "") -> str:
-    """What the query string says of `name`; `usual` if nothing. Raises InvalidInput if it says it twice."""
+    """What the query string says of `name`, normalised; `usual` if nothing. Raises InvalidInput if it says it twice."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
         sentence = _("“{name}” is there {count} times. Say which one you mean.").format(
             name=name, count=len(values)
         )
         raise InvalidInput(sentence, fields={name: [sentence]})
-    return str(values[0]) if values else usual
+    return normalised(str(values[0])) if values else usual
 
 
 def asked_value(request: Any, name: str) -> str | None:
@@ -55,15 +55,16 @@ def asked_value(request: Any, name: str) -> str | None:
     raise InvalidInput(sentence, fields={name: [sentence]})
 
 
-def asked_name(request: Any, name: str) -> str:
-    """The same for a name of something. Nothing is called by a NUL, and the database does not even compare with one."""
-    return asked_once(request, name).replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
 class FilterBackend(filters.DjangoFilterBackend):
     """Refuses what django-filter would let pass: a filter that is there twice, of which it would take the last, and one without
     a value, or a switch that is neither on nor off, which it would leave out, so that all is listed. Every text has the
-    empty one in it: that lists all by right."""
+    empty one in it: that lists all by right. What is asked for is normalised, as what is kept is."""
+
+    def get_filterset_kwargs(self, request: Any, queryset: Any, view: Any) -> Any:
+        asked = request.query_params.copy()
+        for name, values in list(asked.lists()):
+            asked.setlist(name, [normalised(value) for value in values])
+        return {**super().get_filterset_kwargs(request, queryset, view), "data": asked}
 
     def get_filterset(self, request: Any, queryset: Any, view: Any) -> Any:
         filterset = super().get_filterset(request, queryset, view)

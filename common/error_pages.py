@@ -126,17 +126,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return error_page(request, error)
 
 
-def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return error_page(
-        request,
-        PermissionDenied(
-            _("The form was sent without its protection token, so nothing was done."),
-            hint=_("Reload the page and send it again; cookies must be allowed for this address."),
-            code="no_form_token",
-        ),
-    )
-
-
 def _bare(request: HttpRequest, error: BerthError) -> dict[str, Any]:
     return {"error": error, "request_id": getattr(request, "request_id", ""), "request": request}
 

@@ -1,10 +1,62 @@
 """Columns of our own kinds."""
 
+from itertools import count
 from typing import Any
 
-from django.db import models
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, models, transaction
 
 from common.kept_sentences import KeptSentence
+from common.texts import check_text, normalised
+
+
+def validate_shown(text: str) -> None:
+    """Raises ValidationError for characters that do not show, or that turn the direction of what stands beside them."""
+    try:
+        check_text(text, max_length=len(text))
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+
+
+class NameField(models.CharField):
+    """What people call something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
+    are one, from whichever keyboard or file system they come."""
+
+    default_validators = [*models.CharField.default_validators, validate_shown]  # noqa: RUF012  the form that Django wants
+
+    def to_python(self, value: Any) -> Any:
+        return _normalised(super().to_python(value))
+
+    def get_prep_value(self, value: Any) -> Any:
+        return _normalised(super().get_prep_value(value))
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        """The row in memory is as the one in the database."""
+        value = _normalised(super().pre_save(model_instance, add))
+        setattr(model_instance, self.attname, value)
+        return value
+
+
+def normalise_names(model: type[models.Model], column: str) -> None:
+    """For migrations: bring rows of before NameField into form C. One whose name another row has then gets -2, -3 … behind it.
+    Again it does nothing."""
+    rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"})
+    length: int = getattr(model._meta.get_field(column), "max_length", 0)
+    for key, kept in rows.values_list("pk", column):
+        wanted = normalised(kept)
+        for number in count(1) if wanted != kept else ():
+            ending = f"-{number}" if number > 1 else ""
+            name = wanted[: length - len(ending)] + ending
+            try:
+                with transaction.atomic():
+                    model._default_manager.filter(pk=key).update(**{column: name})
+                break
+            except IntegrityError:
+                continue
+
+
+def _normalised(value: Any) -> Any:
+    return normalised(value) if isinstance(value, str) else value
 
 
 class SentenceField(models.JSONField):

@@ -93,9 +93,7 @@ def once_a_form(*, otherwise: str) -> Callable[..., Callable[..., HttpResponse]]
             token = request.POST.get(FORM_FIELD, "") if request.method == "POST" else ""
             if not _FORM_TOKEN.match(token):
                 return view(request, *arguments, **named)
-            typed = {
-                name: request.POST.getlist(name) for name in request.POST if name != "csrfmiddlewaretoken"
-            }
+            typed = {name: request.POST.getlist(name) for name in request.POST if not name.startswith("csrf")}
             request_hash = _hash_of(request.path, typed)
             with transaction.atomic():
                 # Whoever goes back and changes the form sends another one, under the same token.

@@ -64,7 +64,7 @@ _LOOKS = {
     "nearly_spent": Look("alert-triangle", gettext_noop("Nearly used up"), Tone.WARN),
     "spent": Look("alert-circle", gettext_noop("Used up"), Tone.BAD),
     "holds": Look("circle-check", gettext_noop("Holds now"), Tone.GOOD),
-    "to_come": Look("calendar", gettext_noop("To come"), Tone.BUSY),
+    "to_come": Look("calendar", gettext_noop("Upcoming"), Tone.BUSY),
     "over": Look("archive", gettext_noop("Past"), Tone.QUIET),
     # tokens
     "active": Look("circle-check", gettext_noop("Active"), Tone.GOOD),

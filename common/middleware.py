@@ -5,14 +5,15 @@ from collections.abc import Callable
 
 import structlog
 from django.db import connection
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import is_valid_path
 from django.utils.translation import gettext as _
 
 from common import clock
 from common.database import LOST, refusal_of
 from common.error_pages import error_page, not_allowed
-from common.errors import BerthError
+from common.errors import BerthError, InvalidInput
+from common.texts import nul_sentence, shown
 
 log = structlog.get_logger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -61,6 +62,39 @@ class StreamWithoutDatabaseMiddleware:
         if response.streaming and not connection.in_atomic_block:  # tests run in a transaction
             connection.close()
         return response
+
+
+class NulMiddleware:
+    """Refuses a NUL in the address, the query string or a form (common.parsers does in JSON): the database would refuse it
+    later, in the middle of something."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path:
+            return error_page(request, InvalidInput(_("The address has a NUL character (U+0000).")))
+        if "%00" in request.META.get("QUERY_STRING", "") and (where := _with_nul(request.GET)):
+            return _nul_at(request, where)
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: object, arguments: object, named: object
+    ) -> HttpResponse | None:
+        is_form = request.method == "POST" and not request.path.startswith("/api/v1/")
+        where = _with_nul(request.POST) if is_form else None
+        return _nul_at(request, where) if where else None
+
+
+def _with_nul(fields: QueryDict) -> str | None:
+    """The first field with a NUL in its name or in one of its values."""
+    found = (name for name, values in fields.lists() if any("\0" in str(text) for text in (name, *values)))
+    return next(found, None)
+
+
+def _nul_at(request: HttpRequest, where: str) -> HttpResponse:
+    name, sentence = shown(where), nul_sentence()
+    return error_page(request, InvalidInput(f"{name}: {sentence}", fields={name: [sentence]}))
 
 
 class ErrorPageMiddleware:

@@ -9,7 +9,8 @@ from django.utils.translation import gettext as _
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
-from common.texts import check_unicode, quoted
+from common.errors import InvalidInput
+from common.texts import check_unicode, quoted, shown
 
 MAX_DIGITS = 400
 MAX_DEPTH = 50
@@ -17,7 +18,7 @@ MAX_DEPTH = 50
 
 class StrictJSONParser(JSONParser):
     """JSON as RFC 8259 has it, and only what has one meaning: UTF-8 whatever the charset says, no NaN, no number beyond
-    what a float or 400 digits can hold, no name twice in an object, no half of a surrogate pair."""
+    what a float or 400 digits can hold, no name twice in an object, no half of a surrogate pair, no NUL."""
 
     def parse(
         self,
@@ -77,16 +78,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check(value: Any, depth: int = 0) -> None:
-    """Raises ValueError for text that is no Unicode, RecursionError for what is nested deeper than anything here."""
+def _check(value: Any, path: str = "", depth: int = 0) -> None:
+    """Raises InvalidInput at the field for text with a NUL or half of a surrogate pair, RecursionError for what is nested
+    deeper than anything here."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, str):
-        check_unicode(value)
+        _check_text(value, path)
     elif isinstance(value, dict):
         for name, inner in value.items():
-            check_unicode(name)
-            _check(inner, depth + 1)
+            inside = f"{path}.{name}" if path else name
+            _check_text(name, inside)
+            _check(inner, inside, depth + 1)
     elif isinstance(value, list):
-        for inner in value:
-            _check(inner, depth + 1)
+        for index, inner in enumerate(value):
+            _check(inner, f"{path}.{index}" if path else str(index), depth + 1)
+
+
+def _check_text(text: str, path: str) -> None:
+    try:
+        check_unicode(text)
+    except ValueError as error:
+        where = shown(path)
+        raise InvalidInput(
+            f"{where}: {error}" if where else str(error), fields={where: [str(error)]}
+        ) from error

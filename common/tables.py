@@ -22,7 +22,7 @@ from django.utils.translation import gettext_noop
 
 from common.counted_pages import page_of_keys
 from common.errors import NotFound
-from common.texts import quoted
+from common.texts import normalised, quoted
 
 MAX_VALUE_LENGTH = 100
 MOST_VALUES = 20
@@ -388,4 +388,4 @@ def _text(asked: QueryDict, name: str) -> str:
 
 
 def _cleaned(value: str) -> str:
-    return value.replace("\0", "").strip()[:MAX_VALUE_LENGTH]
+    return normalised(value).strip()[:MAX_VALUE_LENGTH]

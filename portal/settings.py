@@ -99,6 +99,8 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "accounts.web.viewing.ViewingMiddleware",
     "accounts.web.gate.GateMiddleware",
+    "common.returned_forms.ReturnedFormsMiddleware",
+    "common.middleware.NulMiddleware",
     "common.middleware.ErrorPageMiddleware",
 ]
 
@@ -118,6 +120,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "portal.web.context.frame",
             ],
+            "builtins": ["common.templatetags.form_token"],
         },
     }
 ]
@@ -239,7 +242,7 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 CSRF_COOKIE_NAME = "berth_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True  # scripts read the token from the page; at other ports of the host they must not
-CSRF_FAILURE_VIEW = "common.error_pages.csrf_failure"
+CSRF_FAILURE_VIEW = "common.returned_forms.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"

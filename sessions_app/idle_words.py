@@ -23,43 +23,39 @@ from sessions_app.selectors import Action, may
 WHY: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("Its time limit is over then."),
-        Cause.LIFETIME: gettext_noop("That is its longest lifetime."),
+        Cause.LIFETIME: gettext_noop("That is its maximum lifetime."),
         Cause.INTERACTION: gettext_noop(
-            "Work in it and it goes on; a page that is only open does not count."
+            "Activity in it restarts the idle timeout; an open page alone is no activity."
         ),
-        Cause.USE: gettext_noop("Once it uses more of what it holds, it goes on."),
-        Cause.PREEMPTION: gettext_noop("A session with a higher priority needs its machine."),
+        Cause.USE: gettext_noop("Once its utilization rises, it goes on."),
+        Cause.PREEMPTION: gettext_noop("It is preempted by a session with a higher priority."),
     }
 )
 USES: Mapping[str, str] = MappingProxyType(
     {
-        CPU: gettext_noop("It uses {part} of its CPU; at least {least} are wanted."),
-        MEM: gettext_noop("It uses {part} of its memory; at least {least} are wanted."),
-        DEVICE: gettext_noop("It uses {part} of its accelerators; at least {least} are wanted."),
-        DEVICE_MEM: gettext_noop(
-            "It uses {part} of the memory of its accelerators; at least {least} are wanted."
-        ),
+        CPU: gettext_noop("Its CPU utilization is {part}; the minimum is {least}."),
+        MEM: gettext_noop("Its memory utilization is {part}; the minimum is {least}."),
+        DEVICE: gettext_noop("Its accelerator utilization is {part}; the minimum is {least}."),
+        DEVICE_MEM: gettext_noop("Its accelerator memory utilization is {part}; the minimum is {least}."),
     }
 )
 UNMEASURED: Mapping[str, str] = MappingProxyType(
     {
-        CPU: gettext_noop("How much it uses of its CPU is not measured; it is not ended for that."),
-        MEM: gettext_noop("How much it uses of its memory is not measured; it is not ended for that."),
-        DEVICE: gettext_noop(
-            "How much it uses of its accelerators is not measured; it is not ended for that."
-        ),
+        CPU: gettext_noop("Its CPU utilization is not measured, so it does not end for that."),
+        MEM: gettext_noop("Its memory utilization is not measured, so it does not end for that."),
+        DEVICE: gettext_noop("Its accelerator utilization is not measured, so it does not end for that."),
         DEVICE_MEM: gettext_noop(
-            "How much it uses of the memory of its accelerators is not measured; it is not ended for that."
+            "Its accelerator memory utilization is not measured, so it does not end for that."
         ),
     }
 )
 WHY_IN_SHORT: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("time limit"),
-        Cause.LIFETIME: gettext_noop("longest lifetime"),
-        Cause.INTERACTION: gettext_noop("nobody works in it"),
-        Cause.USE: gettext_noop("uses too little"),
-        Cause.PREEMPTION: gettext_noop("higher priority"),
+        Cause.LIFETIME: gettext_noop("maximum lifetime"),
+        Cause.INTERACTION: gettext_noop("idle timeout"),
+        Cause.USE: gettext_noop("low utilization"),
+        Cause.PREEMPTION: gettext_noop("preemption"),
     }
 )
 _NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType(

@@ -7,6 +7,7 @@ from django.db import models
 
 from accounts.tokens import MAX_NAME_LENGTH
 from common import clock
+from common.fields import NameField
 from sessions_app.dotfile_rules import MAX_PATH_BYTES, USUAL_MODE
 
 
@@ -31,7 +32,7 @@ class Dotfile(Written):
     """A small text file that each new session of its person has in its home directory."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="dotfiles")
-    path = models.CharField(max_length=MAX_PATH_BYTES, help_text="From the home directory on.")
+    path = NameField(max_length=MAX_PATH_BYTES, help_text="From the home directory on.")
     mode = models.CharField(max_length=4, default=USUAL_MODE)
     content = models.TextField(blank=True)
     changed_at = models.DateTimeField(default=clock.now)

@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from accounts.models import Domain, Project
 from common import clock
+from common.fields import NameField
 from common.slots import ResourceSlots
 from sessions_app.template_models import HAS_ONE_PLACE
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
@@ -17,7 +18,7 @@ class ResourcePreset(models.Model):
     """CPU, memory and accelerators of one session, in base units, and its shared memory where the preset says it. Offered, never more: what
     it asks for is checked for whoever starts a session with it."""
 
-    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    name = NameField(max_length=MAX_NAME_LENGTH)
     sharing = models.CharField(max_length=10, choices=[(each.value, each.value) for each in Sharing])
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="presets"

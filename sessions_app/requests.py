@@ -10,7 +10,7 @@ from typing import Any
 from common.errors import InvalidInput
 from common.languages import gettext as _
 from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, parse_bytes, parse_slots
-from common.texts import check_text, check_unicode, quoted, shown, unknown_field
+from common.texts import check_text, check_unicode, is_word, normalised, quoted, shown, unknown_field
 from sessions_app.array_rules import ArraySpec, check_array
 from sessions_app.callback_rules import check_callback_url
 from sessions_app.placement_rules import check_placement_rule, check_placement_together
@@ -25,7 +25,6 @@ from sessions_app.queueing import (
 )
 from sessions_app.specs import HOME
 
-NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
 _WHOLE = re.compile(r"\d{1,9}\Z", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 RESERVED_PREFIXES = ("BERTH_", "LD_")
@@ -187,15 +186,14 @@ def check_array_together(request: Mapping[str, Any], problems: dict[str, list[st
 
 
 def check_name(value: object) -> str:
-    if isinstance(value, str):
-        check_unicode(value)
-    if not isinstance(value, str) or not NAME.match(value):
+    text = normalised(check_unicode(value)) if isinstance(value, str) else ""
+    if not (is_word(text) and len(text) <= MAX_SESSION_NAME and text[-1] not in "._-"):
         rule = _(
             "Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
         )
         refusal = _("{name} cannot be a name. {rule}").format(name=quoted(value), rule=rule)
         raise ValueError(refusal if value else rule)
-    return value
+    return text
 
 
 def check_group_name(value: object) -> str:
@@ -271,8 +269,8 @@ def check_environment(value: object) -> dict[str, str]:
             raise ValueError(sentence.format(name=quoted(name)))
         if name.startswith(RESERVED_PREFIXES) or name in RESERVED_VARIABLES:
             raise ValueError(_("{name} is set by Berth and cannot be replaced.").format(name=quoted(name)))
-        if not isinstance(text, str) or "\0" in text:
-            raise ValueError(_("The value of {name} must be text without NUL.").format(name=quoted(name)))
+        if not isinstance(text, str):
+            raise ValueError(_("The value of {name} must be text.").format(name=quoted(name)))
         check_unicode(text)
     if sum(len(name.encode()) + len(text.encode()) for name, text in value.items()) > MAX_ENVIRONMENT_BYTES:
         sentence = _("All variables together may have {size} KiB.")
@@ -282,8 +280,8 @@ def check_environment(value: object) -> dict[str, str]:
 
 def check_command(value: object) -> str:
     text = "" if value is None else check_unicode(value)
-    if "\0" in text or len(text.encode()) > MAX_COMMAND_BYTES:
-        sentence = _("The command must be text of at most {size} KiB without NUL.")
+    if len(text.encode()) > MAX_COMMAND_BYTES:
+        sentence = _("The command must be text of at most {size} KiB.")
         raise ValueError(sentence.format(size=MAX_COMMAND_BYTES // 1024))
     return text.strip()
 

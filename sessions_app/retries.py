@@ -35,7 +35,7 @@ from sessions_app.states import Reason, Status, next_try
 MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
 GAVE_WAY = KeptSentence(
-    gettext_noop("It left its machine to a session with a higher priority, so it waits for another one.")
+    gettext_noop("It was preempted by a session with a higher priority, so it waits for another machine.")
 )
 NOT_AGAIN = gettext_noop("It is not tried again: {why}")
 _BEFORE_AN_ATTEMPT = {

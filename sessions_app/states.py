@@ -117,9 +117,7 @@ REASON_SENTENCES = MappingProxyType(
         Reason.COMMAND_FAILED: KeptSentence(
             gettext_noop("The command ended with an error. The log says why.")
         ),
-        Reason.COMMAND_TIMED_OUT: KeptSentence(
-            gettext_noop("The command was stopped because its time limit was over.")
-        ),
+        Reason.COMMAND_TIMED_OUT: KeptSentence(gettext_noop("The command was stopped at its time limit.")),
         Reason.CONTAINER_EXITED: KeptSentence(
             gettext_noop("The container ended by itself. The log may say why.")
         ),
@@ -154,10 +152,10 @@ REASON_SENTENCES = MappingProxyType(
         Reason.DEADLINE_PASSED: KeptSentence(
             gettext_noop("A stage took longer than it may, so the session was ended.")
         ),
-        Reason.LIFETIME_OVER: KeptSentence(gettext_noop("Its longest lifetime was reached.")),
+        Reason.LIFETIME_OVER: KeptSentence(gettext_noop("It reached its maximum lifetime.")),
         Reason.START_TIME: KeptSentence(gettext_noop("Waits for its start time.")),
         Reason.PENDING_TIMEOUT: KeptSentence(
-            gettext_noop("No machine had room within the time that it was to wait.")
+            gettext_noop("It reached its maximum wait: no machine had room by then.")
         ),
         Reason.DEPENDENCY: KeptSentence(gettext_noop("Waits until another session has ended.")),
         Reason.DEPENDENCY_IN_VAIN: KeptSentence(
@@ -169,22 +167,20 @@ REASON_SENTENCES = MappingProxyType(
         Reason.ARRAY_LIMIT: KeptSentence(gettext_noop("Waits until others of its array have ended.")),
         Reason.RETRIED: KeptSentence(gettext_noop("It failed and waits for a machine again.")),
         Reason.REQUEUED: KeptSentence(gettext_noop("Its machine was lost, so it waits for another one.")),
-        Reason.UNUSED: KeptSentence(
-            gettext_noop("Nobody worked in it for as long as it may be idle. Its owner was warned.")
-        ),
+        Reason.UNUSED: KeptSentence(gettext_noop("It reached its idle timeout. Its owner was warned.")),
         Reason.UNDERUSED: KeptSentence(
-            gettext_noop("It used too little of what it held for too long. Its owner was warned.")
+            gettext_noop("It was ended for low utilization. Its owner was warned.")
         ),
         Reason.PREEMPTED: KeptSentence(
-            gettext_noop("A session with a higher priority needed its machine. Its owner was told before.")
+            gettext_noop("It was preempted by a session with a higher priority. Its owner was warned.")
         ),
     }
 )
 
 # Of ends whose reason is mostly of something else: of a command, of room.
-OWN_LIMIT_OVER = KeptSentence(gettext_noop("The time limit that was asked for with it was over."))
+OWN_LIMIT_OVER = KeptSentence(gettext_noop("It reached its time limit."))
 NO_IMAGE_IN_TIME = KeptSentence(
-    gettext_noop("No machine got its image within the time that it was to wait. Choose another image.")
+    gettext_noop("It reached its maximum wait: no machine got its image by then. Choose another image.")
 )
 LATE_END = KeptSentence(
     gettext_noop(

@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from accounts.models import Domain, Project
 from common import clock
+from common.fields import NameField
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
 
 _OWN, _PROJECT = Q(owner__isnull=False), Q(project__isnull=False)
@@ -25,7 +26,7 @@ class SessionTemplate(models.Model):
     """What a session asks for, but for what is of one session alone. Of a person, a project, a domain, or of everybody. It opens
     nothing: what it asks for is checked for whoever starts it, when they do."""
 
-    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    name = NameField(max_length=MAX_NAME_LENGTH)
     description = models.CharField(max_length=MAX_DESCRIPTION_LENGTH, blank=True)
     sharing = models.CharField(max_length=10, choices=[(each.value, each.value) for each in Sharing])
     owner = models.ForeignKey(

@@ -10,6 +10,7 @@ from uuid import UUID
 from common import audit
 from common.actors import Actor
 from common.errors import InvalidInput
+from common.texts import normalised
 from vfolders import sizes
 from vfolders.models import VFolder
 from vfolders.paths import ROOT, EntryPath, UnsafePath, check_new_name, parse_directory, parse_path
@@ -32,20 +33,21 @@ LISTED_ENTRIES = 10_000
 def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
     """At most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
     folder = access_folder(actor, folder_id, Action.READ)
-    return storage_of(folder).list_directory(folder.pk, _parse(parse_directory, path), limit=LISTED_ENTRIES)
+    components = _on_disk(folder, _parse(parse_directory, path))
+    return storage_of(folder).list_directory(folder.pk, components, limit=LISTED_ENTRIES)
 
 
 def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
     """Whether `path` is a directory rather than a file, link or device. Raises EntryMissing."""
     folder = access_folder(actor, folder_id, Action.READ)
-    components = _parse(parse_directory, path)
+    components = _on_disk(folder, _parse(parse_directory, path))
     return components == ROOT or storage_of(folder).stat(folder.pk, components).kind is EntryKind.DIRECTORY
 
 
 def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
     """The regular file `path`, open for reading."""
     folder = access_folder(actor, folder_id, Action.READ)
-    return storage_of(folder).open_file(folder.pk, _parse(parse_path, path))
+    return storage_of(folder).open_file(folder.pk, _on_disk(folder, _parse(parse_path, path)))
 
 
 def write_file(
@@ -54,7 +56,7 @@ def write_file(
     """Make or replace the file `path` with what `chunks` yields, as many bytes as are expected where that is known; missing
     parents are made. Raises LimitExceeded where limits of whose folder it is leave less room; the old content stays then."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _check_new_names(folder, _parse(parse_path, path))
+    components = _on_disk(folder, _parse(parse_path, path), new=check_new_name)
     replaced = _size_of_file(folder, components)
 
     metered = sizes.Metered(folder, chunks, expected=expected_bytes, replaced=replaced)
@@ -71,7 +73,7 @@ def write_file(
 def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
     """Make the directory `path` and its missing parents."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _check_new_names(folder, _parse(parse_path, path.removesuffix("/")))
+    components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")), new=check_new_name)
 
     storage_of(folder).make_directory(folder.pk, components)
     _record(actor, "vfolders.make_directory", folder, components)
@@ -81,7 +83,7 @@ def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
 def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
     """Remove the file, link or directory `path`, with all that a directory holds."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _parse(parse_path, path.removesuffix("/"))
+    components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")))
     gone = storage_of(folder).stat(folder.pk, components)
 
     storage_of(folder).delete_entry(folder.pk, components)
@@ -109,26 +111,41 @@ def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
     try:
         return parser(path)
     except UnsafePath as error:
-        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+        raise _unsafe(error) from error
 
 
-def _check_new_names(folder: VFolder, path: EntryPath) -> EntryPath:
-    """`path`, if each name in it either is there or may be made. Raises InvalidInput."""
-    for depth, name in enumerate(path, 1):
-        try:
-            check_new_name(name)
-        except UnsafePath as error:
-            if not _is_there(folder, path[:depth]):
-                raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
-    return path
+def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = normalised) -> EntryPath:
+    """`path` by the names that its entries have on the disk: where no entry is called exactly so, the one that is called so in
+    another Unicode form is meant, as macOS writes “é”. What `new` makes of a name is that of an entry that is not there."""
+    found: EntryPath = ROOT
+    for name in path:
+        found = (
+            *found,
+            name if name.isascii() and name.isprintable() else _name_on_disk(folder, found, name, new),
+        )
+    return found
 
 
-def _is_there(folder: VFolder, path: EntryPath) -> bool:
+def _name_on_disk(folder: VFolder, parent: EntryPath, name: str, new: Callable[[str], str]) -> str:
+    storage = storage_of(folder)
     try:
-        storage_of(folder).stat(folder.pk, path)
+        storage.stat(folder.pk, (*parent, name))
+        return name
     except (EntryMissing, WrongKind):
-        return False
-    return True
+        pass
+    try:
+        entries = storage.list_directory(folder.pk, parent, limit=LISTED_ENTRIES).entries
+    except (EntryMissing, WrongKind):
+        entries = ()
+    alike = (entry.name for entry in entries if normalised(entry.name) == normalised(name))
+    try:
+        return next(alike, None) or new(name)
+    except UnsafePath as error:
+        raise _unsafe(error) from error
+
+
+def _unsafe(error: UnsafePath) -> InvalidInput:
+    return InvalidInput(str(error), fields={"path": [str(error)]})
 
 
 def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:

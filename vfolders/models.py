@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from accounts.models import Domain, Project
 from common import clock
+from common.fields import NameField
 from vfolders.states import FolderState
 
 
@@ -17,7 +18,7 @@ class StorageHost(models.Model):
     class Kind(models.TextChoices):
         LOCAL = "local"
 
-    name = models.CharField(max_length=64, unique=True)
+    name = NameField(max_length=64, unique=True)
     kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOCAL)
     config = models.JSONField(default=dict, blank=True)
     is_default = models.BooleanField(default=False)
@@ -43,7 +44,7 @@ class VFolder(models.Model):
         GENERAL = "general"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    name = models.CharField(max_length=64)
+    name = NameField(max_length=64)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="folders")
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="folders"

@@ -1,14 +1,14 @@
 """Paths inside a folder: user text becomes a tuple of components that are safe to open one by one.
 
 Pure. This is the only parser of folder paths: REST, pages and the storage port take what it returns.
-Text is parsed exactly as it arrives; nothing is decoded, normalised or trimmed here, so that a name
-cannot mean one thing to the check and another to the disk.
+Paths are parsed exactly as they arrive; nothing is decoded, normalised or trimmed, so that a name cannot mean one thing
+to the check and another to the disk. Names of new entries and of folders are normalised (NFC).
 """
 
-import re
 import unicodedata
 
 from common.languages import gettext as _
+from common.texts import has_hidden, is_word, normalised
 
 EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()
@@ -17,8 +17,6 @@ MAX_NAME_BYTES = 255  # NAME_MAX of every file system we mount
 MAX_PATH_BYTES = 3072  # leaves room for "/home/work/<folder>/" below the kernel's PATH_MAX of 4096
 MAX_DEPTH = 128
 MAX_FOLDER_NAME_LENGTH = 64
-
-_FOLDER_NAME = re.compile(r"\w[\w.-]*")
 
 # Control characters, halves of surrogate pairs (names that are not UTF-8), line and paragraph separators:
 # none can be shown, logged or sent in a header without doubt about what it is.
@@ -72,10 +70,14 @@ def parse_name(text: str) -> str:
 
 
 def check_new_name(name: str) -> str:
-    """`name` if an entry may be made under it; sessions may have made others. Raises UnsafePath."""
+    """Return `name`, normalised, if an entry may be made under it; sessions may have made others. Raises UnsafePath."""
     if any(map(_is_unsafe, name)):
         raise UnsafePath(_("A name has a line break, a tab or another control character. Leave it out."))
-    return name
+    if has_hidden(name):
+        raise UnsafePath(
+            _("The name has characters that do not show or that turn the text around. Leave them out.")
+        )
+    return normalised(name)
 
 
 def is_addressable(name: str) -> bool:
@@ -100,7 +102,7 @@ def parse_folder_name(text: str) -> str:
     if len(name) > MAX_FOLDER_NAME_LENGTH:
         sentence = _("The name is longer than {count} characters.")
         raise UnsafePath(sentence.format(count=MAX_FOLDER_NAME_LENGTH))
-    if not _FOLDER_NAME.fullmatch(name):
+    if not is_word(name):
         raise UnsafePath(
             _("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
         )

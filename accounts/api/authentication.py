@@ -4,12 +4,13 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from accounts.demands import demand_on, refusal_for
 from accounts.logins import keypair_of_token, note_use
 from accounts.models import KeyPair, User
+from common.returned_forms import stale_form
 
 
 class KeyPairAuthentication(BaseAuthentication):
@@ -34,6 +35,12 @@ class KeyPairAuthentication(BaseAuthentication):
 
 class BrowserAuthentication(SessionAuthentication):
     """The portal's own pages; unsafe methods need the CSRF token."""
+
+    def enforce_csrf(self, request: Request) -> None:
+        try:
+            super().enforce_csrf(request)
+        except PermissionDenied as error:
+            raise stale_form(request._request, str(error.detail)) from error
 
 
 class KeyPairScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

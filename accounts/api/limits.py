@@ -14,7 +14,7 @@ from accounts.limits import list_as_json, scope_ids, scopes_of, scopes_of_person
 from accounts.quota import Scope, effective, every
 from accounts.selectors import access_usable_project, person_with_address, project_in_common
 from common.actors import Actor
-from common.api import AllowListOut, ErrorOut, LimitOut, actor_of, asked_name
+from common.api import AllowListOut, ErrorOut, LimitOut, actor_of, asked_once
 from common.scopes import EVERY_TOKEN
 
 
@@ -49,7 +49,7 @@ class LimitListView(APIView):
         """What you, or somebody whom you look after, may use: for each limit the tightest, who sets it, and
         what is used and left of it; then each limit at each level, and each list of what may be used. What is not in them is
         unlimited."""
-        email, name = asked_name(request, "user"), asked_name(request, "project")
+        email, name = asked_once(request, "user"), asked_once(request, "project")
         scopes = _scopes(actor_of(request), email, name)
         lists = [list_as_json(each) for each in allow_lists.every(scopes)]
         body = {"user": email, "project": name, "limits": effective(scopes), "levels": every(scopes)}

@@ -223,7 +223,7 @@ def _tabs() -> Sequence[Tab]:
     day = today()
     return (
         Tab("now", gettext_noop("Now"), holds_on(day)),
-        Tab("to_come", gettext_noop("To come"), Q(starts_on__gt=day)),
+        Tab("to_come", gettext_noop("Upcoming"), Q(starts_on__gt=day)),
         Tab("over", gettext_noop("Past"), Q(ends_on__lt=day)),
         ALL,
     )

@@ -16,6 +16,7 @@ from accounts.sign_in_rules import Demand
 from common import clock
 from common.api import actor_of
 from common.error_pages import error_page
+from common.returned_forms import give_back
 
 NOTE_USE_EVERY = timedelta(minutes=1)
 ALWAYS = frozenset({"account_logout", "choose-language", "api-health"})
@@ -65,7 +66,7 @@ class GateMiddleware:
             return None
         if not way or request.path.startswith("/api/"):
             return error_page(request, refusal_for(demand, ip))
-        return redirect(way)
+        return give_back(request, refusal_for(demand, ip)) or redirect(way)
 
 
 def _note_use(request: Any) -> None:

@@ -40,7 +40,7 @@ SECTIONS = (
         ("max_lifetime_s", "max_idle_s", "max_extensions", "max_extension_s"),
     ),
     (
-        gettext_noop("When they use too little of what they hold"),
+        gettext_noop("Low utilization"),
         gettext_noop(
             "Those that run already end for it as well, whatever else the resource group and other policies want. Batch sessions are exempt,"
             " unless the group ends these for little use as well."
@@ -109,7 +109,7 @@ class PolicyForm(forms.Form):
     )
     max_priority = count_field(label=gettext_lazy("Priority of a session"), help_text=PRIORITY)
     max_idle_s = duration_field(
-        label=gettext_lazy("Idle time of a session"),
+        label=gettext_lazy("Idle timeout of a session"),
         help_text=gettext_lazy(
             "Without anybody at work in it, like 2h. A page that is only open is no work. Batch sessions are exempt."
         ),
@@ -124,23 +124,25 @@ class PolicyForm(forms.Form):
         label=gettext_lazy("Length of an extension"), help_text=gettext_lazy("At most, each time, like 1h.")
     )
     min_cpu_percent = percent_field(
-        label=gettext_lazy("Least use of CPU, in %"),
+        label=gettext_lazy("Minimum CPU utilization, in %"),
         help_text=gettext_lazy("Of what the session holds. Empty: as the resource group says."),
     )
-    min_mem_percent = percent_field(label=gettext_lazy("Least use of memory, in %"))
+    min_mem_percent = percent_field(label=gettext_lazy("Minimum memory utilization, in %"))
     min_device_percent = percent_field(
-        label=gettext_lazy("Least use of accelerators, in %"),
+        label=gettext_lazy("Minimum accelerator utilization, in %"),
         help_text=gettext_lazy(
             "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
         ),
     )
-    min_device_mem_percent = percent_field(label=gettext_lazy("Least use of their memory, in %"))
+    min_device_mem_percent = percent_field(label=gettext_lazy("Minimum accelerator memory utilization, in %"))
     use_rule = forms.ChoiceField(
         choices=USE_RULES,
         required=False,
         initial=UseRule.ANY.value,
-        label=gettext_lazy("It uses too little if"),
-        help_text=gettext_lazy("Of the amounts that have a least use here: each policy is judged by itself."),
+        label=gettext_lazy("Utilization is low if"),
+        help_text=gettext_lazy(
+            "Of the resources that have a minimum utilization here: each policy is judged by itself."
+        ),
     )
     use_window_s = span_field(
         LEAST_WINDOW_S,
@@ -154,7 +156,7 @@ class PolicyForm(forms.Form):
         LEAST_GRACE_S,
         label=gettext_lazy("Grace time"),
         help_text=gettext_lazy(
-            "From when it uses too little to its end, 10 minutes or more; the shortest of all holds. Empty: as the resource group says."
+            "Time from low utilization to the end, 10 minutes or more; the shortest of all holds. Empty: as the resource group says."
         ),
     )
     max_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))

@@ -9,7 +9,7 @@ from rest_framework.generics import ListAPIView
 
 from accounts.limits import scope_ids, scopes_of
 from accounts.selectors import access_usable_project
-from common.api import ErrorOut, actor_of, asked_name
+from common.api import ErrorOut, actor_of, asked_once
 from common.scopes import EVERY_TOKEN
 from images.api.serializers import ImageOut
 from images.models import ContainerImage, ImageQuerySet
@@ -46,6 +46,6 @@ class ImageListView(ListAPIView[ContainerImage]):
         if not self.request.user.is_authenticated:
             return context
         actor = actor_of(self.request)
-        name = asked_name(self.request, "project")
+        name = asked_once(self.request, "project")
         project = access_usable_project(actor, name) if name else None
         return {**context, "scopes": scopes_of(scope_ids(actor, project).keys())}

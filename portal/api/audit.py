@@ -108,7 +108,7 @@ class AuditListView(ListAPIView[AuditEntry]):
     def _condition(self) -> Q:
         wanted = Q()
         for name, (field, _told) in FILTERS.items():
-            if value := asked_once(self.request, name).replace("\0", ""):
+            if value := asked_once(self.request, name):
                 wanted &= Q(**{field: value})
         for name, lookup in (("since", "recorded_at__gte"), ("until", "recorded_at__lt")):
             if name in self.request.query_params:

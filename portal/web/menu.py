@@ -111,7 +111,7 @@ def register() -> None:
             "scheduler",
             "list-check",
             Section.INFRASTRUCTURE,
-            gettext_noop("What was decided lately, and who had to leave for whom."),
+            gettext_noop("Recent scheduling decisions and preemptions."),
         ),
         (
             gettext_noop("Registries"),

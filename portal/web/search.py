@@ -28,6 +28,7 @@ from common.api import actor_of
 from common.looks import look_of
 from common.navigation import links_for
 from common.pages import own_address, render_page_or_fragment
+from common.texts import normalised
 from images.selectors import visible_images
 from sessions_app.selectors import own_sessions, visible_sessions
 from vfolders.selectors import visible_folders
@@ -56,7 +57,7 @@ class Hit:
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
     """What fits `q`, in groups. The same view answers the palette. At most ten queries, however much there is."""
-    question = request.GET.get("q", "")[:LONGEST_QUESTION].strip()
+    question = normalised(request.GET.get("q", ""))[:LONGEST_QUESTION].strip()
     groups = numbered(find(actor_of(request), request.user, question))
     context = {"question": question, "groups": groups}
     return render_page_or_fragment(request, "portal/search.html", "includes/palette_options.html", context)

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.selectors import group_to_look_at
-from common.api import StandardPagination, actor_of, asked_name
+from common.api import StandardPagination, actor_of, asked_once
 from common.scopes import EVERY_TOKEN
 from sessions_app.models import ComputeSession
 from sessions_app.queues import places, waiting_in
@@ -51,7 +51,7 @@ class QueueView(GenericAPIView[ComputeSession]):
         """Who waits in a resource group, in order. Sessions that you do not see say their size, since which minute they wait, and why in
         words that name nobody."""
         actor = actor_of(request)
-        group = group_to_look_at(actor, asked_name(request, "resource_group"))
+        group = group_to_look_at(actor, asked_once(request, "resource_group"))
         page = self.paginate_queryset(waiting_in([group.pk]))
         assert self.paginator is not None
         assert page is not None

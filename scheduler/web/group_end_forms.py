@@ -27,30 +27,30 @@ class GroupEndsForm(forms.Form):
     )
     max_idle_s = span_field(
         LEAST_SPAN_S,
-        label=gettext_lazy("Idle time of a session"),
+        label=gettext_lazy("Idle timeout of a session"),
         help_text=gettext_lazy(
             "An interactive session ends after so long, like 2h, in which nobody works in it and no program computes. A page that is"
             " only open is no work. Empty: as policies say."
         ),
     )
     min_cpu_percent = percent_field(
-        label=gettext_lazy("Least use of CPU, in %"),
+        label=gettext_lazy("Minimum CPU utilization, in %"),
         help_text=gettext_lazy("Of what the session holds. Empty: as policies say."),
     )
-    min_mem_percent = percent_field(label=gettext_lazy("Least use of memory, in %"))
+    min_mem_percent = percent_field(label=gettext_lazy("Minimum memory utilization, in %"))
     min_device_percent = percent_field(
-        label=gettext_lazy("Least use of accelerators, in %"),
+        label=gettext_lazy("Minimum accelerator utilization, in %"),
         help_text=gettext_lazy(
             "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
         ),
     )
-    min_device_mem_percent = percent_field(label=gettext_lazy("Least use of their memory, in %"))
+    min_device_mem_percent = percent_field(label=gettext_lazy("Minimum accelerator memory utilization, in %"))
     use_rule = forms.ChoiceField(
         choices=USE_RULES,
         required=False,
         initial=DEFAULTS["use_rule"],
-        label=gettext_lazy("It uses too little if"),
-        help_text=gettext_lazy("Of the amounts that have a least use."),
+        label=gettext_lazy("Utilization is low if"),
+        help_text=gettext_lazy("Of the resources that have a minimum utilization."),
     )
     use_window_s = span_field(
         LEAST_WINDOW_S,
@@ -64,12 +64,12 @@ class GroupEndsForm(forms.Form):
         initial=DEFAULTS["use_grace_s"],
         label=gettext_lazy("Grace time"),
         help_text=gettext_lazy(
-            "From when it uses too little to its end, 10 minutes or more; its owner is warned. Empty: an hour."
+            "Time from low utilization to the end, 10 minutes or more; the owner is warned. Empty: an hour."
         ),
     )
     ends_idle_batch = forms.BooleanField(
         required=False,
-        label=gettext_lazy("Batch sessions that use too little end, too"),
+        label=gettext_lazy("End batch sessions with low utilization, too"),
     )
     max_extensions = count_field(
         initial=DEFAULTS["max_extensions"],

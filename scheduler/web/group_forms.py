@@ -53,14 +53,14 @@ class GroupForm(GroupEndsForm):
         ],
         coerce=lambda word: word == "yes",
         initial="yes",
-        label=gettext_lazy("Who may use it"),
+        label=gettext_lazy("Access"),
     )
     is_default = forms.BooleanField(
         required=False,
         label=gettext_lazy("Default"),
         help_text=gettext_lazy("Where sessions go that name no group."),
     )
-    scheduler = forms.ChoiceField(choices=Scheduler.choices, label=gettext_lazy("Who is next"))
+    scheduler = forms.ChoiceField(choices=Scheduler.choices, label=gettext_lazy("Ordering"))
     strategy = forms.ChoiceField(
         choices=Strategy.choices,
         label=gettext_lazy("Which machine"),
@@ -74,39 +74,39 @@ class GroupForm(GroupEndsForm):
     )
     patience_s = duration_field(
         initial=600,
-        label=gettext_lazy("Wait before room is kept"),
+        label=gettext_lazy("Wait before a backfill reservation"),
         help_text=gettext_lazy(
-            "After waiting so long, room is gathered for the first that finds none. Empty: at once."
+            "After this wait, capacity is reserved for the first session that finds none. Empty: at once."
         ),
     )
     usage_half_life_s = duration_field(
         initial=HALF_LIFE_S,
         label=gettext_lazy("Half-life of use"),
-        help_text=gettext_lazy(
-            "After this long, what was held counts half, where fair share decides. Empty: 7 days."
-        ),
+        help_text=gettext_lazy("With fair share, past use counts half after this time. Empty: 7 days."),
     )
     preemptible_priority = forms.IntegerField(
         required=False,
-        label=gettext_lazy("Up to priority"),
+        label=gettext_lazy("Preempt up to priority"),
         min_value=-HIGHEST_PRIORITY,
         max_value=HIGHEST_PRIORITY,
         help_text=gettext_lazy(
-            "Sessions of this priority or a lower one are ended where one with a higher priority finds no room."
-            " Empty: none are."
+            "Sessions of this priority or lower are preempted where one with a higher priority finds no room."
+            " Empty: no preemption."
         ),
     )
     preemption_after_s = duration_field(
         initial=600,
-        label=gettext_lazy("Least run time before ending"),
+        label=gettext_lazy("Minimum run time before preemption"),
         help_text=gettext_lazy(
-            "So long a session runs at least before it is ended for others. Empty: no time."
+            "A session runs at least this long before it can be preempted. Empty: no minimum."
         ),
     )
     preemption_grace_s = duration_field(
         initial=60,
-        label=gettext_lazy("Warning before ending"),
-        help_text=gettext_lazy("From when its owner is told to its end: an hour at most. Empty: none."),
+        label=gettext_lazy("Warning before preemption"),
+        help_text=gettext_lazy(
+            "Time from the warning to the preemption: an hour at most. Empty: no warning."
+        ),
     )
     takes_interactive = forms.BooleanField(
         required=False, initial=True, label=gettext_lazy("Interactive sessions")

@@ -47,14 +47,14 @@ TABLE = declare(
             Column("name", gettext_noop("Resource group"), ("name",), is_fixed=True),
             Column("state", gettext_noop("State"), ("is_active", "name")),
             Column("agents", gettext_noop("Agents")),
-            Column("room", gettext_noop("How full")),
+            Column("room", gettext_noop("Utilization")),
             Column("sessions", gettext_noop("Sessions")),
-            Column("scheduler", gettext_noop("Who is next"), ("scheduler", "name")),
-            Column("users", gettext_noop("Who may use it"), ("is_public", "name")),
+            Column("scheduler", gettext_noop("Ordering"), ("scheduler", "name")),
+            Column("users", gettext_noop("Access"), ("is_public", "name")),
         ),
         filters=(
             Filter("state", gettext_noop("State"), lambda word: Q(is_active=STATES.get(word))),
-            Filter("scheduler", gettext_noop("Who is next"), lambda name: Q(scheduler=name)),
+            Filter("scheduler", gettext_noop("Ordering"), lambda name: Q(scheduler=name)),
         ),
     )
 )

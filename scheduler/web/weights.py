@@ -81,7 +81,7 @@ def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
         except BerthError as refusal:
             _mark(form, refusal)
         else:
-            sentence = _("{who} counts for {weight} in “{name}” now.")
+            sentence = _("The weight of {who} in “{name}” is {weight} now.")
             messages.success(
                 request, sentence.format(who=name_of(holder), weight=weight_words(weight), name=group.name)
             )

@@ -33,7 +33,7 @@ from sessions_app.queueing import (
     MAX_SESSION_NAME,
     When,
 )
-from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
+from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S
 from sessions_app.states import Status
 
 _AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
@@ -73,7 +73,10 @@ class DependencyInput(InputSerializer):
 class SessionCreateInput(PlacementInput):
     """What a program sends. sessions_app.requests reads it, so that REST, pages and the command line refuse alike."""
 
-    name = serializers.RegexField(NAME, max_length=64, help_text="No other live session of yours has it.")
+    name = TextField(
+        max_length=MAX_SESSION_NAME,
+        help_text="Letters of any script, digits, dots, dashes and underscores. No other live session of yours has it.",
+    )
     project = TextField(max_length=MAX_REFERENCE_LENGTH)
     image = TextField(
         max_length=MAX_REFERENCE_LENGTH, help_text="Reference of an image, like berth/python:1."

@@ -9,6 +9,7 @@ from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -139,7 +140,7 @@ def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
     kernel = kernel_named(session, request.GET.get("kernel", "main1"))
     response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")
     name = session.name if len(session.kernels.all()) == 1 else f"{session.name}-{kernel.name}"
-    response["Content-Disposition"] = f'attachment; filename="{name}.log"'
+    response["Content-Disposition"] = content_disposition_header(True, f"{name}.log") or "attachment"
     return response
 
 

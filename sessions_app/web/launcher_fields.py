@@ -123,7 +123,7 @@ class LauncherFields(forms.Form):
     pending_timeout_s = TypedField(
         required=False,
         max_length=40,
-        label=gettext_lazy("Wait at most"),
+        label=gettext_lazy("Maximum wait"),
         help_text=gettext_lazy("Like 30m, 12h or 7d; it is cancelled if no machine had room by then."),
     )
 

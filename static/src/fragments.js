@@ -1,6 +1,6 @@
 // htmx under a strict Content-Security-Policy, with the CSRF token, and with errors said in words.
 import htmx from "htmx.org";
-import { csrfToken, fromThisPage, isSignInPage } from "./requests.js";
+import { fromThisPage, isSignInPage, renewToken, tokenHeaders } from "./requests.js";
 import { say } from "./say.js";
 import { format, gettext } from "./words.js";
 
@@ -25,7 +25,7 @@ export function startHtmx() {
   const body = document.body;
   body.addEventListener("htmx:configRequest", ({ detail }) => {
     Object.assign(detail.headers, fromThisPage({}));
-    if (detail.verb !== "get") detail.headers["X-CSRFToken"] = csrfToken();
+    if (detail.verb !== "get") Object.assign(detail.headers, tokenHeaders());
   });
   body.addEventListener("htmx:beforeRequest", (event) => {
     if (document.hidden && isTimed(event.detail)) event.preventDefault();
@@ -33,12 +33,16 @@ export function startHtmx() {
   body.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (isSignInPage(detail.xhr.responseURL)) {
       detail.shouldSwap = false;
-      location.reload();
+      if (hasTyped()) say(gettext("You are signed out. Sign in, in another tab; what you typed here stays."), "bad");
+      else location.reload();
     } else if (detail.shouldSwap) {
       forgetUntouchedFields(detail.target);
     }
   });
-  body.addEventListener("htmx:responseError", ({ detail }) => sayWhatFailed(detail));
+  body.addEventListener("htmx:responseError", ({ detail }) => {
+    renewToken(detail.xhr);
+    sayWhatFailed(detail);
+  });
   body.addEventListener("htmx:sendError", ({ detail }) => {
     if (isAsked(detail)) say(gettext("The portal cannot be reached. Nothing was changed; try again in a moment."), "bad");
   });
@@ -53,6 +57,12 @@ function isAsked({ requestConfig }) {
 /** A fragment that asks again every few seconds; nobody looks at it while the page is hidden. */
 function isTimed({ requestConfig }) {
   return !requestConfig.triggeringEvent && requestConfig.elt.matches('[hx-trigger*="every "]');
+}
+
+/** Whether a form of the content holds something that a reload would lose. */
+function hasTyped() {
+  const fields = document.querySelectorAll("#content form :is(input:not([type=hidden]), textarea)");
+  return [...fields].some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked);
 }
 
 /** hx-preserve keeps a field by its id. Where nobody is in it or has changed it, it is to show what somebody else made of it. */

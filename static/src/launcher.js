@@ -4,7 +4,7 @@
 
 import { format, gettext } from "./words.js";
 
-const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "once", "environment", "callback_url", "start_at", "time_zone"]); // variables and callbacks may hold secrets; a time of day is another instant elsewhere
+const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "csrf_opened_by", "once", "environment", "callback_url", "start_at", "time_zone"]); // variables and callbacks may hold secrets; a time of day is another instant elsewhere
 const LONGEST_IN_ADDRESS = 2000;
 const PAUSE_MS = 250;
 const QUIET_MS = 1200;

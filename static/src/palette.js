@@ -1,6 +1,6 @@
 // The command palette: Ctrl-K or ⌘K opens it, the arrows choose, Enter goes there (with Ctrl or ⌘ in a new tab), Escape
 // closes it. The server says what fits (templates/includes/palette_options.html).
-import { csrfToken, fromThisPage } from "./requests.js";
+import { csrfToken, fromThisPage, openedBy } from "./requests.js";
 import { format, gettext, ngettext } from "./words.js";
 
 const ASK_AFTER_MS = 90;
@@ -105,7 +105,7 @@ class Palette {
 function submit(url, fields) {
   const form = Object.assign(document.createElement("form"), { method: "post", action: url, hidden: true });
   const back = location.pathname + location.search;
-  for (const [name, value] of [["csrfmiddlewaretoken", csrfToken()], ["back", back], ...fields]) {
+  for (const [name, value] of [["csrfmiddlewaretoken", csrfToken()], ["csrf_opened_by", openedBy()], ["back", back], ...fields]) {
     form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
   }
   document.body.append(form);

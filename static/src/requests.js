@@ -1,7 +1,27 @@
 // What every request to the portal needs.
 
+const tokenOfPage = () => document.querySelector('meta[name="csrf-token"]');
+
 export function csrfToken() {
-  return document.querySelector('meta[name="csrf-token"]')?.content ?? "";
+  return tokenOfPage()?.content ?? "";
+}
+
+/** The id of the person for whom this page was made, "" of nobody. */
+export function openedBy() {
+  return tokenOfPage()?.dataset.openedBy ?? "";
+}
+
+/** The headers of a request that changes something. */
+export function tokenHeaders() {
+  return { "X-CSRFToken": csrfToken(), "X-Berth-Opened-By": openedBy() };
+}
+
+/** A refusal because the sign-in changed brings a new token (common/returned_forms.py); nothing is sent again by itself. */
+export function renewToken(request) {
+  const token = request.getResponseHeader("X-Berth-Form-Token");
+  if (!token) return;
+  tokenOfPage().content = token;
+  for (const input of document.querySelectorAll('input[name="csrfmiddlewaretoken"]')) input.value = token;
 }
 
 /** `headers`, and whose portal this page shows: the server refuses to mix it with another's. */

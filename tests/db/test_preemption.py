@@ -118,7 +118,7 @@ def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) ->
     assert told is not None
     assert (told["is_near"], told["extend"]) == (True, "")
     assert told["ends_at"] == Preemption.objects.get().ends_at
-    assert "higher priority" in told["why"]
+    assert "preempted by a session with a higher priority" in told["why"]
 
 
 def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) -> None:
@@ -354,7 +354,7 @@ def test_a_batch_session_waits_again_if_it_chose_so(place: Place, requeues: bool
     low = place.fresh(low)
     assert low.status == (Status.PENDING if requeues else Status.TERMINATED)
     if requeues:
-        assert str(low.status_message).startswith("It left its machine to a session with a higher priority")
+        assert str(low.status_message).startswith("It was preempted by a session with a higher priority")
     tick(place)
     assert place.fresh(high).status == Status.SCHEDULED
     launch_session(high.pk)

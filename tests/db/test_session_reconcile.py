@@ -216,7 +216,7 @@ def test_a_time_limit_of_its_own_ends_no_command_where_there_is_none(place: Plac
     end_session(session.pk)
     ended = place.fresh(session)
     assert (ended.status, ended.status_reason) == (Status.TERMINATED, Reason.COMMAND_TIMED_OUT)
-    assert str(ended.status_message) == "The time limit that was asked for with it was over."
+    assert str(ended.status_message) == "It reached its time limit."
 
 
 def test_session_stuck_in_any_stage_ends_with_a_reason(place: Place) -> None:

@@ -115,7 +115,7 @@ def test_the_time_to_wait_is_over(place: Place) -> None:
 
     ended = place.fresh(hasty)
     assert (ended.status, ended.status_reason) == (Status.CANCELLED, "pending_timeout")
-    assert str(ended.status_message) == "No machine had room within the time that it was to wait."
+    assert str(ended.status_message) == "It reached its maximum wait: no machine had room by then."
     assert place.fresh(patient).status == Status.PENDING
 
 

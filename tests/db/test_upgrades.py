@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from django.db import ProgrammingError, connection, transaction
@@ -14,7 +15,10 @@ from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from sessions_app.idle_models import SessionIdle
 from sessions_app.models import KernelAllocation, SessionDependency
+from tests import factories
+from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import GIB, make_place
+from vfolders.models import VFolder
 
 Migrate = Callable[[str, str], None]
 
@@ -113,3 +117,21 @@ def test_going_back_forgets_who_came_after_arrays(migrate: Migrate) -> None:
         assert cursor.fetchone() == (1, 1)
     migrate("sessions_app", "0058_after_arrays")
     assert [str(row.awaited) for row in SessionDependency.objects.all()] == ["prepare"]
+
+
+def test_names_that_look_alike_are_told_apart(migrate: Migrate, tmp_path: Path) -> None:
+    make_storage_host(tmp_path)
+    owner = factories.make_user()
+    folders = [make_folder(owner, name=name) for name in ("a", "b", "c")]
+    migrate("vfolders", "0003_sizes")
+    for folder, name in zip(folders, ("caf\u00e9", "cafe\u0301", "\u1112\u1161\u11ab"), strict=True):
+        rename(folder, name)
+
+    migrate("vfolders", "0004_names_in_form_c")
+    assert [VFolder.objects.get(pk=folder.pk).name for folder in folders] == ["café", "café-2", "한"]
+
+
+def rename(folder: VFolder, name: str) -> None:
+    """As the column of before kept it."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE vfolders_vfolder SET name = %s WHERE id = %s", [name, folder.pk])

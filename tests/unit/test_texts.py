@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.texts import check_text, quoted, shown, unknown_field
+from common.texts import check_text, has_hidden, is_word, quoted, shown, unknown_field
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,9 @@ def test_what_is_quoted_can_be_stored_and_shown(text: str) -> None:
     shown(text).encode()
 
 
-@pytest.mark.parametrize("text", ["a\nb", "a\tb", "\0", "\x7f", "\u202e", "\u2028", "\ue000"])
+@pytest.mark.parametrize(
+    "text", ["a\nb", "a\tb", "\x7f", "\u202e", "\u2028", "\ue000", "a\u200db", "\u3164", "a\ufe0f"]
+)
 def test_text_of_one_line_has_only_what_shows(text: str) -> None:
     with pytest.raises(ValueError, match="do not show"):
         check_text(text, max_length=100)
@@ -55,3 +57,38 @@ def test_a_slip_is_told_from_a_field_that_nobody_knows() -> None:
     known = ("name", "project")
     assert unknown_field("nmae", known).endswith("Did you mean “name”?")
     assert unknown_field("x" * 10_000, known).endswith("Known here: name, project.")
+
+
+# Thai, Hindi with a joined consonant, Persian with a non-joiner, Korean, Japanese with a form of an ideograph.
+WORDS = ("ข้อมูล", "हिन्दी", "क्\u200dष", "می\u200cخواهم", "데이터", "葛\U000e0100城", "café", "a.b-c_1")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_of_every_script_may_be_names(word: str) -> None:
+    assert is_word(word)
+    assert check_text(word, max_length=64) == word
+    assert not has_hidden(word)
+    assert shown(word) == word
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\u0301a", "a b", "a/b", "a\u200cb", "a\u034fb", "a\u202eb", "\u200bab", "🚢"], ids=ascii
+)
+def test_what_is_no_word_is_told(text: str) -> None:
+    assert not is_word(text)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_names_that_look_alike_are_one(word: str) -> None:
+    apart = unicodedata.normalize("NFD", word)
+    assert check_text(apart, max_length=64) == unicodedata.normalize("NFC", word)
+
+
+@pytest.mark.parametrize("text", ["👩\u200d🚀 lab", "❤\ufe0f", "👍🏽"])
+def test_pictures_of_several_characters_are_text(text: str) -> None:
+    assert check_text(text, max_length=20) == text
+
+
+def test_a_nul_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        check_text("a\0b", max_length=10)

@@ -168,7 +168,7 @@ def test_images_say_whether_one_may_use_them(place: Place, browser_of: Browser) 
     assert set(allowed().values()) == {True}
     named = {"project": place.project.name}
     assert allowed(**named) == {place.image.reference: False, "ghcr.io/lab/torch:2": True}
-    assert api.get("/api/v1/images/", {"project": "absent\0"}).status_code == 404
+    assert api.get("/api/v1/images/", {"project": "absent\x01"}).status_code == 404
     sentence = f"The project “{place.project.name}” may use the images ghcr.io/lab/torch alone"
     browser = browser_of(place.owner)
     for page in ("/images/", "/"):

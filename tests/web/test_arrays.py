@@ -88,7 +88,7 @@ def test_the_list_shows_the_array_alone_and_its_choice_can_be_taken_back(
     assert "alone" in text_of(browser.get(SESSIONS))
 
 
-@pytest.mark.parametrize("wrong", ["x", "", "00000000-0000-4000-8000-000000000000", "\0"])
+@pytest.mark.parametrize("wrong", ["x", "", "00000000-0000-4000-8000-000000000000", "\x01"])
 def test_an_address_that_names_no_array_shows_no_array(place: Place, browser: Client, wrong: str) -> None:
     ask(place)
     answer = browser.get(SESSIONS, {"array": wrong})

@@ -171,7 +171,7 @@ def test_a_forgotten_password_is_chosen_anew_by_mail(
     link = re.search(r"^http\S+$", str(mail.outbox[0].body), re.MULTILINE)
     assert link is not None
     assert link[0].startswith(settings.BERTH_URL)
-    assert mail.outbox[0].subject == "Another password for Berth"
+    assert mail.outbox[0].subject == "Reset your password for Berth"
     assert "has no account" in mail.outbox[1].body
 
     page = browser.get(link[0].removeprefix(settings.BERTH_URL), follow=True)

@@ -116,7 +116,7 @@ def test_hours_are_told_in_words(
 def test_it_says_whether_a_limit_holds_now(place: Place, superadmin: Client) -> None:
     superadmin.post(page_of(place), BY_DAY)
     with clock.frozen_at(MONDAY_NOON.replace(hour=20)):
-        assert "To come" in superadmin.get(page_of(place)).content.decode()
+        assert "Upcoming" in superadmin.get(page_of(place)).content.decode()
     superadmin.post(f"{page_of(place)}change/?limit=By+day", FAIR)
     shown = superadmin.get(page_of(place)).content.decode()
     for words in ("All sessions", "Always", "Holds now"):

@@ -67,10 +67,10 @@ def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
     assert (policy.min_cpu_percent, policy.min_mem_percent, policy.min_device_mem_percent) == (30, None, 5)
     assert (policy.use_window_s, policy.use_grace_s, policy.use_rule) == (1800, 3600, "any")
     listed = governor.get("/policies/").content.decode()
-    assert "Least use of CPU: 30 %, Least use of the memory of accelerators: 5 %" in listed
+    assert "Minimum CPU utilization: 30 %, Minimum accelerator memory utilization: 5 %" in listed
     page = governor.get(f"/policies/{policy.pk}/").content.decode()
     for words in (
-        'value="30"', 'value="30m"', 'value="1h"', "When they use too little of what they hold",
+        'value="30"', 'value="30m"', 'value="1h"', "Low utilization",
         "Those that run already end for it as well", "0 forbids, in the fields that take it",
     ):  # fmt: skip
         assert words in page
@@ -80,7 +80,10 @@ def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
     page = governor.get(f"/policies/{policy.pk}/").content.decode()
     assert '<option value="all" selected>all of them are below</option>' in page
     policy.refresh_from_db()
-    for words in ("Least use of CPU: 30 % or another", "of the memory of accelerators: 5 % or another"):
+    for words in (
+        "Minimum CPU utilization: 30 % or another",
+        "accelerator memory utilization: 5 % or another",
+    ):
         assert words in limit_words(policy)
     assert governor.post(f"/policies/{policy.pk}/", {**typed, "use_rule": "luck"}).status_code == 422
 
@@ -208,7 +211,7 @@ def test_limits_that_end_running_sessions_say_so_before_they_are_saved(
 ) -> None:
     policy = limit(place.owner, max_sessions=5)
     address, typed = f"/policies/{policy.pk}/", {"name": policy.name, "max_sessions": "5"}
-    sentence = "or that use too little, end by the new limits"
+    sentence = "end by the new idle timeout and minimum utilization"
     page = superadmin.post(address, {**typed, field: value})
     assert sentence in page.content.decode()
     superadmin.post(address, {**typed, field: value, "sure": page.context["sure"]})
@@ -235,7 +238,7 @@ def test_policies_are_assigned_on_the_pages_of_those_they_limit(place: Place, su
         assert target.policy == general
         shown = superadmin.get(page).content.decode()
         assert "Live sessions: 7" in shown
-        assert "or that use too little, end by its limits" in shown
+        assert "its idle timeout and minimum utilization end them" in shown
         assert (">own<" in shown) == (level != "domain")
     superadmin.post(f"/policies/of/domain/{place.project.domain_id}/", {"policy": own.pk})
     superadmin.post(f"/policies/of/user/{place.owner.pk}/", {"policy": ""})

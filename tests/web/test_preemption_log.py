@@ -36,13 +36,13 @@ def leave(place: Place, name: str, outcome: str = "") -> Preemption:
 def test_each_is_told_with_what_came_of_it(place: Place, browser_of: Browser) -> None:
     overseer = make_user(role=Role.MONITOR)
     page = reverse("resource-group-scheduler", args=[place.group.pk])
-    assert "Nobody had to leave lately." in browser_of(overseer).get(page).content.decode()
+    assert "No recent preemptions." in browser_of(overseer).get(page).content.decode()
 
     leave(place, "open")
     leave(place, "gone", PreemptionOutcome.ENDED)
     leave(place, "kept", PreemptionOutcome.SPARED)
     shown = browser_of(overseer).get(page).content.decode()
-    for words in ("It ends in", "It has ended", "It was spared", "for-gone</a>", place.agent.name):
+    for words in ("It ends in", "It has ended", "Preemption cancelled", "for-gone</a>", place.agent.name):
         assert words in shown
 
     address = reverse("api-preemptions", args=[place.group.pk])

@@ -47,13 +47,13 @@ def typed(place: Place, **changes: Any) -> dict[str, Any]:
 
 
 def test_machines_are_reserved_in_ones_own_time_and_given_back(place: Place, superadmin: Client) -> None:
-    assert "Nothing is reserved" in superadmin.get(page_of(place)).content.decode()
+    assert "No reservations" in superadmin.get(page_of(place)).content.decode()
     asked = typed(place)
     assert superadmin.post(page_of(place), asked)["Location"] == page_of(place)
     made = Reservation.objects.get()
     assert made.starts_at == datetime.fromisoformat(asked["starts_at"]).replace(tzinfo=SEOUL)
     shown = superadmin.get(page_of(place)).content.decode()
-    for words in ("Course", "Exam", f"For {place.owner.email}", place.agent.name, "To come"):
+    for words in ("Course", "Exam", f"For {place.owner.email}", place.agent.name, "Upcoming"):
         assert words in shown
     assert superadmin.post(f"{page_of(place)}{made.pk}/cancel/")["Location"] == page_of(place)
     assert not Reservation.objects.exists()
@@ -134,7 +134,7 @@ def test_the_calendar_shows_weeks_and_months_in_ones_own_days(place: Place, supe
     made.save()
     over = superadmin.get(page, {"view": "month", "day": f"{made.ends_at:%Y-%m-%d}"}).content.decode()
     assert "calendar-bar is-quiet" in over
-    assert "Nothing is reserved" in over, "the list has what is to come alone"
+    assert "No reservations" in over, "the list has what is to come alone"
 
 
 def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Client) -> None:
@@ -177,7 +177,7 @@ def test_where_machines_are_many_their_names_are_typed(
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ("a\x00b", "“a�b”: Control characters"),
+        ("a\x01b", "“a�b”: Control characters"),
         ("a" * 65, "At most 64 characters"),
         ("a b c", "At most 2 machines; these are 3."),
     ],

@@ -166,15 +166,12 @@ def test_machines_are_moved_between_groups(place: Place, superadmin: Client) -> 
     assert "There is no agent “absent”." in told
 
 
-@pytest.mark.parametrize("name", ["\x00", "a\x00b", "a" * 65])
-def test_what_is_no_name_of_a_machine_is_refused_in_words(
-    place: Place, superadmin: Client, name: str
-) -> None:
+def test_what_is_no_name_of_a_machine_is_refused_in_words(place: Place, superadmin: Client) -> None:
+    name = "a" * 65
     page = f"/resource-groups/{place.group.pk}/"
     assert superadmin.post(f"{page}agents/", {"agent": name})["Location"] == f"{page}#agents"
     told = superadmin.get(page).content.decode()
-    assert ("Null characters are not allowed." in told) is ("\x00" in name)
-    assert ("at most 64 characters" in told) is ("\x00" not in name)
+    assert "at most 64 characters" in told
     fragment = superadmin.get(page, {"agent": name}, headers={"HX-Request": "true"})
     assert (fragment.status_code, "<option" in fragment.content.decode()) == (200, False)
 

@@ -174,7 +174,7 @@ def test_a_running_session_whose_program_was_killed_for_memory_is_offered_more(
         (
             Reason.COMMAND_TIMED_OUT,
             {"type": "batch", "command": "sleep 99", "timeout_s": 60},
-            "The command was stopped because its time limit was over.",
+            "The command was stopped at its time limit.",
             "Start again with 2 min",
         ),
         (

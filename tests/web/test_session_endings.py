@@ -48,7 +48,7 @@ def page_of(place: Place, session: ComputeSession) -> str:
 
 def test_the_page_counts_down_and_offers_to_extend(place: Place, idle_session: ComputeSession) -> None:
     page = page_of(place, idle_session)
-    for words in ("a page that is only open does not count", "Extend by 1 h", "3 more times", "Terminal"):
+    for words in ("an open page alone is no activity", "Extend by 1 h", "3 more times", "Terminal"):
         assert words in page
 
 
@@ -77,13 +77,13 @@ def test_page_and_rest_say_which_use_is_low_and_how_low(place: Place) -> None:
     low_since = clock.now() - timedelta(minutes=40)
     SessionIdle.objects.create(session=session, low_since=low_since, use={"cpu": 50, "mem": 1, "device": 3})
     page = page_of(place, session)
-    assert "It uses 3 % of its accelerators; at least 10 % are wanted." in page
+    assert "Its accelerator utilization is 3 %; the minimum is 10 %." in page
     assert "of its CPU" not in page
 
     client = APIClient()
     client.force_authenticate(place.owner)
     told = client.get(f"/api/v1/sessions/{session.pk}/").json()["ending"]
-    assert told["why"].startswith("It uses 3 % of its accelerators; at least 10 % are wanted. Once")
+    assert told["why"].startswith("Its accelerator utilization is 3 %; the minimum is 10 %. Once")
     assert told["use"] == [
         {"name": "cpu", "percent": 50, "least": 5},
         {"name": "device", "percent": 3, "least": 10},
@@ -94,7 +94,7 @@ def test_page_and_rest_say_which_use_is_not_measured(place: Place) -> None:
     ResourceGroup.objects.update(min_device_percent=10)
     session = place.run()
     SessionIdle.objects.create(session=session, use={"cpu": 50, "mem": 1, "device": None})
-    assert "How much it uses of its accelerators is not measured" in page_of(place, session)
+    assert "Its accelerator utilization is not measured" in page_of(place, session)
     client = APIClient()
     client.force_authenticate(place.owner)
     told = client.get(f"/api/v1/sessions/{session.pk}/").json()["ending"]
@@ -112,7 +112,7 @@ def test_rest_tells_of_the_end_and_extends_it(place: Place, idle_session: Comput
     address = f"/api/v1/sessions/{idle_session.pk}/"
     ending = program.get(address).json()["ending"]
     assert (ending["cause"], ending["is_near"], ending["max_idle_s"]) == ("interaction", True, 3600)
-    assert (ending["is_soon"], "Work in it and it goes on" in ending["why"]) == (True, True)
+    assert (ending["is_soon"], "Activity in it restarts the idle timeout" in ending["why"]) == (True, True)
     assert program.get("/api/v1/sessions/").json()["results"][0]["ending"] == ending
 
     key = {"HTTP_IDEMPOTENCY_KEY": "again"}
@@ -134,7 +134,7 @@ def test_the_list_says_what_ends_soon_and_why(place: Place, idle_session: Comput
     place.run()
     found = list_of(place)
     assert found.count("Ends in <time") == 1
-    assert "nobody works in it" in found
+    assert "idle timeout" in found
     SessionIdle.objects.update(interacted_at=clock.now(), warned_of=None)
     assert "Ends in" not in list_of(place)
 
@@ -142,8 +142,8 @@ def test_the_list_says_what_ends_soon_and_why(place: Place, idle_session: Comput
 @pytest.mark.parametrize(
     ("idle", "columns", "words"),
     [
-        ({"low_since": -3000}, {}, "uses too little"),
-        ({}, {"lifetime_s": 7200, "deadline_at": 600}, "longest lifetime"),
+        ({"low_since": -3000}, {}, "low utilization"),
+        ({}, {"lifetime_s": 7200, "deadline_at": 600}, "maximum lifetime"),
         ({}, {"timeout_s": 3600, "deadline_at": 600}, "time limit"),
     ],
 )
@@ -165,8 +165,8 @@ def test_the_list_and_rest_say_what_leaves_for_others(place: Place) -> None:
     session, by = place.run(), place.enqueue(name="urgent")
     notice = {"agent": place.agent, "decided_at": clock.now(), "ends_at": clock.now() + timedelta(minutes=1)}
     Preemption.objects.create(session=session, by=by, **notice)
-    assert ">higher priority</div>" in list_of(place)
-    assert "needs its machine" in page_of(place, session)
+    assert ">preemption</div>" in list_of(place)
+    assert "preempted by a session with a higher priority" in page_of(place, session)
     program = APIClient()
     program.force_authenticate(place.owner)
     assert program.get(f"/api/v1/sessions/{session.pk}/").json()["ending"]["cause"] == "preemption"

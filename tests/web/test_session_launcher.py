@@ -156,7 +156,7 @@ def test_the_query_string_fills_the_form(place: Place, browser: Client, tmp_path
 
 
 @pytest.mark.parametrize(
-    "query", ["type=x&image=&cpu=%00&folders=x&readonly=%00", "name=&project=x&environment=%FF"]
+    "query", ["type=x&image=&cpu=%01&folders=x&readonly=%01", "name=&project=x&environment=%FF"]
 )
 def test_any_query_string_gets_the_form(browser: Client, query: str) -> None:
     assert browser.get(f"{LAUNCHER}?{query}").status_code == 200
@@ -273,7 +273,7 @@ def test_without_any_resource_group_the_form_is_shown(place: Place, browser: Cli
         ({"size": "small", "cpu": "9"}, "Starts now on machine-"),
         ({"size": "medium"}, "2\N{NO-BREAK SPACE}cores, 4\N{NO-BREAK SPACE}GiB"),
         ({"cpu": ""}, "is not an amount of cpu"),
-        ({"cpu": "nan", "mem": "\0"}, "is not an amount"),
+        ({"cpu": "nan", "mem": "\x01"}, "is not an amount"),
         ({"cpu": "1e999999"}, "is not an amount"),
         ({"name": ""}, 'href="#id_name"'),
         ({"environment": "A"}, 'href="#id_environment"'),

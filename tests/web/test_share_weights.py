@@ -90,16 +90,14 @@ def test_what_is_searched_is_found_and_names_of_people_are_text(
     assert "Nobody matches" in shown
     assert "&lt;b&gt;" in shown
     empty = make_cluster(scheduler="fair_share").group
-    assert (
-        "Nobody has a share yet" in superadmin.get(f"/resource-groups/{empty.pk}/weights/").content.decode()
-    )
+    assert "No shares yet" in superadmin.get(f"/resource-groups/{empty.pk}/weights/").content.decode()
 
 
 @pytest.mark.parametrize(
     ("scheduler", "words"),
     [
         ("fifo", "weights count once fair share decides"),
-        ("drf", "weights of people count"),
+        ("drf", "Weights of people count"),
         ("fair_share", ""),
     ],
 )

@@ -264,5 +264,5 @@ def _show_impact(impact: PolicyImpact) -> None:
 def _tell_ends(impact: PolicyImpact) -> None:
     if impact.is_ending:
         note(
-            "Running sessions in which nobody works, or that use too little, end by the new limits; their owners are warned before."
+            "Running sessions end by the new idle timeout and minimum utilization; their owners are warned before."
         )

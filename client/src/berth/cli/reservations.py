@@ -32,7 +32,7 @@ def list_reservations(context: typer.Context, group: GroupName, as_json: AsJson 
         )
         for one in found
     ]
-    show_table(("id", "name", "from", "to", "for", "agents"), rows, empty="Nothing is reserved.")
+    show_table(("id", "name", "from", "to", "for", "agents"), rows, empty="No reservations.")
 
 
 def reserve(

@@ -53,7 +53,7 @@ def show_waits(context: typer.Context, group: GroupName, as_json: AsJson = False
 def list_preemptions(
     context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False
 ) -> None:
-    """List which sessions of a group had to leave for others with a higher priority."""
+    """List the preemptions of a resource group."""
     groups = client_of(context).managed_groups
     found = list(islice(groups.preemptions(groups.find(group).id), limit))
     if as_json:

@@ -1,0 +1,29 @@
+from typing import Any
+
+from django.db import migrations
+
+import common.fields
+
+COLUMNS = (("reservation", "name"),)
+
+
+def normalise(apps: Any, editor: Any) -> None:
+    for model, column in COLUMNS:
+        common.fields.normalise_names(apps.get_model("agents", model), column)
+
+
+class Migration(migrations.Migration):
+    """Names in Unicode normalisation form C: names that look alike are one. Of two that did, the later gets a number."""
+
+    dependencies = [
+        ("agents", "0020_gathered_room"),
+    ]
+
+    operations = [
+        migrations.AlterField(
+            model_name="reservation",
+            name="name",
+            field=common.fields.NameField(max_length=64),
+        ),
+        migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
+    ]

@@ -1,0 +1,39 @@
+from typing import Any
+
+from django.db import migrations
+
+import common.fields
+
+COLUMNS = (("dotfile", "path"), ("resourcepreset", "name"), ("sessiontemplate", "name"))
+
+
+def normalise(apps: Any, editor: Any) -> None:
+    for model, column in COLUMNS:
+        common.fields.normalise_names(apps.get_model("sessions_app", model), column)
+
+
+class Migration(migrations.Migration):
+    """Names in Unicode normalisation form C: names that look alike are one. Of two that did, the later gets a number."""
+
+    dependencies = [
+        ("sessions_app", "0060_kept_log_positions"),
+    ]
+
+    operations = [
+        migrations.AlterField(
+            model_name="dotfile",
+            name="path",
+            field=common.fields.NameField(help_text="From the home directory on.", max_length=255),
+        ),
+        migrations.AlterField(
+            model_name="resourcepreset",
+            name="name",
+            field=common.fields.NameField(max_length=64),
+        ),
+        migrations.AlterField(
+            model_name="sessiontemplate",
+            name="name",
+            field=common.fields.NameField(max_length=64),
+        ),
+        migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
+    ]

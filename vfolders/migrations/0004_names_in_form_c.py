@@ -1,0 +1,34 @@
+from typing import Any
+
+from django.db import migrations
+
+import common.fields
+
+COLUMNS = (("storagehost", "name"), ("vfolder", "name"))
+
+
+def normalise(apps: Any, editor: Any) -> None:
+    for model, column in COLUMNS:
+        common.fields.normalise_names(apps.get_model("vfolders", model), column)
+
+
+class Migration(migrations.Migration):
+    """Names in Unicode normalisation form C: names that look alike are one. Of two that did, the later gets a number."""
+
+    dependencies = [
+        ("vfolders", "0003_sizes"),
+    ]
+
+    operations = [
+        migrations.AlterField(
+            model_name="storagehost",
+            name="name",
+            field=common.fields.NameField(max_length=64, unique=True),
+        ),
+        migrations.AlterField(
+            model_name="vfolder",
+            name="name",
+            field=common.fields.NameField(max_length=64),
+        ),
+        migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
+    ]
