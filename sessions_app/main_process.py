@@ -18,8 +18,8 @@ down in order stops containers the same way.
 
 STOP_SIGNAL = "SIGURG"
 
-# The traps that do nothing keep `kill 0` and its like, by which scripts end what they started, from ending
-# these shells; what they start gets the signals as ever.
+# The traps that do nothing keep `kill 0` and its like, by which scripts end or hold what they started, from ending or
+# holding these shells; what they start gets the signals as ever.
 #
 # The command substitution `$( … )` ends when the forwarder closes its standard output. It does so after it has set its
 # traps: the command starts only when an order to stop can be forwarded.
@@ -36,7 +36,7 @@ _SCRIPT = """\
 # Berth: runs the command ($1), and has every process told when the session ends.
 unset TINI_KILL_PROCESS_GROUP
 is_ending=
-survived="HUP INT QUIT TERM USR1 USR2 PIPE ALRM"
+survived="HUP INT QUIT TERM USR1 USR2 PIPE ALRM TSTP TTIN TTOU"
 trap is_ending=1 URG
 trap : $survived
 : "$( (

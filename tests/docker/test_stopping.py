@@ -42,6 +42,7 @@ FORMS = {
     "in a script": 'echo "$PROGRAM" >/tmp/program; sh /tmp/program; echo never',
     "in the background": f"{RUN} & wait",
     "in a session of its own": f"setsid {RUN} & exec sleep infinity",
+    "after its group was held": f"trap : TSTP TTIN TTOU; for way in TSTP TTIN TTOU; do kill -$way 0; done; {RUN}",
 }
 PROCESSES = 32
 # It starts a worker whenever there is room for one, also while it saves; workers end at once or with it.
