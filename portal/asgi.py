@@ -17,6 +17,7 @@ from django.urls import re_path
 from agents.runtime.registry import close_async_runtimes
 from portal.body_guard import BodyGuard
 from portal.lifespan import Lifespan
+from portal.upload_work import UploadWork
 from sessions_app.gateway.app_proxy import AppProxy
 from sessions_app.gateway.interactions import start_noting, stop_noting
 from sessions_app.gateway.keepers import start_keeping, stop_keeping
@@ -26,7 +27,7 @@ from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatte
 of_pages = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
 portal_application = ProtocolTypeRouter(
     {
-        "http": BodyGuard(django_application),  # type: ignore[arg-type]
+        "http": BodyGuard(UploadWork(django_application)),  # type: ignore[arg-type]
         "websocket": URLRouter([*program_urlpatterns, re_path("", of_pages)]),
     }
 )

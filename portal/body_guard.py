@@ -57,6 +57,18 @@ class BodyGuard:
 
 def is_signed_in(headers: Headers, ip: str) -> bool:
     """Whether the token or the portal's cookie among these headers, sent from `ip`, is somebody's."""
+    request = request_from(headers, ip)
+    try:
+        has_token = KeyPairAuthentication().authenticate(request) is not None  # type: ignore[arg-type]
+    except AuthenticationFailed:
+        return False
+    except BerthError:
+        return True  # somebody of whom something is asked first: Django says what
+    return has_token or get_user(request).is_authenticated
+
+
+def request_from(headers: Headers, ip: str) -> HttpRequest:
+    """A request with what these headers, sent from `ip`, say of who sends them, not yet authenticated."""
     given = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }
@@ -65,13 +77,7 @@ def is_signed_in(headers: Headers, ip: str) -> bool:
     request.META["HTTP_AUTHORIZATION"] = given.get(b"authorization", "")
     cookies = parse_cookie(given.get(b"cookie", ""))
     request.session = SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
-    try:
-        has_token = KeyPairAuthentication().authenticate(request) is not None  # type: ignore[arg-type]
-    except AuthenticationFailed:
-        return False
-    except BerthError:
-        return True  # somebody of whom something is asked first: Django says what
-    return has_token or get_user(request).is_authenticated
+    return request
 
 
 async def _refuse(send: Send) -> None:

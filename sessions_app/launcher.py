@@ -51,7 +51,8 @@ log = structlog.get_logger(__name__)
 STOP_GRACE_S = 10
 """From the signal to stop until what still runs is killed. The user guide says so."""
 
-STOPPERS = 32
+STOPPERS = 128
+"""So many containers at most are stopped at the same time by one call."""
 
 
 def work_lock(session_id: UUID) -> str:
@@ -292,9 +293,11 @@ def end_session(session_id: UUID) -> None:
 
 
 def stop_together(containers: Collection[tuple[ContainerRuntime, str]]) -> None:
-    """Stop these containers at the same time: all of a session's programs are told at once, and its end takes one grace
-    however many they are. May be repeated: programs are told once (`main_process`). Raises RuntimeFault, after all of them."""
-    with ThreadPoolExecutor(STOPPERS, thread_name_prefix="stop") as pool:
+    """Stop these containers at the same time: all of a session's programs are told at once, and up to STOPPERS containers
+    take one grace together. May be repeated: programs are told once (`main_process`). Raises RuntimeFault, after all of them."""
+    if not containers:
+        return
+    with ThreadPoolExecutor(min(len(containers), STOPPERS), thread_name_prefix="stop") as pool:
         stops = [pool.submit(runtime.stop_container, name, STOP_GRACE_S) for runtime, name in containers]
     for stop in stops:
         stop.result()

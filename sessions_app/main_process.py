@@ -7,7 +7,7 @@ notebook kernels, terminals, `berth exec`) are not even its children.
 So the engine stops a container by SIGURG, which programs ignore unless they asked for it, and sends it to the group of the
 main process (`ContainerSpec.stop_signal`). Two shells listen there:
 
-- A *herald* in the background, which then sends SIGTERM to each process of the container once, whatever its group or
+- A *signal forwarder* in the background, which then sends SIGTERM to each process of the container once, whatever its group or
   session, and SIGCONT, for those that are held. Later orders to stop, of a worker that begins again, do nothing.
 - The *main process*, which runs the command in the foreground. (In the background it would ignore SIGINT, and all that it
   starts too: POSIX shells cannot undo that.) It outlives the command until nothing else runs, or the engine's grace is over.
@@ -18,16 +18,25 @@ down in order stops containers the same way.
 
 STOP_SIGNAL = "SIGURG"
 
-# The traps that do nothing keep `kill 0` and its like, by which scripts end what they started, from ending these shells;
-# what they start gets the signals as ever. The substitution waits until the herald listens: it closes its output then.
+# The traps that do nothing keep `kill 0` and its like, by which scripts end or hold what they started, from ending or
+# holding these shells; what they start gets the signals as ever.
+#
+# The command substitution `$( … )` ends when the forwarder closes its standard output. It does so after it has set its
+# traps: the command starts only when an order to stop can be forwarded.
 #
 # Not waited for: a shell at its prompt, which leads the session of a terminal (words 4 and 5 after the name in its stat)
-# and ignores SIGTERM, number 15. Its descriptor 2 is away while the command runs, as shells tell how it died.
+# and ignores SIGTERM, number 15.
+#
+# Shells report on standard error how a program died ("Terminated"), which would be in the log as if the command had said
+# so. The main shell's own standard error is therefore /dev/null; the command gets the one of the container.
+#
+# At the session's limit of processes `sleep` cannot be started, and dash exits when a start fails. The trap on EXIT then
+# goes on waiting, without pauses, as pauses need a process: the container may not end before its programs have saved.
 _SCRIPT = """\
 # Berth: runs the command ($1), and has every process told when the session ends.
 unset TINI_KILL_PROCESS_GROUP
 is_ending=
-survived="HUP INT QUIT TERM USR1 USR2 PIPE ALRM"
+survived="HUP INT QUIT TERM USR1 USR2 PIPE ALRM TSTP TTIN TTOU"
 trap is_ending=1 URG
 trap : $survived
 : "$( (
@@ -56,6 +65,7 @@ exec 3>&2 2>/dev/null
 [ "$is_ending" ] || ({run}) 2>&3 3>&-
 status=$?
 if [ "$is_ending" ]; then
+  trap 'while is_busy; do :; done; exit "$status"' EXIT
   while is_busy; do sleep 0.1; done
 fi
 exit "$status"

@@ -36,7 +36,7 @@ from sessions_app.clock_steps import follow_the_clock
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependents import settle_all
 from sessions_app.holds import release_what_is_due
-from sessions_app.launcher import stop_together, work_lock
+from sessions_app.launcher import STOPPERS, stop_together, work_lock
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
 from sessions_app.memory_kills import sentence as memory_sentence
@@ -146,8 +146,8 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     ids = ids_in([found[name] for name in strays], specs.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     ours = {name for name in strays if ids_in([found[name]], specs.KERNEL_LABEL) & known}
-    stop_before_reaping([found[name] for name in ours], runtime)
-    for name in strays:
+    unstopped = stop_before_reaping([found[name] for name in sorted(ours)], runtime)
+    for name in strays - unstopped:
         if name in ours:
             reap(found[name], agent, runtime)
         else:
@@ -216,16 +216,19 @@ def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
     return Reason.COMMAND_FINISHED if state.exit_code == 0 else Reason.COMMAND_FAILED
 
 
-def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> None:
-    """Programs that ran on while their machine was lost are told to stop like any others; whatever the engine refuses,
-    `reap` tries to remove."""
-    running = [(runtime, state.name) for state in states if state.status is ContainerStatus.RUNNING]
+def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> set[str]:
+    """Stop containers that ran on while their machine was lost as others are stopped; what the engine refuses to stop,
+    `reap` tries to remove. Returns the names of those that have to wait for the next round: one round takes one grace at
+    most, as the machine's sessions are not looked at meanwhile."""
+    running = [state.name for state in states if state.status is ContainerStatus.RUNNING]
+    now, later = running[:STOPPERS], running[STOPPERS:]
     try:
-        stop_together(running)
+        stop_together([(runtime, name) for name in now])
     except RuntimeUnavailable:
         raise
     except RuntimeFault as error:
-        log.warning("reconcile.not_stopped", containers=[name for _, name in running], error=str(error))
+        log.warning("reconcile.not_stopped", containers=now, error=str(error))
+    return set(later)
 
 
 def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None:

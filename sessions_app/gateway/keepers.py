@@ -9,11 +9,12 @@ on the same data directory.
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -57,17 +58,31 @@ class Life:
 
 
 class Keeper:
-    """Of one process."""
+    """Sees to the end of one process, in `container` on `agent`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, agent: Agent, container: str) -> None:
         self.name = name
+        self.agent = agent
+        self.container = container
         self.is_done = False
+        self._settling: asyncio.Task[None] | None = None
+
+    async def settle(self, let_go: Coroutine[Any, Any, None]) -> None:
+        """Await `let_go`, which calls `end` or `leave`. It runs on when the caller is cancelled, and until then no sweep
+        ends the process."""
+        self._settling = asyncio.get_running_loop().create_task(let_go)
+        await asyncio.shield(self._settling)
+
+    @property
+    def is_settling(self) -> bool:
+        return self._settling is not None and not self._settling.done()
 
     async def end(self, process: Process) -> None:
+        """Hang up. Where the engine refuses, a later sweep ends the process."""
         self.is_done = await process.close()
 
     def leave(self, process: Process) -> None:
-        """It ends with its container."""
+        """Close the connection to the process without hanging up: it goes on until its container stops."""
         process.leave()
         self.is_done = True
 
@@ -77,8 +92,8 @@ class Keepers:
 
     def __init__(self, directory: Path) -> None:
         self.life = Life(directory)
-        self._open: dict[str, tuple[Agent, str]] = {}
-        self._left: dict[str, tuple[Agent, str]] = {}
+        self._open: dict[str, Keeper] = {}
+        self._left: dict[str, Keeper] = {}
         self._started = 0
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -86,14 +101,14 @@ class Keepers:
     def keep(self, agent: Agent, container: str) -> Iterator[Keeper]:
         """A keeper for one process: what it cannot end is ended by a later sweep."""
         self._started += 1
-        keeper = Keeper(f"{self.life.name}.{self._started}.")
-        self._open[keeper.name] = (agent, container)
+        keeper = Keeper(f"{self.life.name}.{self._started}.", agent, container)
+        self._open[keeper.name] = keeper
         try:
             yield keeper
         finally:
-            place = self._open.pop(keeper.name)
+            del self._open[keeper.name]
             if not keeper.is_done:
-                self._left[keeper.name] = place
+                self._left[keeper.name] = keeper
 
     async def start(self) -> None:
         """Sweeps now and each minute."""
@@ -120,9 +135,12 @@ class Keepers:
                 path.unlink(missing_ok=True)
 
     async def _end_left(self) -> None:
-        for name, (agent, container) in list(self._left.items()):
+        for name, keeper in list(self._left.items()):
+            if keeper.is_settling:
+                continue
             with suppress(RuntimeFault):
-                await async_runtime_of(agent).end_kept(container, name)
+                if not keeper.is_done:  # by a keeper that settled after its connection had gone
+                    await async_runtime_of(keeper.agent).end_kept(keeper.container, name)
                 self._left.pop(name, None)
 
     async def _sweep_for_ever(self) -> None:

@@ -247,7 +247,7 @@ class ProcessSocket(ABC):
             finally:
                 following.cancel()
                 # The engine never ends a process whose connection is gone; a second cancellation must not stop this.
-                await asyncio.shield(self._let_go(keeper, process, has_ended=has_ended))
+                await keeper.settle(self._let_go(keeper, process, has_ended=has_ended))
 
     async def _let_go(self, keeper: Keeper, process: Process, *, has_ended: bool) -> None:
         """Hangs up, unless the session ends: then its container tells every process to stop and gives them time

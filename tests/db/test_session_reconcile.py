@@ -148,17 +148,23 @@ def test_container_without_a_live_session_is_reaped(place: Place) -> None:
     assert place.fresh(ended).status == Status.TERMINATED
 
 
-def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_are_reaped(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They ran on while their machine was lost."""
-    sessions = [place.run() for _ in range(2)]
+def leave_running(place: Place, count: int) -> list[str]:
+    """Names of containers that run on though their sessions have ended."""
+    sessions = [place.run() for _ in range(count)]
     left = [specs.build_container_spec(plan_of(each, each.kernels.get())) for each in sessions]
     for session, spec in zip(sessions, left, strict=True):
         place.end(session)
         place.runtime.ensure_network(NetworkSpec(spec.network, {}))
         place.runtime.ensure_container(spec)
         place.runtime.start_container(spec.name)
+    return [spec.name for spec in left]
+
+
+def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_are_reaped(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They ran on while their machine was lost."""
+    left = leave_running(place, 2)
     both, told = Barrier(2, timeout=20), []
 
     def stop_container(name: str, grace_s: int) -> None:
@@ -168,7 +174,23 @@ def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_ar
     monkeypatch.setattr(place.runtime, "stop_container", stop_container)
     reconcile.reconcile_sessions()
 
-    assert sorted(told) == sorted((spec.name, True, STOP_GRACE_S) for spec in left)
+    assert sorted(told) == sorted((name, True, STOP_GRACE_S) for name in left)
+    assert place.runtime.list_containers({}) == []
+
+
+def test_a_round_stops_no_more_containers_of_ended_sessions_than_take_one_grace(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "STOPPERS", 2)
+    told: list[str] = []
+    left = leave_running(place, 3)
+    monkeypatch.setattr(place.runtime, "stop_container", lambda name, grace_s: told.append(name))
+
+    reconcile.reconcile_sessions()
+    assert sorted(told) == sorted(left)[:2]
+    assert [state.name for state in place.runtime.list_containers({})] == sorted(left)[2:]
+    reconcile.reconcile_sessions()
+    assert sorted(told) == sorted(left)
     assert place.runtime.list_containers({}) == []
 
 

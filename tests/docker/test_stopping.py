@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,6 +16,7 @@ from agents.runtime.base_async import ProcessSpec
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from common.slots import ResourceSlots
+from portal.ops.session_image import ensure_session_image
 from sessions_app.specs import KernelPlan, build_container_spec
 from tests import engines
 from tests.waiting import wait_until
@@ -39,7 +42,41 @@ FORMS = {
     "in a script": 'echo "$PROGRAM" >/tmp/program; sh /tmp/program; echo never',
     "in the background": f"{RUN} & wait",
     "in a session of its own": f"setsid {RUN} & exec sleep infinity",
+    "after its group was held": f"trap : TSTP TTIN TTOU; for way in TSTP TTIN TTOU; do kill -$way 0; done; {RUN}",
 }
+PROCESSES = 32
+# It starts a worker whenever there is room for one, also while it saves; workers end at once or with it.
+POOL = """
+import os, signal, time
+
+def say(word):
+    with open("/proc/1/fd/1", "w") as log:
+        print(word, file=log)
+
+def fill():
+    try:
+        while os.fork():
+            pass
+    except BlockingIOError:
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.close(last)
+    os.read(end, 1)
+    os._exit(0)
+
+told = []
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: told.append("x"))
+end, last = os.pipe()
+fill()
+say("up")
+while not told:
+    fill()
+until = time.monotonic() + 1
+while time.monotonic() < until:
+    fill()
+say("saved:" + "".join(told))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +88,17 @@ def runtime() -> Iterator[DockerRuntime]:
     engines.remove_everything()
 
 
-def start(runtime: DockerRuntime, command: str) -> str:
-    """The container of a session with this command, without its network and home."""
+def start(runtime: DockerRuntime, command: str, **changes: Any) -> str:
+    """The container of a session with this command, without its network and home, with these `changes` of its spec."""
     plan = KernelPlan(
         installation=engines.INSTALLATION, session_id=uuid4(), kernel_id=uuid4(), attempt=1, session_name="a",
         project="p", kernel_name="main1", image=engines.TINY_IMAGE, command=command,
         slots=ResourceSlots({"cpu": 500, "mem": 2**26}), shm_bytes=2**20, uid=1000, gid=1000,
-        network_pool="10.214.16.0/20", environment={"PROGRAM": PROGRAM},
+        network_pool="10.214.16.0/20", environment={"PROGRAM": PROGRAM, "POOL": POOL},
     )  # fmt: skip
-    spec = replace(build_container_spec(plan), network="", aliases=(), mounts=(), working_dir="/tmp")
+    spec = replace(
+        build_container_spec(plan), network="", aliases=(), mounts=(), working_dir="/tmp", **changes
+    )
     runtime.ensure_container(spec)
     runtime.start_container(spec.name)
     return spec.name
@@ -80,6 +119,20 @@ def test_a_program_is_told_once_and_may_save_its_work_whatever_runs_it(
     runtime: DockerRuntime, form: str
 ) -> None:
     name = start(runtime, FORMS[form])
+    await_words(runtime, name, b"up")
+    runtime.stop_container(name, GRACE_S)
+
+    assert runtime.read_logs(name) == b"up\nsaved:x\n"
+    assert state_of(runtime, name).exit_code != 137
+    runtime.remove_container(name)
+
+
+def test_programs_may_save_their_work_while_no_process_can_be_started(
+    runtime: DockerRuntime, tmp_path: Path
+) -> None:
+    # Its `sh` is dash, which exits when it cannot start a program.
+    image = ensure_session_image(print, tmp_path, address=engines.ADDRESS)
+    name = start(runtime, 'python3 -c "$POOL"', image=image, pids_limit=PROCESSES)
     await_words(runtime, name, b"up")
     runtime.stop_container(name, GRACE_S)
 
