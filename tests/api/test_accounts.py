@@ -148,7 +148,7 @@ def test_a_page_session_works_on_rest_and_writes_need_the_csrf_token(people: Peo
     assert browser.get("/api/v1/me/").status_code == 200
     refused = browser.post("/api/v1/keypairs/", {"name": "x"}, content_type="application/json")
     assert refused.status_code == 403
-    assert refused.json()["code"] == "permission_denied"
+    assert refused.json()["code"] == "no_form_token"
 
 
 def test_closing_a_domain_ends_page_sessions_and_tokens(people: People) -> None:

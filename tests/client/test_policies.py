@@ -59,7 +59,7 @@ def test_limits_that_end_running_sessions_say_so(
 ) -> None:
     portal(page(POLICY), made({**IMPACT, "is_ending": is_ending}), made(POLICY))
     told = command("policy", "set", "lab", "least.cpu=5", *options)
-    assert ("end by the new limits" in told.err) == is_ending
+    assert ("end by the new idle timeout" in told.err) == is_ending
 
 
 @pytest.mark.parametrize("typed", ["least.cpu=much", "least.cpu=-1", "window=soon", "sessions=5%"])

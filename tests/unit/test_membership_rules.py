@@ -44,7 +44,7 @@ def test_rules_are_kept_once_in_one_form_and_order() -> None:
         ("group", "campus:", "Providers here"),
         ("group", "elsewhere:staff", "Providers here"),
         ("group", "campus:a\x07", "Control characters"),
-        ("group", r"ldap:cn=a\00b,ou=groups", "Control characters"),
+        ("group", r"ldap:cn=a\00b,ou=groups", "NUL character"),
         ("group", "ldap:cn=" + 140 * r"\,", "At most 300 characters; these are 428"),
     ],
 )
