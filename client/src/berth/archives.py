@@ -7,15 +7,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from berth.errors import BerthError, UnexpectedAnswer
+from berth.local_files import appearing, is_safe_name, make_inside
 from berth.transfer import (
     FAILED,
     SKIPPED,
     Plan,
     Tally,
     Watcher,
-    appearing,
-    is_safe_name,
-    make_inside,
     pass_over,
     pieces_of_file,
 )

@@ -12,14 +12,13 @@ file appears under its name only when it is whole. What cannot be copied is left
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from berth.errors import BerthError, InvalidInput, NotFound, Refused
+from berth.local_files import appearing, is_safe_name, make_inside, make_local
 from berth.models import Directory, Entry
 from berth.transport import Content
 
@@ -256,24 +255,6 @@ def fetch_file(pieces: Iterator[bytes], target: Path, size_bytes: int | None, wa
     return Tally(1, written)
 
 
-@contextmanager
-def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput."""
-    try:
-        number, draft = tempfile.mkstemp(dir=target.parent, prefix=".berth-")
-    except OSError as exc:
-        raise InvalidInput(f"{target.parent} cannot be written to: {exc.strerror}.") from exc
-    try:
-        with os.fdopen(number, "wb") as file:
-            yield file
-        Path(draft).chmod(mode & ~_umask())
-        Path(draft).replace(target)
-    except IsADirectoryError as exc:
-        raise Refused(f"{target} is a directory; a file cannot take its place.", code="in_the_way") from exc
-    finally:
-        Path(draft).unlink(missing_ok=True)
-
-
 def pieces_of_file(local: Path, size_bytes: int, watcher: Watcher) -> Iterator[bytes]:
     """Exactly so many bytes. Raises InvalidInput when the file holds fewer by now."""
     left = size_bytes
@@ -289,30 +270,6 @@ def pieces_of_file(local: Path, size_bytes: int, watcher: Watcher) -> Iterator[b
 def why_not(mode: int) -> str:
     """Why something with this mode is left out."""
     return "a link" if stat.S_ISLNK(mode) else "neither a file nor a directory"
-
-
-def is_safe_name(name: str) -> bool:
-    """Whether a name from elsewhere stays in the directory that it is put into."""
-    separators = {"/", "\0", os.sep, os.altsep}
-    return name not in ("", ".", "..") and separators.isdisjoint(name)
-
-
-def make_local(directory: Path) -> None:
-    """Make the directory here, with those above it. Raises InvalidInput."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise InvalidInput(f"{directory} cannot be made: {exc.strerror}.") from exc
-
-
-def make_inside(local: Path, parts: tuple[str, ...]) -> None:
-    """Directories below `local`, none of them a link to elsewhere."""
-    place = local
-    for part in parts:
-        place /= part
-        if place.is_symlink() or (place.exists() and not place.is_dir()):
-            raise Refused(f"{place} is in the way: it is no directory.", code="in_the_way")
-        place.mkdir(exist_ok=True)
 
 
 def _safe_name(name: str) -> str:
@@ -378,9 +335,3 @@ def _name_of(source: str) -> str:
         return ""
     name = Path(source).name
     return name if name not in ("", "..") else Path(source).resolve().name
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

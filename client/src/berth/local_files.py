@@ -1,0 +1,58 @@
+"""Write files and directories on this computer: whole or not at all, and never outside the directory that was named."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from berth.errors import InvalidInput, Refused
+
+
+@contextmanager
+def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput."""
+    try:
+        number, draft = tempfile.mkstemp(dir=target.parent, prefix=".berth-")
+    except OSError as exc:
+        raise InvalidInput(f"{target.parent} cannot be written to: {exc.strerror}.") from exc
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+        Path(draft).chmod(mode & ~_umask())
+        Path(draft).replace(target)
+    except IsADirectoryError as exc:
+        raise Refused(f"{target} is a directory; a file cannot take its place.", code="in_the_way") from exc
+    finally:
+        Path(draft).unlink(missing_ok=True)
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a name from elsewhere stays in the directory that it is put into."""
+    separators = {"/", "\0", os.sep, os.altsep}
+    return name not in ("", ".", "..") and separators.isdisjoint(name)
+
+
+def make_local(directory: Path) -> None:
+    """Make the directory here, with those above it. Raises InvalidInput."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise InvalidInput(f"{directory} cannot be made: {exc.strerror}.") from exc
+
+
+def make_inside(local: Path, parts: tuple[str, ...]) -> None:
+    """Directories below `local`, none of them a link to elsewhere."""
+    place = local
+    for part in parts:
+        place /= part
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            raise Refused(f"{place} is in the way: it is no directory.", code="in_the_way")
+        place.mkdir(exist_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
