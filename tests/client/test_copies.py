@@ -1,6 +1,7 @@
 """Copies: whole or not at all, and never to where nobody asked for them."""
 
 import io
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -179,6 +180,37 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "absent", Path("/dev/null")):
         with pytest.raises(InvalidInput):
             upload(Tree(), path, "", Quiet)
+
+
+def test_a_link_a_pipe_or_a_device_that_is_named_stays_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "behind").write_text("old")
+    (tmp_path / "link").symlink_to("behind")
+    (tmp_path / "dangling").symlink_to("new/file")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    for name in ("link", "dangling", "pipe", "to-pipe"):
+        assert download(Tree(log=b"new"), "log", tmp_path / name, Quiet) == Tally(1, 3)
+
+    with os.fdopen(reader, "rb") as pipe:
+        assert pipe.read() == b"newnew"
+    assert (tmp_path / "pipe").is_fifo()
+    links = ("link", "dangling", "to-pipe")
+    assert [str((tmp_path / name).readlink()) for name in links] == ["behind", "new/file", "pipe"]
+    assert contents(tmp_path) == dict.fromkeys(("behind", "dangling", "link", "new/file"), "new")
+
+
+def test_a_directory_leads_into_no_link_and_no_pipe_that_lies_there(tmp_path: Path) -> None:
+    target, heard = tmp_path / "target", Heard()
+    target.mkdir()
+    (tmp_path / "elsewhere").write_text("old")
+    (target / "link").symlink_to("../elsewhere")
+    os.mkfifo(target / "pipe")
+    assert fetch_one_by_one(Tree(link=b"1", pipe=b"2", z=b"3"), "", target, heard).failed == 1
+    assert "a device or pipe" in heard.told
+    assert contents(tmp_path) == {"elsewhere": "old", "target/link": "1", "target/z": "3"}
+    assert (target / "pipe").is_fifo()
 
 
 def test_archives_hold_what_a_directory_holds(source: Path, tmp_path: Path) -> None:

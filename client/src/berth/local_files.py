@@ -1,6 +1,7 @@
 """Write files and directories on this computer: whole or not at all, and never outside the directory that was named."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,10 @@ from berth.errors import InvalidInput, Refused
 
 @contextmanager
 def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput."""
+    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput, and
+    Refused for what a file cannot replace."""
+    if not target.is_symlink() and is_special(target):
+        raise Refused(f"{target} is a device or pipe; a file cannot take its place.", code="in_the_way")
     try:
         number, draft = tempfile.mkstemp(dir=target.parent, prefix=".berth-")
     except OSError as exc:
@@ -26,6 +30,15 @@ def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         raise Refused(f"{target} is a directory; a file cannot take its place.", code="in_the_way") from exc
     finally:
         Path(draft).unlink(missing_ok=True)
+
+
+def is_special(path: Path) -> bool:
+    """Return True for a device, pipe or socket, or a link to one."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # nothing is there, or what is tried next says why it cannot be used
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def is_safe_name(name: str) -> bool:

@@ -5,6 +5,9 @@ its own name, whether TARGET is there or not, unless that is the last name of TA
 copy that is made again ends where the first did. Directories are merged, files replaced, and neither takes the place of the
 other. Directories that are missing are made.
 
+A local file that is named as TARGET may be a link, which stays and leads to the new file, or a device or pipe, which is
+written to. Below a directory that is copied, a link is replaced and a device or pipe is in the way.
+
 Links are not followed and not copied. What a portal names never leads out of the directory that it is copied into, and a
 file appears under its name only when it is whole. What cannot be copied is left out and told, and the others go on.
 """
@@ -15,10 +18,10 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from berth.errors import BerthError, InvalidInput, NotFound, Refused
-from berth.local_files import appearing, is_safe_name, make_inside, make_local
+from berth.local_files import appearing, is_safe_name, is_special, make_inside, make_local
 from berth.models import Directory, Entry
 from berth.transport import Content
 
@@ -141,6 +144,9 @@ def download(place: Place, path: str, local: str | Path, watcher: Watcher) -> Ta
         target /= _safe_name(source.name)
     if target.is_dir():
         raise Refused(f"{target} is a directory; a file cannot take its place.", hint=OTHER_TARGET)
+    if is_special(target):
+        return _fetch_into(place.read(path), target, source.size_bytes, watcher)
+    target = Path(os.path.realpath(target))  # a link that is named stays; the file it leads to is replaced
     make_local(target.parent)
     return fetch_file(place.read(path), target, source.size_bytes, watcher)
 
@@ -246,13 +252,29 @@ def pass_over(error: BerthError | OSError, name: str, watcher: Watcher) -> None:
 def fetch_file(pieces: Iterator[bytes], target: Path, size_bytes: int | None, watcher: Watcher) -> Tally:
     """Write `pieces` to `target`, which appears when all is there."""
     watcher.begin(target.name, size_bytes)
-    written = 0
     with appearing(target) as file:
-        for piece in pieces:
-            file.write(piece)
-            written += len(piece)
-            watcher.advance(len(piece))
-    return Tally(1, written)
+        return Tally(1, _write(pieces, file, watcher))
+
+
+def _fetch_into(pieces: Iterator[bytes], target: Path, size_bytes: int | None, watcher: Watcher) -> Tally:
+    """Write `pieces` to a device or pipe, which stays what it is. Raises InvalidInput."""
+    watcher.begin(target.name, size_bytes)
+    try:
+        number = os.open(target, os.O_WRONLY)
+    except OSError as exc:
+        raise InvalidInput(f"{target} cannot be written to: {exc.strerror}.") from exc
+    with os.fdopen(number, "wb") as file:
+        return Tally(1, _write(pieces, file, watcher))
+
+
+def _write(pieces: Iterator[bytes], file: BinaryIO, watcher: Watcher) -> int:
+    """Return how many bytes were written."""
+    written = 0
+    for piece in pieces:
+        file.write(piece)
+        written += len(piece)
+        watcher.advance(len(piece))
+    return written
 
 
 def pieces_of_file(local: Path, size_bytes: int, watcher: Watcher) -> Iterator[bytes]:
