@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,16 @@ def text_of(file: str, data: bytes) -> str:
         ) from error
 
 
-def json_in(text: str, source: str, *, hint: str = "") -> Any:
-    """Parse `text`, which `source` names in the sentence of InvalidInput."""
+def json_in(text: str, source: str, *, hint: str = "", number: Callable[[str], Any] | None = None) -> Any:
+    """Parse `text`, which `source` names in the sentence of InvalidInput; `number` makes the value of a number."""
     try:
-        return json.loads(text, object_pairs_hook=_without_twins, parse_constant=_refuse_constant)
+        return json.loads(
+            text,
+            object_pairs_hook=_without_twins,
+            parse_constant=_refuse_constant,
+            parse_int=number,
+            parse_float=number,
+        )
     except RecursionError as error:
         raise InvalidInput(
             f"{source}: cannot be read as JSON: it is nested too deeply.", hint=hint

@@ -1,11 +1,13 @@
 """YAML as far as it means JSON, which is what the REST API takes.
 
-A plain scalar is null, true, false or a number only where JSON writes it so. Everything else that YAML makes a type of its
-own (2026-12-01, 0777, 1:30, yes, .inf) stays the text that was written.
+A file that is JSON is read as JSON. Elsewhere a plain scalar is null, true, false or a number where JSON writes it so, and in
+few more spellings: nothing or ~, True, +5, .5 and 5. Everything else that YAML makes a type of its own (2026-12-01, 0777,
+1:30, yes, .inf) stays the text that was written, and so does every value of `environment` but null.
 """
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import yaml
@@ -29,6 +31,12 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers = {}  # noqa: RUF012  the form that PyYAML wants
 
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        r"""Return the scalar with one character for each pair of escapes like \ud83d\ude00, as JSON reads them."""
+        node = super().compose_scalar_node(anchor)
+        node.value = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        return node
+
 
 for _tag, _pattern, _first in (
     (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -36,7 +44,7 @@ for _tag, _pattern, _first in (
     (_INT, _WHOLE, list("-+0123456789")),
     (
         _FLOAT,
-        _WHOLE + r"\.[0-9]{0,99}(?:[eE][-+][0-9]{1,3})?|[-+]?\.[0-9]{1,99}",
+        rf"(?:{_WHOLE}(?:\.[0-9]{{0,99}})?|[-+]?\.[0-9]{{1,99}})(?:[eE][-+]?[0-9]{{1,3}})?",
         list("-+.0123456789"),
     ),
     (_MERGE, r"<<", ["<"]),
@@ -48,21 +56,72 @@ def read_object(file: str) -> dict[str, Any]:
     """Return the one object of fields that a file of YAML or JSON holds. Raises InvalidInput, naming the line."""
     text = read_text(file)
     try:
+        found = _yaml(text, file) if text.lstrip()[:1] != "{" else _json_or_yaml(text, file)
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"{file}: cannot be read as YAML: {_words(error)}.") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{file}: is no object of fields.")
+    return found
+
+
+def _json_or_yaml(text: str, file: str) -> Any:
+    try:
+        return _plain(json_in(text, file, number=_Number.of), file, ())
+    except InvalidInput as no_json:
+        try:
+            return _yaml(text, file)
+        except yaml.YAMLError:
+            if "\t" in text:  # JSON may be indented with tabs, YAML may not: it was meant to be JSON
+                raise no_json from None
+            raise
+
+
+def _yaml(text: str, file: str) -> Any:
+    try:
         nodes = [node for node in yaml.compose_all(text, _Loader) if node.tag != _NULL]
         reading = _Reading(file)
         if len(nodes) > 1:
             reading.refuse(nodes[1], "a second document begins here; describe one session in a file.")
-        found = reading.value(nodes[0], ()) if nodes else None
+        return reading.value(nodes[0], ()) if nodes else None
     except RecursionError as error:
         raise InvalidInput(f"{file}: cannot be read as YAML: it is nested too deeply.") from error
-    except yaml.YAMLError as error:
-        if text.lstrip()[:1] == "{" and "\t" in text:  # JSON may be indented with tabs, YAML may not
-            found = json_in(text, file)
-        else:
-            raise InvalidInput(f"{file}: cannot be read as YAML: {_words(error)}.") from error
-    if not isinstance(found, dict):
-        raise InvalidInput(f"{file}: is no object of fields.")
-    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number of JSON and how it was written."""
+
+    text: str
+    value: int | float
+
+    @classmethod
+    def of(cls, text: str) -> "_Number":
+        if text.lstrip("-").isdecimal():
+            return cls(text, int(text))
+        if not math.isfinite(number := float(text)):
+            raise ValueError(f"{text[:80]} is too large a number")
+        return cls(text, number)
+
+
+def _plain(value: Any, file: str, place: tuple[str, ...]) -> Any:
+    """Return what JSON holds at `place`, with text for the scalars of AS_WRITTEN. Raises InvalidInput."""
+    if len(place) > MOST_LEVELS:
+        raise InvalidInput(f"{file}: something is nested more than {MOST_LEVELS} levels deep.")
+    match value:
+        case dict():
+            return {name: _plain(one, file, (*place, name)) for name, one in value.items()}
+        case list():
+            return [_plain(one, file, (*place, "[]")) for one in value]
+        case _Number():
+            return value.text if _is_as_written(place) else value.value
+        case bool() if _is_as_written(place):
+            return str(value).lower()
+    return value
+
+
+def _is_as_written(place: tuple[str, ...]) -> bool:
+    """Return True below AS_WRITTEN, also where fields are merged in by <<."""
+    return tuple(part for part in place if part != "<<")[: len(AS_WRITTEN)] == AS_WRITTEN
 
 
 class _Reading:
@@ -121,7 +180,9 @@ class _Reading:
         text: str = node.value
         if node.tag == _NULL:
             return None
-        if place[: len(AS_WRITTEN)] == AS_WRITTEN or node.tag in (f"{_TAG}str", _MERGE):
+        if _is_as_written(place):
+            return text
+        if node.tag in (f"{_TAG}str", _MERGE):
             is_switch = node.style is None and place[-1:] and place[-1] in SWITCHES
             return YES_AND_NO.get(text.lower(), text) if is_switch else text
         if node.tag == _BOOL and text.lower() in ("true", "false"):
