@@ -1,9 +1,10 @@
 """Copies: whole or not at all, and never to where nobody asked for them."""
 
+import errno
 import io
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import httpx
@@ -211,6 +212,67 @@ def test_a_directory_leads_into_no_link_and_no_pipe_that_lies_there(tmp_path: Pa
     assert "a device or pipe" in heard.told
     assert contents(tmp_path) == {"elsewhere": "old", "target/link": "1", "target/z": "3"}
     assert (target / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
+def test_what_the_disk_refuses_to_every_file_ends_the_copy(
+    number: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = b"".join(write_archive(plan_tree(source, Quiet), Quiet))
+    told = Heard()
+
+    def refuse(**options: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / ".berth-draft"))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    copies: tuple[Callable[[], Tally], ...] = (
+        lambda: fetch_one_by_one(Tree(a=b"1", b=b"2"), "", tmp_path, told),
+        lambda: read_archive(iter([archive]), tmp_path, told),
+    )
+    for copy in copies:
+        with pytest.raises(OSError, match=os.strerror(number)) as raised:
+            copy()
+        assert (raised.value.errno, raised.value.filename) == (number, str(tmp_path))
+    assert told.told == ""
+
+
+class Vanishing(Tree):
+    """A folder that is deleted, or loses one file, when its first file is copied."""
+
+    def __init__(self, *, is_whole: bool, **files: bytes) -> None:
+        super().__init__(**files)
+        self.is_whole, self.asked = is_whole, 0
+
+    def list(self, path: str = "") -> Directory:
+        if self.asked and not self.is_whole:
+            raise NotFound("gone")
+        return super().list(path)
+
+    def read(self, path: str) -> Iterator[bytes]:
+        self.asked += 1
+        if not self.is_whole or self.asked == 1:
+            raise NotFound("gone")
+        return super().read(path)
+
+    def write_stream(self, path: str, content, size_bytes: int, mode: int = 0) -> None:  # type: ignore[no-untyped-def]
+        self.asked += 1
+        raise NotFound("gone")
+
+
+def test_a_folder_that_is_deleted_meanwhile_ends_the_copy(source: Path, tmp_path: Path) -> None:
+    folder = Vanishing(is_whole=False, **{"d/a": b"1", "d/b": b"2", "e": b"3"})
+    with pytest.raises(NotFound):
+        fetch_one_by_one(folder, "", tmp_path, Quiet)
+    with pytest.raises(NotFound):
+        send_one_by_one(folder, source, "", Quiet)
+    assert folder.asked == 2
+
+
+def test_a_file_that_is_deleted_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    told = Heard()
+    folder = Vanishing(is_whole=True, a=b"1", b=b"2")
+    assert fetch_one_by_one(folder, "", tmp_path, told) == Tally(files=1, size_bytes=1, failed=1)
+    assert (contents(tmp_path), told.told) == ({"b": "2"}, "a: gone\n")
 
 
 def test_archives_hold_what_a_directory_holds(source: Path, tmp_path: Path) -> None:

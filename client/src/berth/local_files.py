@@ -1,5 +1,6 @@
 """Write files and directories on this computer: whole or not at all, and never outside the directory that was named."""
 
+import errno
 import os
 import stat
 import tempfile
@@ -10,16 +11,24 @@ from typing import BinaryIO
 
 from berth.errors import InvalidInput, Refused
 
+# What a disk says of one name and not of all.
+OF_ONE_ENTRY = frozenset(
+    (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
+)
+
 
 @contextmanager
 def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput, and
-    Refused for what a file cannot replace."""
+    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput,
+    Refused for what a file cannot replace, and OSError for what would befall the next file too, like a full disk."""
     if not target.is_symlink() and is_special(target):
         raise Refused(f"{target} is a device or pipe; a file cannot take its place.", code="in_the_way")
     try:
         number, draft = tempfile.mkstemp(dir=target.parent, prefix=".berth-")
     except OSError as exc:
+        if exc.errno not in OF_ONE_ENTRY:
+            exc.filename = str(target.parent)  # not the draft, which nobody knows
+            raise
         raise InvalidInput(f"{target.parent} cannot be written to: {exc.strerror}.") from exc
     try:
         with os.fdopen(number, "wb") as file:

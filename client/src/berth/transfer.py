@@ -12,7 +12,6 @@ Links are not followed and not copied. What a portal names never leads out of th
 file appears under its name only when it is whole. What cannot be copied is left out and told, and the others go on.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -21,16 +20,13 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
 from berth.errors import BerthError, InvalidInput, NotFound, Refused
-from berth.local_files import appearing, is_safe_name, is_special, make_inside, make_local
+from berth.local_files import OF_ONE_ENTRY, appearing, is_safe_name, is_special, make_inside, make_local
 from berth.models import Directory, Entry
 from berth.transport import Content
 
 PIECE_BYTES = 256 * 1024
 OTHER_TARGET = "Remove it first, or name another target."
-# What a disk, or the portal, says of one name and not of all.
-OF_ONE_ENTRY = frozenset(
-    (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
-)
+# What the portal says of one name and not of all.
 OF_ONE_ENTRY_CODES = frozenset(("wrong_kind", "exists", "in_the_way"))
 
 
@@ -197,6 +193,8 @@ def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Ta
                 place.make_directory(_join(path, name))
             else:
                 tally += _send_file(place, child, _join(path, name), watcher)
+        except NotFound:
+            raise  # what is missing is made on the way: the folder itself is gone
         except BerthError as error:
             pass_over(error, str(child), watcher)
             lost.add(name)
@@ -223,6 +221,8 @@ def fetch_one_by_one(place: Tree, path: str, local: Path, watcher: Watcher) -> T
             try:
                 tally += _fetch_entry(place, entry, below, local, watcher)
             except (BerthError, OSError) as error:
+                if isinstance(error, NotFound):
+                    place.list(path)  # raises NotFound where the directory is gone too
                 pass_over(error, below, watcher)
                 tally += FAILED
     return tally

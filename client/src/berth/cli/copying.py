@@ -59,7 +59,8 @@ def cp(context: typer.Context, source: Source, target: Target) -> None:
 
     Directories that are missing are made, those that are there are merged: a file of the same name is replaced, others stay. A
     file never takes the place of a directory, nor a directory that of a file. Links are left out. What cannot be copied is left
-    out and told, the others go on, and the exit code is 1. A session takes a directory whole or not at all.
+    out and told, the others go on, and the exit code is 1; a full disk, or a folder that is deleted meanwhile, ends the copy. A
+    session takes a directory whole or not at all.
 
     A TARGET here that is a link stays one, and the file that it leads to is replaced. A device or pipe, like /dev/stdout, is
     written to.
