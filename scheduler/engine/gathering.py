@@ -29,7 +29,8 @@ def choose(
         least = was.until - was.since
         if there is not None:
             least *= 2
-            if (best.expected - now) * BETTER >= there.expected - now:
+            is_better = (best.expected - now) * BETTER < there.expected - now
+            if there.is_late == best.is_late and not is_better:
                 best = there
     agent_ids = tuple([ids[ordinal] for ordinal in best.ordinals])
     holds_for = max(min(best.expected - now, MOST_AT_FIRST), least)
