@@ -110,9 +110,9 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
 
 @transaction.atomic
 def purge_domain(*, actor: Actor, domain_id: int) -> None:
-    """Remove a closed domain without people, projects and history. Nameless rows of purged people do not keep it: what still refers
-    to them is of other domains, to one of which they go. Raises NotFound, PermissionDenied, Conflict."""
-    Domain.objects.select_for_update().filter(pk=domain_id).first()
+    """Remove a closed domain without people, projects and history. Nameless rows of purged people do not keep it: they go to another
+    domain, an open one if there is. Raises NotFound, PermissionDenied, Conflict."""
+    heir = _lock_with_heir(domain_id)
     domain = access_domain(actor, domain_id, Action.PURGE)
     if domain.is_active:
         raise Conflict(_("The domain “{name}” is open.").format(name=domain.name), hint=_("Close it first."))
@@ -123,11 +123,28 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
         remains.append(_("projects: {count}").format(count=projects))
     if remains:
         raise _still_needed(domain.name, remains)
+    if heir is None and domain.users.exists():
+        raise Conflict(
+            _("“{name}” holds rows of purged people, and there is no other domain for them.").format(
+                name=domain.name
+            ),
+            hint=_("Create another domain first."),
+        )
 
     audit.record(actor=actor, action="accounts.purge_domain", target=domain)
     _forget_permissions("domain", domain.pk)
-    domain.users.update(domain=Domain.objects.exclude(pk=domain.pk).order_by("pk").first())
+    if heir is not None:
+        domain.users.update(domain=heir)
     domain.delete()
+
+
+def _lock_with_heir(domain_id: int) -> Domain | None:
+    """Lock the domain, and return the one that its nameless rows would go to, locked too; by id, so that two purges do not wait for each
+    other. None if there is none, or it was purged meanwhile."""
+    others = Domain.objects.exclude(pk=domain_id).order_by("-is_active", "pk")
+    ids = [domain_id, *others.values_list("pk", flat=True)[:1]]
+    locked = Domain.objects.select_for_update().filter(pk__in=ids).order_by("pk")
+    return next((each for each in list(locked) if each.pk != domain_id), None)
 
 
 def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:

@@ -52,6 +52,9 @@ NO_LIMIT = gettext_noop(
 NO_LIMIT_THERE = gettext_noop(
     "When it starts is not known: room is gathered for it on {agents}, where something has no time limit and runs longer than what ran lately."
 )
+MANY_AHEAD = gettext_noop(
+    "When it starts is not known: more than {count} sessions wait ahead of it, too many to foresee."
+)
 NEXT_TICK = StartRange(0, 10)
 STARTS_HOLD_S = 10.0  # so many look at a queue, and it changes so often, that nobody could pay for each time
 NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
@@ -69,6 +72,13 @@ class Starts(NamedTuple):
 
     waiting: frozenset[UUID]
     ranges: dict[UUID, StartRange]
+
+
+class Estimate(NamedTuple):
+    """When one session will start; and `unknown`, where nobody knows how late: NO_LIMIT or MANY_AHEAD, "" for another reason."""
+
+    start_range: StartRange | None
+    unknown: str = ""
 
 
 _starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
@@ -126,9 +136,9 @@ def foresee(question: Question) -> Outlook:
         key = (deferral.position, _is_for_room(deferral), *of_asked)
         if key not in picture.ranges:
             asked_kind = {asked.id: question.kind}
-            picture.ranges[key] = _range_of(
+            picture.ranges[key] = _estimate_of(
                 deferral, asked, snapshot, foreseen, now, asked_kind, picture.crowd
-            )
+            ).start_range
         start_range = picture.ranges[key]
     why = deferral.why
     sentence = sentence_for(why, snapshot.group_name)
@@ -161,22 +171,24 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     deferral = foreseen.deferral
     if deferral is None:
         return Prospect(NEXT_TICK)
-    start_range, why = _range_of(deferral, asked, snapshot, foreseen, now), deferral.why
+    estimate, why = _estimate_of(deferral, asked, snapshot, foreseen, now), deferral.why
     return Prospect(
-        start_range,
+        estimate.start_range,
         ResourceSlots() if why.excess else why.best_agent,
         who_may_raise(why),
         waits_for_group=_waits_for_group(why, asked),
         lasts=_counted_lasts(asked),
-        unknown_because=_unknown_because(deferral, start_range, foreseen),
+        unknown_because=_unknown_because(estimate, asked, foreseen),
     )
 
 
-def _unknown_because(deferral: Deferral, start_range: StartRange | None, foreseen: Foresight) -> KeptSentence:
-    """Why nobody can know how late a session starts; "" where somebody can. Says of others no more than the machine."""
-    if not _is_for_room(deferral) or (start_range is not None and start_range.latest_s is not None):
+def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresight) -> KeptSentence:
+    """Return why nobody can know how late a session starts; "" where somebody can. Says of others no more than the machine."""
+    if estimate.unknown == MANY_AHEAD:
+        return KeptSentence(MANY_AHEAD, {"count": MOST_AHEAD})
+    if estimate.unknown != NO_LIMIT:
         return KeptSentence()
-    gathered = next((each for each in foreseen.gathered if each.session_id == deferral.session_id), None)
+    gathered = next((each for each in foreseen.gathered if each.session_id == asked.id), None)
     if gathered is None:
         return KeptSentence(NO_LIMIT)
     names = Agent.objects.filter(pk__in=gathered.agent_ids).order_by("name").values_list("name", flat=True)
@@ -213,7 +225,7 @@ def _starts_in(snapshot: Snapshot, foreseen: Foresight, now: datetime) -> dict[U
     return {pk: found for pk, found in known.items() if found is not None}
 
 
-def _range_of(
+def _estimate_of(
     deferral: Deferral,
     asked: PendingSession,
     snapshot: Snapshot,
@@ -221,18 +233,23 @@ def _range_of(
     now: datetime,
     asked_kind: Mapping[UUID, Kind] = NO_KINDS,
     crowd: Crowd | None = None,
-) -> StartRange | None:
+) -> Estimate:
     """`crowd`: of the queue that the snapshot has, where somebody keeps it."""
     if not _is_for_room(deferral):
-        return None
+        return Estimate(None)
     crowd = crowd or Crowd()
-    if not (crowd.is_before(deferral.position) or _is_ruled(asked)):
+    kept = at_the_latest(_kept_for(foreseen, now).get(asked.id))
+    if _is_ruled(asked):
+        return Estimate(kept)
+    if not crowd.is_before(deferral.position):
         first = _first_for_room(foreseen.ahead)
         if len(first) <= MOST_AHEAD:
             queue = [*_sessions_of(first, snapshot), asked]
-            return _ranges_of(queue, snapshot, foreseen, now, asked_kind)[asked.id]
+            drawn = _ranges_of(queue, snapshot, foreseen, now, asked_kind)[asked.id]
+            is_known = drawn is not None and drawn.latest_s is not None
+            return Estimate(drawn, "" if is_known else NO_LIMIT)
         crowd.ends_at = first[-1].position
-    return at_the_latest(_kept_for(foreseen, now).get(asked.id))
+    return Estimate(kept, "" if kept else MANY_AHEAD)
 
 
 def _first_for_room(deferrals: Iterable[Deferral]) -> list[Deferral]:

@@ -5,9 +5,9 @@ The one place for this rule. The table that people read is in the user guide, un
 
 from enum import StrEnum
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
-from sessions_app.models import ComputeSession, SessionType
+from sessions_app.models import ComputeSession, Kernel, SessionType
 from sessions_app.states import Reason
 
 
@@ -20,6 +20,7 @@ class Ending(StrEnum):
     SKIPPED = "skipped"
 
 
+_TRIED_AGAIN = Kernel.objects.filter(attempt__gt=1)  # a later attempt, whose session has no start yet
 # Of a session that never ran. All other causes for which one does not run are failures: it was wanted and could not be.
 _SKIPPED = frozenset({Reason.USER_REQUESTED, Reason.ADMIN_REQUESTED, Reason.DEPENDENCY_IN_VAIN})
 _BATCH_SUCCESS = frozenset({Reason.COMMAND_FINISHED})
@@ -39,8 +40,8 @@ def ending_of(session: ComputeSession) -> Ending | None:
     """Return how `session` ended; None while it lives."""
     if session.ended_at is None:
         return None
-    has_run = session.started_at is not None or session.retry_count > 0
-    if not has_run and session.status_reason in _SKIPPED:
+    may_be_skipped = session.started_at is None and session.status_reason in _SKIPPED
+    if may_be_skipped and not _TRIED_AGAIN.filter(session=session).exists():
         return Ending.SKIPPED
     successes = _BATCH_SUCCESS if session.type == SessionType.BATCH else _INTERACTIVE_SUCCESS
     return Ending.SUCCESS if session.status_reason in successes else Ending.FAILURE
@@ -55,8 +56,8 @@ def ended_as(ending: Ending, prefix: str = "") -> Q:
     has_ended = field("ended_at__isnull", False)
     is_skipped = (
         field("started_at__isnull", True)
-        & field("retry_count", 0)
         & field("status_reason__in", sorted(_SKIPPED))
+        & ~Q(Exists(_TRIED_AGAIN.filter(session=OuterRef(f"{prefix}pk"))))
     )
     is_batch = field("type", SessionType.BATCH.value)
     succeeded = (is_batch & field("status_reason__in", sorted(_BATCH_SUCCESS))) | (

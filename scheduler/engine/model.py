@@ -357,4 +357,5 @@ class Plan:
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()
     gathering: tuple[UUID, ...] = ()
-    gathered: tuple[Gathering, ...] = ()  # of those `reservations` of which nobody knows when they begin
+    # Of those `reservations` of which nobody knows when they begin, and the last choice of others that wait.
+    gathered: tuple[Gathering, ...] = ()

@@ -12,7 +12,7 @@ from scheduler.engine.columns import Columns, index_of
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
-from scheduler.engine.gathering import choose
+from scheduler.engine.gathering import choose, with_earlier
 from scheduler.engine.model import (
     LENGTH_OF_UNKNOWN,
     Eviction,
@@ -368,7 +368,7 @@ class _Pass:
             evictions=tuple(self._evictions),
             heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
             gathering=tuple(self._gathering),
-            gathered=tuple(self._gathered),
+            gathered=with_earlier(self._gathered, self._waiting),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:

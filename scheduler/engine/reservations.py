@@ -12,19 +12,22 @@ from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
 Nearness = tuple[int, int]  # the smaller the nearer
-Opening = tuple[
-    bool, datetime, Nearness, int
-]  # nobody knows when; when, or when it is expected; how near; ordinal, negated
+# One of the certainties; when, or when it is expected; how near; ordinal, negated.
+Opening = tuple[int, datetime, Nearness, int]
+# Of an opening, the better first: its time is known; expected; expected too late for the agent, which will be reserved before the end.
+KNOWN, EXPECTED, LATE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """Where each kernel of a shape will find room first (ordinals), and when all of it will be there, at the latest; None if
-    something must end of which nobody knows when it will: then `expected` is when it probably has."""
+    something must end of which nobody knows when it will: then `expected` is when it probably has, and `is_late` says that the session
+    would probably not end before an agent is reserved."""
 
     ordinals: list[int]
     until: Until
     expected: datetime
+    is_late: bool = False
 
     def is_in_time(self, by: datetime) -> bool:
         return self.until is not None and self.until <= by
@@ -41,7 +44,7 @@ def soonest(
     known_only: bool,
 ) -> Prospect | None:
     """On these agents (ordinals). None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when.
-    Agents that will be reserved before what `lasts` so long would have ended are left out.
+    Agents that will be reserved before what `lasts` so long would have ended are left out; where that is only expected, they come last.
 
     Kernels of a session that differ are counted as large as the largest in each field; those that are spread get an agent each,
     and one agent holds all that must be together.
@@ -50,19 +53,19 @@ def soonest(
     openings: list[Opening] = []
     for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         latest = machines.latest_start(ordinal, lasts)
-        openings += [each for each in found if latest is None or _at_least(each, now) <= latest]
+        openings += found if latest is None else _in_time(found, latest, now)
     chosen = nsmallest(count, openings)
     if len(chosen) < count:
         return None
-    is_unknown = any(unknown for unknown, _, _, _ in chosen)
+    worst = max(certainty for certainty, _, _, _ in chosen)
     last = max(at for _, at, _, _ in chosen)
-    until = None if is_unknown else last
+    until = last if worst == KNOWN else None
     ordinals = [-negated for _, _, _, negated in chosen] * (kernels // count)
     if shape.is_bounded and until is not None:  # all kernels begin together
         bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
         if any(latest is not None and until > latest for latest in bounds):
             return None
-    return Prospect(ordinals, until, last)
+    return Prospect(ordinals, until, last, worst == LATE)
 
 
 def longest(
@@ -86,8 +89,15 @@ def longest(
 
 def _at_least(opening: Opening, now: datetime) -> datetime:
     """When it may begin at the earliest: what nobody knows may be at once."""
-    is_unknown, at, _, _ = opening
-    return now if is_unknown else at
+    certainty, at, _, _ = opening
+    return at if certainty == KNOWN else now
+
+
+def _in_time(openings: Iterable[Opening], latest: datetime, now: datetime) -> Iterator[Opening]:
+    """Yield those that may begin by then, with LATE for those that probably will not."""
+    for each in openings:
+        if _at_least(each, now) <= latest:
+            yield (LATE, *each[1:]) if each[1] > latest else each
 
 
 def _count(shape: Shape) -> int:
@@ -134,7 +144,7 @@ def _openings_on(
         while len(openings) < count and machines.holds(
             ordinal, request, room, at=at, count=len(openings) + 1
         ):
-            openings.append((False, at, (number, 0), -ordinal))
+            openings.append((KNOWN, at, (number, 0), -ordinal))
     while len(openings) < count and not known_only:
         number = len(openings) + 1
         wanted = request * number
@@ -142,7 +152,7 @@ def _openings_on(
             break
         enough, of_the_rest = layout.nearness(wanted, room)
         at = _expected(machines, ordinal, request, number, now)
-        openings.append((True, at, (-enough, -of_the_rest), -ordinal))
+        openings.append((EXPECTED, at, (-enough, -of_the_rest), -ordinal))
     return openings
 
 

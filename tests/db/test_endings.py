@@ -139,14 +139,18 @@ def test_who_waited_for_the_failure_of_one_that_never_ran_is_told_so() -> None:
     assert place.fresh(tidy).held_for == ""
 
 
-def test_one_that_failed_and_is_cancelled_while_it_waits_for_its_retry_has_failed() -> None:
+@pytest.mark.parametrize("reason", [Reason.COMMAND_FAILED, Reason.AGENT_LOST, Reason.PREEMPTED])
+def test_one_that_ran_and_is_cancelled_while_it_waits_for_its_next_attempt_has_failed(reason: Reason) -> None:
     place = make_place()
-    session = place.run(type="batch", command="true", max_retries=1)
-    ended_by(Reason.COMMAND_FAILED)(place, session)
+    session = place.run(type="batch", command="true", max_retries=1, requeues=True)
+    on_failure = place.enqueue(dependencies=[{"session": str(session.pk), "when": "failure"}])
+    ended_by(reason)(place, session)
     assert place.fresh(session).status == Status.PENDING
     assert ending_of(place.fresh(session)) is None
     cancel(place, session)
     assert ending_of(place.fresh(session)) is FAILURE
+    settle_dependents(session.pk)
+    assert (place.fresh(on_failure).status, place.fresh(on_failure).held_for) == (Status.PENDING, "")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from scheduler.estimates import MOST_AHEAD
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.forecast import prospect_of
@@ -350,6 +351,28 @@ def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody
     assert f"room is gathered for it on {place.agent.name}" in body["unknown_because"]
     assert body["unknown_because"] in page
     assert forgotten.name not in body["unknown_because"]
+
+
+def test_behind_many_nobody_says_that_something_has_no_time_limit(place: Place) -> None:
+    place.run(resources=ALL, timeout_s=600)
+    for _ in range(MOST_AHEAD):
+        place.enqueue(resources=ALL, timeout_s=600)
+    foreseen, behind = (place.enqueue(resources=ALL, timeout_s=600) for _ in range(2))
+    assert told(place, foreseen)["unknown_because"] == ""
+    assert told(place, behind)["expected_start"] is None
+    assert told(place, behind)["unknown_because"] == (
+        "When it starts is not known: more than 30 sessions wait ahead of it, too many to foresee."
+    )
+
+
+def test_of_a_strict_placement_rule_nobody_says_that_something_has_no_time_limit(place: Place) -> None:
+    place.run(resources=ALL, timeout_s=600)
+    place.enqueue(resources=ALL, timeout_s=600)
+    session = place.enqueue(
+        resources=ALL, timeout_s=600, placement_group="pair", placement_rule="strict_spread"
+    )
+    body = told(place, session)
+    assert (body["expected_start"], body["unknown_because"]) == (None, "")
 
 
 def test_the_latest_is_of_the_machine_where_room_is_kept(place: Place) -> None:

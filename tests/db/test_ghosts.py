@@ -1,12 +1,14 @@
 """What purged people, archived projects, closed domains and ended sessions held can be deleted, or the refusal says what to do."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from django.apps import apps
+from django.db import connection, transaction
 from django.db.models import DO_NOTHING, PROTECT, RESTRICT, ForeignKey, Model
 from django.test import Client
 
@@ -31,10 +33,11 @@ from scheduler.models import ShareWeight
 from scheduler.weights import set_share_weight
 from sessions_app.models import ResourcePreset, SessionTemplate
 from tests.conftest import People
-from tests.factories import actor_for, make_domain, make_token
+from tests.factories import actor_for, make_domain, make_token, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
 from vfolders.models import StorageHost
 
 pytestmark = pytest.mark.django_db
@@ -188,6 +191,57 @@ def test_a_nameless_row_does_not_keep_its_domain(place: Place, people: People) -
     closing.purge_domain(actor=SYSTEM, domain_id=elsewhere.pk)
     assert not Domain.objects.filter(pk=elsewhere.pk).exists()
     assert User.objects.get(pk=place.owner.pk).purged_at
+
+
+def closed_with_nameless() -> Domain:
+    """A closed domain in which the row of a purged person is all there is."""
+    domain = make_domain()
+    ghost = make_user(domain=domain)
+    User.objects.filter(pk=ghost.pk).update(purged_at=clock.now(), is_active=False, policy=None)
+    Domain.objects.filter(pk=domain.pk).update(is_active=False)
+    return domain
+
+
+def test_nameless_rows_go_to_an_open_domain_if_there_is_one_and_are_kept_where_there_is_no_other() -> None:
+    closed, last = closed_with_nameless(), closed_with_nameless()
+    closing.purge_domain(actor=SYSTEM, domain_id=closed.pk)
+    opened, closed = make_domain(), closed_with_nameless()
+    closing.purge_domain(actor=SYSTEM, domain_id=closed.pk)
+    assert (last.users.count(), opened.users.count()) == (2, 1)
+    opened.users.update(domain=last)
+    opened.delete()
+    with pytest.raises(Conflict, match="there is no other domain for them"):
+        closing.purge_domain(actor=SYSTEM, domain_id=last.pk)
+
+
+def somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_domain_for_nameless_rows_cannot_go_while_they_move() -> None:
+    """Another purge holds what they go to: this one waits for it, and asks afterwards."""
+    target, closed = make_domain(), closed_with_nameless()
+
+    def purge_closed() -> None:
+        try:
+            closing.purge_domain(actor=SYSTEM, domain_id=closed.pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            Domain.objects.select_for_update().get(pk=target.pk)
+            purged = pool.submit(purge_closed)
+            wait_until(somebody_waits_for_a_lock)
+            target.delete()
+        with pytest.raises(Conflict):
+            purged.result(timeout=30)
 
 
 def test_what_history_needs_says_what_to_do_instead(

@@ -10,8 +10,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.slots import ResourceSlots
-from scheduler.engine import AgentView, Gathering, Needs, PendingSession, Planner, Rules, Running, Snapshot
-from scheduler.estimates import Lengths
+from scheduler.engine import (
+    AgentView,
+    Allowance,
+    Gathering,
+    Needs,
+    PendingSession,
+    Planner,
+    Rules,
+    Running,
+    Snapshot,
+)
+from scheduler.engine.gathering import MOST_AT_FIRST
+from scheduler.estimates import LEAST_SEEN, Lengths
 
 pytestmark = pytest.mark.walk
 
@@ -19,18 +30,19 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CORES, PATIENCE, COMES, LONGEST = 8000, 5, 12, 6
 BOUND = PATIENCE + 8 * LONGEST
 KIND = (1, 2, "interactive")
-NOTHING_SEEN = Lengths({})
 WHOLE, PART, LITTLE = (ResourceSlots({"cpu": cores}) for cores in (CORES, 2000, 500))
 
 
 @dataclass(frozen=True)
 class Turning:
     """`endless`: by machine, since when something small runs there that never ends; None: nothing. `lengths`: of those that come again and
-    again, of which nobody knows how long they run. `lost_at`: when machines are lost, by number."""
+    again, of which nobody knows how long they run. `lost_at`: when machines are lost, by number. `seen`: how long sessions like all of these ran
+    lately."""
 
     endless: tuple[int | None, ...]
     lengths: tuple[int, ...]
     lost_at: tuple[tuple[int, int], ...] = ()
+    seen: tuple[int, ...] = ()
 
 
 @dataclass
@@ -55,6 +67,8 @@ class Play:
         self._waiting: list[PendingSession] = []
         self._number = 1
         self._planner = Planner()
+        self._seen = Lengths({KIND: [minutes * 60.0 for minutes in turning.seen]})
+        self._gathered: dict[UUID, Gathering] = {}  # as the last plan said
         self.chosen: list[Gathering] = []
         self.placed: int | None = None
 
@@ -73,12 +87,10 @@ class Play:
 
     def _tick(self, minute: int) -> None:
         agents = tuple(self._agent(number, minute) for number in range(1, len(self._turning.endless) + 1))
-        told = tuple(
-            replace(each, gathered=self.chosen[-1]) if self.chosen and each.id == self._large.id else each
-            for each in self._waiting
-        )
+        told = tuple(replace(each, gathered=self._gathered.get(each.id)) for each in self._waiting)
         rules = Rules(patience=timedelta(minutes=PATIENCE))
         decided = self._planner.plan(Snapshot(1, "lab", 0, agents, told, rules), at(minute))
+        self._gathered = {each.session_id: each for each in decided.gathered}
         of_large = [each for each in decided.gathered if each.session_id == self._large.id]
         self.chosen += [each for each in of_large if each not in self.chosen[-1:]]
         placed = {each.session_id: each for each in decided.placements}
@@ -103,7 +115,7 @@ class Play:
 
     def _expected(self, life: Life, minute: int) -> datetime:
         ran_s = (minute - life.began) * 60
-        return at(minute) + timedelta(seconds=NOTHING_SEEN.expected_left_s(KIND, ran_s))
+        return at(minute) + timedelta(seconds=self._seen.expected_left_s(KIND, ran_s))
 
     def _session(self, number: int, slots: ResourceSlots, minute: int, kernels: int = 1) -> PendingSession:
         ids = tuple(UUID(int=number * 100 + index) for index in range(kernels))
@@ -116,6 +128,7 @@ def at(minute: int) -> datetime:
 
 SINCE = st.none() | st.integers(0, 400)
 OF_THE_ISSUE = Turning((30, None, None), (2, 3, 2))
+ENDLESS_EVERYWHERE = Turning((3, 40), (2,))
 
 
 @st.composite
@@ -129,11 +142,13 @@ def turnings(draw: st.DrawFn, good: int = 1) -> Turning:
         endless,
         tuple(draw(st.lists(st.integers(1, LONGEST), min_size=1, max_size=5))),
         tuple(draw(st.lists(lost, max_size=2))) if with_endless else (),
+        tuple(draw(st.just([]) | st.lists(st.integers(1, LONGEST), min_size=LEAST_SEEN, max_size=9))),
     )
 
 
 @given(turnings())
 @example(OF_THE_ISSUE)
+@example(replace(OF_THE_ISSUE, seen=(2,) * LEAST_SEEN))
 @example(Turning((0, None), (LONGEST,)))
 def test_where_everything_ends_on_one_machine_a_session_of_a_whole_machine_starts(turning: Turning) -> None:
     play = Play(turning).until(COMES + BOUND)
@@ -147,19 +162,45 @@ def test_so_does_one_of_several_containers_on_as_many_such_machines(turning: Tur
 
 
 @given(turnings())
-@example(Turning((0, 0, None), (LONGEST,)))
+@example(ENDLESS_EVERYWHERE)
+@example(replace(ENDLESS_EVERYWHERE, lost_at=((1, COMES + 20),)))
 def test_a_choice_holds_until_it_was_wrong_and_the_next_for_twice_as_long(turning: Turning) -> None:
     chosen = Play(turning).until(COMES + BOUND).chosen
     for before, after in pairwise(chosen):
         was_lost = any(who in before.agent_ids and at(when) <= after.since for who, when in turning.lost_at)
-        assert was_lost or (
-            after.since >= before.until and after.until - after.since >= 2 * (before.until - before.since)
-        )
+        longer = 1 if was_lost else 2
+        assert after.until - after.since >= longer * (before.until - before.since)
+        assert was_lost or after.since >= before.until
 
 
 def test_where_something_never_ends_everywhere_the_estimate_grows_with_what_it_was_wrong_by() -> None:
-    play = Play(Turning((3, 40), (2,))).until(300)
+    play = Play(ENDLESS_EVERYWHERE).until(300)
     assert play.placed is None
     spans = [each.until - each.since for each in play.chosen]
     assert len(spans) > 3
     assert all(after >= 2 * before for before, after in pairwise(spans))
+
+
+def test_the_first_choice_holds_for_minutes_where_what_runs_has_run_for_weeks() -> None:
+    weeks = 30 * 24 * 60
+    [first] = Play(Turning((weeks, weeks + 9), (2,))).until(COMES + PATIENCE + 1).chosen
+    assert first.until - first.since == MOST_AT_FIRST
+
+
+def test_a_choice_goes_on_where_a_limit_or_the_loss_of_its_machine_came_between() -> None:
+    choice = Gathering(UUID(int=1), (1,), NOW - timedelta(minutes=40), NOW)
+    session = PendingSession(UUID(int=1), NOW - timedelta(days=1), Needs("x", (WHOLE,)), (UUID(int=1),))
+    session = replace(session, scopes=("p",), gathered=choice)
+    used = tuple(
+        AgentView(
+            number, "x", WHOLE, WHOLE - LITTLE, is_schedulable=number != 1, expected=(Running(LITTLE, NOW),)
+        )
+        for number in (1, 2)
+    )
+
+    def chosen_within(cores: int) -> tuple[Gathering, ...]:
+        limit = Allowance("p", "project", "vision", {"cpu": cores}, {})
+        return Planner().plan(Snapshot(1, "lab", 0, used, (session,), allowances=(limit,)), NOW).gathered
+
+    assert chosen_within(CORES - 1) == (choice,)
+    assert chosen_within(CORES) == (Gathering(session.id, (2,), NOW, NOW + timedelta(minutes=40)),)

@@ -11,6 +11,7 @@ from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
     Gang,
+    Gathering,
     Needs,
     OpenDevice,
     PendingSession,
@@ -338,3 +339,19 @@ def test_no_shorter_time_limit_helps_where_all_that_is_lent_is_reserved_for_othe
     assert not deferrals[2].why.is_end_known
     ours = decide(agents, ahead, session(2, 4, reservations=MINE), session(3, 1, reservations=MINE)).deferrals
     assert ours[2].why.is_end_known
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_no_room_is_gathered_where_it_is_expected_too_late_for_a_reservation(was_there: bool) -> None:
+    """On the first it is expected after an hour, half an hour too late; on the other after three."""
+    ends = [NOW + HOUR, NOW + 3 * HOUR]
+    used = [
+        replace(partly(number, 3), expected=(Running(ResourceSlots({"cpu": 1}), at),))
+        for number, at in enumerate(ends, 1)
+    ]
+    used[0] = replace(used[0], next_window=SOON)
+    waits = session(1, 4, hours=1.5)
+    if was_there:
+        waits = replace(waits, gathered=Gathering(waits.id, (1,), NOW - HOUR, NOW))
+    [gathered] = plan(Snapshot(1, "lab", 0, tuple(used), (waits,), Rules(patience=timedelta())), NOW).gathered
+    assert gathered.agent_ids == (2,)
