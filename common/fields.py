@@ -23,7 +23,7 @@ def validate_shown(text: str) -> None:
 
 
 class NameField(models.CharField):
-    """What people call something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
+    """Name that people give to something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
     are one, from whichever keyboard or file system they come."""
 
     default_validators = [*models.CharField.default_validators, validate_shown]  # noqa: RUF012  the form that Django wants

@@ -138,7 +138,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
 
 
 def is_from_own_page(request: HttpRequest) -> bool:
-    """Whether the browser says that a page of this portal sent the request. Apps on other ports and hosts are others."""
+    """Return True if the browser says that a page of this portal sent the request. Apps on other ports and hosts are others."""
     try:
         own = f"{request.scheme}://{request.get_host()}"
     except DisallowedHost:
@@ -148,7 +148,7 @@ def is_from_own_page(request: HttpRequest) -> bool:
 
 
 def is_of_another_person(request: HttpRequest) -> bool:
-    """Whether the page was made for another account than the one that is signed in now."""
+    """Return True if the page was made for another account than the one that is signed in now."""
     opened_by = request.headers.get(OPENED_BY_HEADER)
     if opened_by is None and _is_form(request):
         opened_by = request.POST.get(OPENED_BY_FIELD)
@@ -222,7 +222,7 @@ def _signed_in_already(request: HttpRequest) -> HttpResponse:
 
 
 def _leads_to_sign_in(request: HttpRequest, response: Any) -> bool:
-    """Whether the answer asks to sign in first, to come back to this address."""
+    """Return True if the answer asks to sign in first, to come back to this address."""
     if response.status_code != 302 or request.user.is_authenticated:
         return False
     target = urlsplit(response["Location"])
