@@ -18,7 +18,7 @@ from common import audit
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError, PermissionDenied
 from common.locks import wait_exclusive
-from common.texts import check_text, quoted, shown
+from common.texts import check_text, check_unicode, normalised, quoted, shown
 
 WAIT_S = 10
 LONGEST_SUBJECT, LONGEST_EMAIL, LONGEST_NAME = 191, 254, 119
@@ -46,16 +46,27 @@ def read_claim(
     groups: Iterable[str] | None = None,
     is_lasting: bool = True,
 ) -> Claim:
-    """What a provider or directory answered, as far as it can be kept and shown: signs that nobody sees are replaced in a
-    name, and a group with any is no group. Raises ValueError for such a subject or address."""
+    """Return what a provider or directory answered, as far as it can be kept and shown: signs that nobody sees are replaced in
+    a name, and a group with any is no group. The subject is kept as it was sent, because accounts are found by it; groups are
+    normalised, as rules and settings that name them are. Raises ValueError for such a subject or address."""
     return Claim(
-        subject=check_text(subject, max_length=LONGEST_SUBJECT),
+        subject=_checked_subject(subject),
         email=check_text(email, max_length=LONGEST_EMAIL),
         is_verified=is_verified,
         name=shown(name, LONGEST_NAME),
-        groups=None if groups is None else frozenset(filter(_is_group, groups)),
+        groups=None
+        if groups is None
+        else frozenset(normalised(group) for group in groups if _is_group(group)),
         is_lasting=is_lasting,
     )
+
+
+def _checked_subject(subject: object) -> str:
+    text = check_unicode(subject)
+    check_text(text, max_length=LONGEST_SUBJECT)
+    if len(text) > LONGEST_SUBJECT:  # form C may be shorter
+        raise ValueError("The subject is too long to be kept.")
+    return text
 
 
 def _is_group(name: str) -> bool:

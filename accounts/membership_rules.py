@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from accounts.entrance import check_mail_domains
 from common.languages import gettext as _
-from common.texts import check_text, quoted
+from common.texts import check_text, normalised, quoted
 
 MOST_RULES = 50
 LONGEST_GROUP = 300
@@ -58,15 +58,16 @@ def _checked(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRu
 
 
 def group_name(group: str) -> str:
-    """How a group is compared: one that is named by its whole place in a directory without regard to case and to spaces
-    between its parts, any other as it is written."""
+    """Return the form in which a group is compared: one that is named by its whole place in a directory without regard to case
+    and to spaces between its parts, any other as it is written; both in Unicode normalisation form C."""
     parts = parts_of_place(group)
-    return ",".join(parts) if parts else group
+    return normalised(",".join(parts) if parts else group)
 
 
 def parts_of_place(group: str) -> tuple[str, ...]:
     """Of `CN=Staff, OU=Groups` ("cn=staff", "ou=groups"); none of what is no such name. A sign that is escaped by a
     backslash, as hexadecimal digits or as itself, is the same sign, and separates nothing."""
+    group = normalised(group)
     parts, part, place = [], "", 0
     while place < len(group):
         sign = group[place]
@@ -99,9 +100,9 @@ def names_of_group(group: str) -> frozenset[str]:
     name. A common name that looks like a place is none: it would pass for another group."""
     parts = parts_of_place(group)
     if not parts:
-        return frozenset({group})
+        return frozenset({group_name(group)})
     attribute, _sign, name = parts[0].partition("=")
-    names = {",".join(parts)}
+    names = {group_name(group)}
     if attribute == "cn" and "=" not in name and "\\" not in name:
         names.add(_common_name(group))
     return frozenset(names)
@@ -109,4 +110,4 @@ def names_of_group(group: str) -> frozenset[str]:
 
 def _common_name(group: str) -> str:
     """As it is written, with its case."""
-    return group.partition(",")[0].partition("=")[2].strip()
+    return normalised(group).partition(",")[0].partition("=")[2].strip()

@@ -1,13 +1,17 @@
 """Columns of our own kinds."""
 
-from itertools import count
 from typing import Any
 
+import structlog
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
+from psycopg.errors import UniqueViolation
 
 from common.kept_sentences import KeptSentence
 from common.texts import check_text, normalised
+
+MOST_ALIKE = 1000
+log = structlog.get_logger(__name__)
 
 
 def validate_shown(text: str) -> None:
@@ -19,7 +23,7 @@ def validate_shown(text: str) -> None:
 
 
 class NameField(models.CharField):
-    """What people call something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
+    """Name that people give to something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
     are one, from whichever keyboard or file system they come."""
 
     default_validators = [*models.CharField.default_validators, validate_shown]  # noqa: RUF012  the form that Django wants
@@ -37,22 +41,40 @@ class NameField(models.CharField):
         return value
 
 
-def normalise_names(model: type[models.Model], column: str) -> None:
-    """For migrations: bring rows of before NameField into form C. One whose name another row has then gets -2, -3 … behind it.
-    Again it does nothing."""
-    rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"})
-    length: int = getattr(model._meta.get_field(column), "max_length", 0)
+def normalise_names(model: type[models.Model], column: str, *, are_duplicates: bool = False) -> None:
+    """For migrations: bring rows of before NameField into form C, and log what changed. A row whose name another row has then
+    gets -2, -3 … behind it, whichever was made first; with `are_duplicates`, where rows that look alike say the same, it is
+    deleted. Again it does nothing."""
+    rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"}).order_by("pk")
     for key, kept in rows.values_list("pk", column):
-        wanted = normalised(kept)
-        for number in count(1) if wanted != kept else ():
-            ending = f"-{number}" if number > 1 else ""
-            name = wanted[: length - len(ending)] + ending
-            try:
-                with transaction.atomic():
-                    model._default_manager.filter(pk=key).update(**{column: name})
-                break
-            except IntegrityError:
-                continue
+        if (wanted := normalised(kept)) == kept:
+            continue
+        row = model._default_manager.filter(pk=key)
+        became = _rename(row, column, wanted, most=1 if are_duplicates else MOST_ALIKE)
+        if became is None:
+            row.delete()
+        log.warning(
+            "names.normalised", table=model._meta.db_table, key=str(key), column=column, was=ascii(kept),
+            now=ascii(became) if became is not None else "deleted: another row says the same",
+        )  # fmt: skip
+
+
+def _rename(row: models.QuerySet[Any], column: str, wanted: str, most: int) -> str | None:
+    """Return the name that `row` has now, one of `most`; None where the only one is taken. Raises IntegrityError where all are,
+    or where another constraint than that of unique names is in the way."""
+    length: int = getattr(row.model._meta.get_field(column), "max_length", 0)
+    for number in range(1, most + 1):
+        ending = f"-{number}" if number > 1 else ""
+        name = wanted[: length - len(ending)] + ending
+        try:
+            with transaction.atomic():
+                row.update(**{column: name})
+            return name
+        except IntegrityError as error:
+            is_last = number == most > 1
+            if is_last or not isinstance(error.__cause__, UniqueViolation):
+                raise
+    return None
 
 
 def _normalised(value: Any) -> Any:

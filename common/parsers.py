@@ -78,28 +78,41 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check(value: Any, path: str = "", depth: int = 0) -> None:
+# Names and places from the whole body on: (of what encloses it, its own); None of the body itself.
+_Place = tuple["_Place | None", str | int]
+
+
+def _check(value: Any, place: _Place | None = None, depth: int = 0) -> None:
     """Raises InvalidInput at the field for text with a NUL or half of a surrogate pair, RecursionError for what is nested
-    deeper than anything here."""
+    deeper than anything here. A path is written for what is refused alone: one of each value would cost the length of the
+    names around it every time."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, str):
-        _check_text(value, path)
+        _check_text(value, place)
     elif isinstance(value, dict):
         for name, inner in value.items():
-            inside = f"{path}.{name}" if path else name
-            _check_text(name, inside)
-            _check(inner, inside, depth + 1)
+            _check_text(name, (place, name))
+            _check(inner, (place, name), depth + 1)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            _check(inner, f"{path}.{index}" if path else str(index), depth + 1)
+            _check(inner, (place, index), depth + 1)
 
 
-def _check_text(text: str, path: str) -> None:
+def _check_text(text: str, place: _Place | None) -> None:
     try:
         check_unicode(text)
     except ValueError as error:
-        where = shown(path)
+        where = shown(_path(place))
         raise InvalidInput(
             f"{where}: {error}" if where else str(error), fields={where: [str(error)]}
         ) from error
+
+
+def _path(place: _Place | None) -> str:
+    """Return `place` as “mounts.0.path”."""
+    parts: list[str] = []
+    while place is not None:
+        place, part = place
+        parts.append(str(part))
+    return ".".join(reversed(parts))

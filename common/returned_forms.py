@@ -60,6 +60,14 @@ class ReturnedField:
         return _(self.name.replace("_", " ").replace("-", " ").strip().capitalize())
 
 
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """A page on which something is to be done before the form can be sent again, and the words of the link to it."""
+
+    address: str
+    words: str
+
+
 class ReturnedFormsMiddleware:
     """Gives a form back whose sender is signed out by now, instead of leading to sign-in and losing what was typed."""
 
@@ -85,8 +93,11 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return give_back(request, refusal) or error_page(request, refusal)
 
 
-def give_back(request: HttpRequest, refusal: BerthError) -> HttpResponse | None:
-    """The page with what was typed and why nothing was done; None for what is no form of a page of this portal."""
+def give_back(
+    request: HttpRequest, refusal: BerthError, first: FirstStep | None = None
+) -> HttpResponse | None:
+    """The page with what was typed, why nothing was done and what to do first; None for what is no form of a page of this
+    portal."""
     if not _can_be_given_back(request):
         return None
     request.refusal = refusal  # type: ignore[attr-defined]  # common.refusals records it
@@ -95,7 +106,8 @@ def give_back(request: HttpRequest, refusal: BerthError) -> HttpResponse | None:
     context = {
         "refusal": refusal,
         "warning": _other_person(request) if is_of_another_person(request) else refusal.message,
-        "hint": _("Check it and send it again.") if is_of_another_person(request) else refusal.hint,
+        "hint": _hint(request, refusal, first),
+        "first": first or _sign_in(request),
         "fields": fields,
         "is_typed": any(field.kind != "hidden" for field in fields),
         "has_secret": any(field.kind == "secret" for field in fields),
@@ -126,7 +138,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
 
 
 def is_from_own_page(request: HttpRequest) -> bool:
-    """Whether the browser says that a page of this portal sent the request. Apps on other ports and hosts are others."""
+    """Return True if the browser says that a page of this portal sent the request. Apps on other ports and hosts are others."""
     try:
         own = f"{request.scheme}://{request.get_host()}"
     except DisallowedHost:
@@ -136,7 +148,7 @@ def is_from_own_page(request: HttpRequest) -> bool:
 
 
 def is_of_another_person(request: HttpRequest) -> bool:
-    """Whether the page was made for another account than the one that is signed in now."""
+    """Return True if the page was made for another account than the one that is signed in now."""
     opened_by = request.headers.get(OPENED_BY_HEADER)
     if opened_by is None and _is_form(request):
         opened_by = request.POST.get(OPENED_BY_FIELD)
@@ -148,6 +160,18 @@ def _other_person(request: HttpRequest) -> str:
     return _(
         "You are signed in as {person} now; this page was opened under another account. Nothing was done."
     ).format(person=request.user)
+
+
+def _sign_in(request: HttpRequest) -> FirstStep | None:
+    if request.user.is_authenticated:
+        return None
+    return FirstStep(resolve_url("account_login"), _("Sign in, in a new tab"))
+
+
+def _hint(request: HttpRequest, refusal: BerthError, first: FirstStep | None) -> str:
+    if first is not None:
+        return _("Do this first; then come back to this page, check it and send it again.")
+    return _("Check it and send it again.") if is_of_another_person(request) else refusal.hint
 
 
 def _can_be_given_back(request: HttpRequest) -> bool:
@@ -198,7 +222,7 @@ def _signed_in_already(request: HttpRequest) -> HttpResponse:
 
 
 def _leads_to_sign_in(request: HttpRequest, response: Any) -> bool:
-    """Whether the answer asks to sign in first, to come back to this address."""
+    """Return True if the answer asks to sign in first, to come back to this address."""
     if response.status_code != 302 or request.user.is_authenticated:
         return False
     target = urlsplit(response["Location"])

@@ -8,10 +8,13 @@ from common.languages import gettext as _
 
 # Control, format (bidirectional overrides), unassigned, private use, halves of surrogate pairs, line and paragraph ends.
 _UNSHOWN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_OF_OTHER_FONTS = frozenset({"Cn", "Co"})
 # Letters and marks that nothing is drawn for: Hangul fillers, Khmer inherent vowels, joiners of graphemes.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
 _NON_JOINER, _JOINER = "\u200c", "\u200d"
 _VIRAMA = 9  # the combining class of what makes a consonant join the next one
+_KEYS, _ON_KEYCAP = frozenset("0123456789#*"), "\ufe0f\u20e3"
+_PICTURES = frozenset("\u2139\u3030")  # of letters and dashes: information source, wavy dash
 _FIRST_IDEOGRAPH = "\u2e80"
 _MARKS = frozenset({"Mn", "Mc"})
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -72,16 +75,16 @@ def nul_sentence() -> str:
 
 
 def is_word(text: str) -> bool:
-    """Whether normalised `text` has only letters with their marks, digits, dots, dashes and underscores of any script, and
+    """Return True if normalised `text` has only letters with their marks, digits, dots, dashes and underscores of any script, and
     begins with a letter or digit."""
     return bool(text) and text[0].isalnum() and all(_is_of_word(text, index) for index in range(len(text)))
 
 
 def has_hidden(text: str) -> bool:
-    """Whether `text` has characters that turn the direction of others or that nobody sees, beside joiners where a script needs
-    them."""
+    """Return True if `text` has characters that turn the direction of others or that nobody sees, beside joiners and variation
+    selectors where a script needs them. Characters of fonts of one's own, and of later versions of Unicode, may show."""
     return any(
-        unicodedata.category(character) == "Cf" and _is_unshown(text, index)
+        _is_unshown(text, index) and unicodedata.category(character) not in _OF_OTHER_FONTS
         for index, character in enumerate(text)
     )
 
@@ -105,18 +108,21 @@ def _is_unshown(text: str, index: int) -> bool:
     if character in (_JOINER, _NON_JOINER):
         return not _joins(text, index)
     if _selects_variation(character):
-        return index == 0 or not _has_variations(text[index - 1])
+        return not _selects_form(text, index)
     return character in _BLANK or unicodedata.category(character) in _UNSHOWN
 
 
 def _joins(text: str, index: int) -> bool:
-    """Whether the joiner changes how its neighbours are drawn: in Indic scripts after a virama, in Arabic ones between two
-    letters, in emoji between two pictures (RFC 5892, appendix A)."""
+    """Return True where the joiner changes how its neighbours are drawn: in Indic scripts after a virama, or a joiner between a
+    consonant and its virama, in Arabic ones between two letters, in emoji between two pictures (RFC 5892, appendix A; The
+    Unicode Standard, chapter 12)."""
     if not 0 < index < len(text) - 1:
         return False
     before, after = text[index - 1], text[index + 1]
     if unicodedata.combining(before) == _VIRAMA:
         return True
+    if unicodedata.combining(after) == _VIRAMA:
+        return text[index] == _JOINER and unicodedata.category(before) == "Lo"
     if unicodedata.bidirectional(after) == "AL":
         return unicodedata.bidirectional(before) in ("AL", "NSM")
     is_picture = unicodedata.category(before) in ("So", "Sk") or _selects_variation(before)
@@ -127,10 +133,15 @@ def _selects_variation(character: str) -> bool:
     return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
-def _has_variations(character: str) -> bool:
-    """Pictures, signs and ideographs come in several forms."""
-    category = unicodedata.category(character)
-    return category in ("So", "Sm", "Po") or (category == "Lo" and character >= _FIRST_IDEOGRAPH)
+def _selects_form(text: str, index: int) -> bool:
+    """Return True if what stands before the selector comes in several forms: pictures, signs and ideographs, and of ASCII what is
+    drawn on a keycap (emoji-variation-sequences.txt of Unicode)."""
+    before = text[index - 1] if index else "\0"
+    if before.isascii():
+        return before in _KEYS and text[index : index + 2] == _ON_KEYCAP
+    category = unicodedata.category(before)
+    is_ideograph = category == "Lo" and before >= _FIRST_IDEOGRAPH and before not in _BLANK
+    return category in ("So", "Sm", "Po") or before in _PICTURES or is_ideograph
 
 
 def _words_for(value: object) -> str:

@@ -42,8 +42,6 @@ def check_dotfile_path(text: str) -> str:
 def check_content(text: str) -> str:
     """Text of a file. Raises ValueError with a sentence."""
     content = check_unicode(text)
-    if "\0" in content:
-        raise ValueError(_("This is no text: it contains a NUL character."))
     if (size := len(content.encode())) > MAX_CONTENT_BYTES:
         raise ValueError(
             _("At most {most}; this is {size}. Keep larger files in a folder.").format(

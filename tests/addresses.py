@@ -10,7 +10,7 @@ _PARAMETER = re.compile(r"<(?:(\w+):)?\w+>")
 
 
 def page_addresses() -> list[str]:
-    """Of all that a browser may send a form to."""
+    """Addresses to which a browser may send a form."""
     return [
         address
         for address, entry in _addresses(get_resolver())

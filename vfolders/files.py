@@ -4,16 +4,27 @@
 EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from common import audit
 from common.actors import Actor
 from common.errors import InvalidInput
+from common.languages import gettext as _
 from common.texts import normalised
 from vfolders import sizes
 from vfolders.models import VFolder
-from vfolders.paths import ROOT, EntryPath, UnsafePath, check_new_name, parse_directory, parse_path
+from vfolders.paths import (
+    MAX_NAME_BYTES,
+    ROOT,
+    EntryPath,
+    UnsafePath,
+    check_new_name,
+    display_name,
+    parse_directory,
+    parse_path,
+)
 from vfolders.roles import Action
 from vfolders.selectors import access_folder, storage_of
 from vfolders.storage.base import (
@@ -38,7 +49,7 @@ def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
 
 
 def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
-    """Whether `path` is a directory rather than a file, link or device. Raises EntryMissing."""
+    """Return True for a directory, False for a file, link or device. Raises EntryMissing."""
     folder = access_folder(actor, folder_id, Action.READ)
     components = _on_disk(folder, _parse(parse_directory, path))
     return components == ROOT or storage_of(folder).stat(folder.pk, components).kind is EntryKind.DIRECTORY
@@ -81,10 +92,14 @@ def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
 
 
 def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
-    """Remove the file, link or directory `path`, with all that a directory holds."""
+    """Remove the file, link or directory that is called exactly `path`, with all that a directory holds. A name in another
+    Unicode form is another entry here: a request that is sent twice would remove both. Raises EntryMissing."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")))
-    gone = storage_of(folder).stat(folder.pk, components)
+    components = _parse(parse_path, path.removesuffix("/"))
+    try:
+        gone = storage_of(folder).stat(folder.pk, components)
+    except EntryMissing as error:
+        raise _missing_to_delete(folder, components, error) from error
 
     storage_of(folder).delete_entry(folder.pk, components)
     if gone.kind is EntryKind.DIRECTORY:
@@ -114,9 +129,24 @@ def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
         raise _unsafe(error) from error
 
 
-def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = normalised) -> EntryPath:
-    """`path` by the names that its entries have on the disk: where no entry is called exactly so, the one that is called so in
-    another Unicode form is meant, as macOS writes “é”. What `new` makes of a name is that of an entry that is not there."""
+def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) -> EntryMissing:
+    """Return `error`, or one that says that an entry whose name looks the same is there."""
+    twin = _on_disk(folder, path)
+    if twin == path or not _is_there(folder, twin):
+        return error
+    return EntryMissing(
+        _("Nothing is called exactly “{name}”, so nothing was deleted.").format(
+            name=display_name("/".join(path))
+        ),
+        hint=_(
+            "An entry whose name looks the same is there, in another Unicode form. Delete it by the name that the list of files gives."
+        ),
+    )
+
+
+def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = str) -> EntryPath:
+    """Return `path` with each name as the entry on the disk has it: exactly so, else in Unicode normalisation form C or D (macOS
+    writes D). Where there is no such entry, the name is what `new` makes of it."""
     found: EntryPath = ROOT
     for name in path:
         found = (
@@ -127,21 +157,21 @@ def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = no
 
 
 def _name_on_disk(folder: VFolder, parent: EntryPath, name: str, new: Callable[[str], str]) -> str:
-    storage = storage_of(folder)
+    for form in dict.fromkeys((name, normalised(name), unicodedata.normalize("NFD", name))):
+        if len(form.encode()) <= MAX_NAME_BYTES and _is_there(folder, (*parent, form)):
+            return form
     try:
-        storage.stat(folder.pk, (*parent, name))
-        return name
-    except (EntryMissing, WrongKind):
-        pass
-    try:
-        entries = storage.list_directory(folder.pk, parent, limit=LISTED_ENTRIES).entries
-    except (EntryMissing, WrongKind):
-        entries = ()
-    alike = (entry.name for entry in entries if normalised(entry.name) == normalised(name))
-    try:
-        return next(alike, None) or new(name)
+        return new(name)
     except UnsafePath as error:
         raise _unsafe(error) from error
+
+
+def _is_there(folder: VFolder, path: EntryPath) -> bool:
+    try:
+        storage_of(folder).stat(folder.pk, path)
+    except (EntryMissing, WrongKind):
+        return False
+    return True
 
 
 def _unsafe(error: UnsafePath) -> InvalidInput:

@@ -3,11 +3,11 @@ from typing import Any
 from django.db import migrations
 
 import common.fields
+from common.texts import normalised
 
 COLUMNS = (
     ("domain", "title"),
     ("keypair", "name"),
-    ("membershiprule", "value"),
     ("project", "title"),
     ("resourcepolicy", "name"),
     ("sshkey", "name"),
@@ -18,13 +18,28 @@ COLUMNS = (
 def normalise(apps: Any, editor: Any) -> None:
     for model, column in COLUMNS:
         common.fields.normalise_names(apps.get_model("accounts", model), column)
+    rules = apps.get_model("accounts", "MembershipRule")
+    common.fields.normalise_names(rules, "value", are_duplicates=True)
+
+
+def normalise_groups(apps: Any, editor: Any) -> None:
+    """Bring the groups of identity providers, with which the rules are compared, into the same form."""
+    for account in apps.get_model("socialaccount", "SocialAccount").objects.filter(
+        extra_data__has_key="groups"
+    ):
+        groups = sorted({normalised(group) for group in account.extra_data["groups"]})
+        if groups != account.extra_data["groups"]:
+            account.extra_data["groups"] = groups
+            account.save(update_fields=["extra_data"])
 
 
 class Migration(migrations.Migration):
-    """Names in Unicode normalisation form C: names that look alike are one. Of two that did, the later gets a number."""
+    """Names in Unicode normalisation form C: names that look alike are one. Where a row has the name already, the other gets a
+    number."""
 
     dependencies = [
         ("accounts", "0031_purged_people_hold_nothing"),
+        ("socialaccount", "0006_alter_socialaccount_extra_data"),
     ]
 
     operations = [
@@ -64,4 +79,5 @@ class Migration(migrations.Migration):
             field=common.fields.NameField(blank=True, max_length=120),
         ),
         migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
+        migrations.RunPython(normalise_groups, migrations.RunPython.noop, elidable=True),
     ]

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, resolve_url
+from django.utils.translation import gettext_lazy
 
 from accounts.demands import demand_on, refusal_for
 from accounts.known_places import keep_device
@@ -16,7 +17,7 @@ from accounts.sign_in_rules import Demand
 from common import clock
 from common.api import actor_of
 from common.error_pages import error_page
-from common.returned_forms import give_back
+from common.returned_forms import FirstStep, give_back
 
 NOTE_USE_EVERY = timedelta(minutes=1)
 ALWAYS = frozenset({"account_logout", "choose-language", "api-health"})
@@ -27,10 +28,19 @@ SECOND_FACTOR_PAGES = frozenset(
         "account_set_password",
     }
 )  # fmt: skip
+# Pages that stay open, the one to which people are led, and the words of the link to it.
 WAYS = {
-    Demand.ADDRESS: (frozenset[str](), ""),
-    Demand.PASSWORD: (PASSWORD_PAGES, "account_change_password"),
-    Demand.SECOND_FACTOR: (SECOND_FACTOR_PAGES, "mfa_index"),
+    Demand.ADDRESS: (frozenset[str](), "", ""),
+    Demand.PASSWORD: (
+        PASSWORD_PAGES,
+        "account_change_password",
+        gettext_lazy("Choose a new password, in a new tab"),
+    ),
+    Demand.SECOND_FACTOR: (
+        SECOND_FACTOR_PAGES,
+        "mfa_index",
+        gettext_lazy("Set up a second factor, in a new tab"),
+    ),
 }
 
 
@@ -59,14 +69,15 @@ class GateMiddleware:
         demand = demand_on(request.user, ip=ip)
         if demand is None:
             return None
-        open_pages, way = WAYS[demand]
+        open_pages, way, words = WAYS[demand]
         match = request.resolver_match
         name = match.url_name if match is not None else ""
         if name in ALWAYS | open_pages:
             return None
         if not way or request.path.startswith("/api/"):
             return error_page(request, refusal_for(demand, ip))
-        return give_back(request, refusal_for(demand, ip)) or redirect(way)
+        first = FirstStep(resolve_url(way), str(words))
+        return give_back(request, refusal_for(demand, ip), first) or redirect(way)
 
 
 def _note_use(request: Any) -> None:

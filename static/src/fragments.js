@@ -59,10 +59,22 @@ function isTimed({ requestConfig }) {
   return !requestConfig.triggeringEvent && requestConfig.elt.matches('[hx-trigger*="every "]');
 }
 
-/** Whether a form of the content holds something that a reload would lose. */
+/** Tells if a form of the content holds something that a reload would lose; filters and ticks of rows do not count. */
 function hasTyped() {
-  const fields = document.querySelectorAll("#content form :is(input:not([type=hidden]), textarea)");
-  return [...fields].some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked);
+  const forms = "#content form[method=post]:not([data-bulk])";
+  const fields = document.querySelectorAll(`${forms} :is(input:not([type=hidden]), textarea, select)`);
+  return [...fields].some((field) =>
+    field.options
+      ? isChosen(field)
+      : field.value !== field.defaultValue || field.checked !== field.defaultChecked,
+  );
+}
+
+/** Tells if another option is selected than the page came with: without a mark in it, a list shows its first one. */
+function isChosen({ options, multiple, selectedIndex }) {
+  const all = [...options];
+  if (!multiple && !all.some((option) => option.defaultSelected)) return selectedIndex > 0;
+  return all.some((option) => option.selected !== option.defaultSelected);
 }
 
 /** hx-preserve keeps a field by its id. Where nobody is in it or has changed it, it is to show what somebody else made of it. */

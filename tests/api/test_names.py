@@ -17,6 +17,7 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import make_place
 from vfolders.models import VFolder
 from vfolders.selectors import mount_source
+from vfolders.storage.local import LocalStorage
 
 pytestmark = [
     pytest.mark.django_db,
@@ -93,8 +94,37 @@ def test_a_file_is_found_by_a_name_in_another_form(people: People) -> None:
 
     (root / APART / CAFE).write_bytes(b"both are there")
     assert b"".join(api.get(f"{files}{CAFE}/{CAFE}")) == b"both are there"
-    assert api.delete(f"{files}{CAFE}/{APART}").status_code == 204
-    assert [entry.name for entry in (root / APART).iterdir()] == [CAFE]
+
+
+def test_a_file_is_deleted_by_its_exact_name_alone(people: People) -> None:
+    folder, api = make_folder(people.member), api_client(people.member)
+    root, files = Path(mount_source(folder)), f"/api/v1/folders/{folder.pk}/files/"
+    (root / CAFE).write_bytes(b"x")
+    (root / APART).write_bytes(b"y")
+
+    assert api.delete(f"{files}{CAFE}").status_code == 204
+    again = api.delete(f"{files}{CAFE}")
+    assert (again.status_code, "looks the same" in again.json()["hint"]) == (404, True)
+    assert [entry.name for entry in root.iterdir()] == [APART]
+    (root / "d" / APART).mkdir(parents=True)
+    (root / "d" / APART / "a").write_bytes(b"z")
+    assert api.delete(f"{files}d/{CAFE}/a").status_code == 404
+    assert "hint" in api.delete(f"{files}absent").json()
+    assert api.delete(f"{files}d/{APART}/a").status_code == 204
+    assert api.delete(f"{files}{APART}").status_code == 204
+
+
+def test_a_new_name_is_looked_for_without_reading_the_directory(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, api = make_folder(people.member), api_client(people.member)
+    monkeypatch.setattr(LocalStorage, "list_directory", None)
+    put = {"content_type": "application/octet-stream"}
+    long = "\u0958" * 60  # 180 bytes that form C makes 360 of
+    for name in (*NAMES, APART):
+        assert api.put(f"/api/v1/folders/{folder.pk}/files/{name}", b"x", **put).status_code == 200
+    assert api.get(f"/api/v1/folders/{folder.pk}/files/{long}").status_code == 404
+    assert api.put(f"/api/v1/folders/{folder.pk}/files/{long}", b"x", **put).status_code == 400
 
 
 def test_a_new_file_has_no_hidden_characters_and_an_old_one_may(people: People) -> None:

@@ -6,13 +6,18 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.db import ProgrammingError, connection, transaction
+from allauth.socialaccount.models import SocialAccount
+from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
+from psycopg.errors import UniqueViolation
+from structlog.testing import capture_logs
 
+from accounts.models import MembershipRule
 from accounts.policies import LimitUse
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
+from common.fields import _rename
 from sessions_app.idle_models import SessionIdle
 from sessions_app.models import KernelAllocation, SessionDependency
 from tests import factories
@@ -21,6 +26,7 @@ from tests.factories_sessions import GIB, make_place
 from vfolders.models import VFolder
 
 Migrate = Callable[[str, str], None]
+APART = "cafe\u0301"
 
 
 @pytest.fixture
@@ -122,13 +128,64 @@ def test_going_back_forgets_who_came_after_arrays(migrate: Migrate) -> None:
 def test_names_that_look_alike_are_told_apart(migrate: Migrate, tmp_path: Path) -> None:
     make_storage_host(tmp_path)
     owner = factories.make_user()
-    folders = [make_folder(owner, name=name) for name in ("a", "b", "c")]
+    names = ("caf\u00e9", "cafe\u0301", "\u1112\u1161\u11ab", "u\u0308", "\u00fc")
+    folders = [make_folder(owner, name=f"before-{number}") for number in range(len(names))]
     migrate("vfolders", "0003_sizes")
-    for folder, name in zip(folders, ("caf\u00e9", "cafe\u0301", "\u1112\u1161\u11ab"), strict=True):
+    for folder, name in zip(folders, names, strict=True):
         rename(folder, name)
 
-    migrate("vfolders", "0004_names_in_form_c")
-    assert [VFolder.objects.get(pk=folder.pk).name for folder in folders] == ["café", "café-2", "한"]
+    with capture_logs() as logged:
+        migrate("vfolders", "0004_names_in_form_c")
+    kept = [VFolder.objects.get(pk=folder.pk).name for folder in folders]
+    assert kept == ["café", "café-2", "한", "ü-2", "ü"]
+    told = {line["key"]: (line["was"], line["now"]) for line in logged}
+    assert told[str(folders[3].pk)] == (r"'u\u0308'", r"'\xfc-2'")
+
+
+def test_rules_and_groups_of_the_same_name_stay_together(migrate: Migrate) -> None:
+    user, project = factories.make_user(), factories.make_project(factories.make_domain())
+    known = SocialAccount.objects.create(
+        user=user, provider="campus", uid=APART, extra_data={"groups": [APART]}
+    )
+    for number in range(2):
+        MembershipRule.objects.create(project=project, kind="group", value=f"campus:{number}")
+    migrate("accounts", "0031_purged_people_hold_nothing")
+    values = (f"campus:{APART}", "campus:caf\u00e9")
+    with connection.cursor() as cursor:
+        for number, value in enumerate(values):
+            cursor.execute(
+                "UPDATE accounts_membershiprule SET value = %s WHERE value = %s", [value, f"campus:{number}"]
+            )
+
+    migrate("accounts", "0032_names_in_form_c")
+    assert [rule.value for rule in MembershipRule.objects.all()] == ["campus:caf\u00e9"]
+    known.refresh_from_db()
+    assert (known.uid, known.extra_data) == (APART, {"groups": ["caf\u00e9"]})
+
+
+def test_a_name_that_breaks_another_rule_than_being_unique_ends_the_upgrade(db: None) -> None:
+    error = IntegrityError("check")
+    with pytest.raises(IntegrityError, match="check"):
+        _rename(FailingRow(error), "name", "café", most=1000)  # type: ignore[arg-type]
+    error.__cause__ = UniqueViolation()
+    row = FailingRow(error)
+    with pytest.raises(IntegrityError, match="check"):
+        _rename(row, "name", "café", most=3)  # type: ignore[arg-type]
+    assert row.tried == ["café", "café-2", "café-3"]
+
+
+class FailingRow:
+    """Rows of folders that `error` keeps as they are."""
+
+    model = VFolder
+
+    def __init__(self, error: IntegrityError) -> None:
+        self._error = error
+        self.tried: list[str] = []
+
+    def update(self, *, name: str) -> None:
+        self.tried.append(name)
+        raise self._error
 
 
 def rename(folder: VFolder, name: str) -> None:

@@ -76,6 +76,13 @@ def test_a_name_alone_stays_as_it_is_written() -> None:
     assert names_of_group("OU=Staff,DC=uni") == {"ou=staff,dc=uni"}
 
 
+def test_a_group_is_one_in_all_its_unicode_forms() -> None:
+    apart, composed = "cn=E\u0301quipe,ou=e\u0301", "cn=\u00e9quipe,ou=\u00e9"
+    assert group_name(apart) == group_name(composed) == composed
+    assert names_of_group(apart) == {composed, "\u00c9quipe"}
+    assert group_name("e\u0301quipe") == "\u00e9quipe"
+
+
 @pytest.mark.parametrize(
     "group", [r"cn=cn\=staff\,ou\=groups,ou=mine", r"cn=staff\,x,ou=mine", "cn=a=b,ou=mine"]
 )

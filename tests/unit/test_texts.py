@@ -59,8 +59,18 @@ def test_a_slip_is_told_from_a_field_that_nobody_knows() -> None:
     assert unknown_field("x" * 10_000, known).endswith("Known here: name, project.")
 
 
-# Thai, Hindi with a joined consonant, Persian with a non-joiner, Korean, Japanese with a form of an ideograph.
-WORDS = ("ข้อมูล", "हिन्दी", "क्\u200dष", "می\u200cخواهم", "데이터", "葛\U000e0100城", "café", "a.b-c_1")
+# Thai, Hindi with a joined consonant, Bengali with a joiner before the virama, Persian with a non-joiner, Korean, Japanese with a form of an ideograph.
+WORDS = (
+    "ข้อมูล",
+    "हिन्दी",
+    "क्\u200dष",
+    "র\u200d্যাব",
+    "می\u200cخواهم",
+    "데이터",
+    "葛\U000e0100城",
+    "café",
+    "a.b-c_1",
+)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -84,9 +94,35 @@ def test_names_that_look_alike_are_one(word: str) -> None:
     assert check_text(apart, max_length=64) == unicodedata.normalize("NFC", word)
 
 
-@pytest.mark.parametrize("text", ["👩\u200d🚀 lab", "❤\ufe0f", "👍🏽"])
+@pytest.mark.parametrize(
+    "text", ["👩\u200d🚀 lab", "❤\ufe0f", "👍🏽", "1\ufe0f\u20e3", "#\ufe0f\u20e3", "ℹ\ufe0f", "〰\ufe0f"]
+)
 def test_pictures_of_several_characters_are_text(text: str) -> None:
     assert check_text(text, max_length=20) == text
+    assert not has_hidden(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u3164",
+        "a\u034f",
+        "a\ufe00",
+        "a\u202eb",
+        "train-1\ufe0f",
+        "a.\ufe0ftxt",
+        "a\u200d\u094d",
+        "\u3164\ufe00",
+    ],
+    ids=ascii,
+)
+def test_what_nobody_sees_is_hidden_in_a_name(text: str) -> None:
+    assert has_hidden(text)
+    assert not is_word(text)
+
+
+def test_characters_of_other_fonts_may_be_in_names_of_files() -> None:
+    assert not has_hidden("\uf8ff \U0001fbff")
 
 
 def test_a_nul_is_refused_by_name() -> None:

@@ -16,7 +16,7 @@ from django.utils.html import escape
 from accounts import closing, offboarding, services
 from accounts.attempt_rates import Limit, Purpose, Rate
 from accounts.models import User
-from accounts.providers import Admission, OidcProvider, Unknown
+from accounts.providers import Admission, OidcProvider, Unknown, Variables, read_admission
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -387,3 +387,18 @@ def test_signs_that_nobody_sees_are_no_part_of_a_name_or_group(
     assert sign_in(idp).status_code == 302
     assert User.objects.get(email="grace@berth.example").name == "Gr\N{REPLACEMENT CHARACTER}ace"
     assert SocialAccount.objects.get().extra_data == {"groups": ["7", "staff"]}
+
+
+def test_groups_are_one_in_all_their_forms_and_a_subject_is_kept_as_it_came(
+    people: People, idp: IdentityProvider, settings: Any
+) -> None:
+    second, apart = make_project(people.domain), "e\u0301quipe"
+    its = Variables({"X_TRUSTS": "berth.example", "X_GROUPS": f"{apart}:{second.name}"}, "X_")
+    admit(settings, groups=read_admission(its).groups)
+    idp.person |= {"sub": apart, "groups": [apart]}
+    for groups in ([apart], ["\u00e9quipe"]):
+        idp.person["groups"] = groups
+        assert sign_in(idp).status_code == 302
+        assert second in people.member.projects.all()
+    known = SocialAccount.objects.get()
+    assert (known.uid, known.extra_data) == (apart, {"groups": ["\u00e9quipe"]})

@@ -7,7 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 from django.test import Client
 
-from accounts.models import KeyPair, User
+from accounts.models import Domain, KeyPair, User
 from tests.addresses import page_addresses
 from tests.conftest import People
 from tests.factories import PASSWORD
@@ -146,6 +146,7 @@ def test_what_was_typed_while_the_login_ended_is_not_lost(people: People) -> Non
     page = answer.content.decode()
     assert answer.status_code == 403
     assert "You are signed out." in page
+    assert '<a href="/account/login/" target="_blank"' in page
     assert 'value="train"' in page
     assert "A file cannot be given back. Choose it again: people.csv." in page
     assert client.post("/sessions/new/", {**before, "name": "train"}).status_code == 302  # from nowhere
@@ -169,12 +170,24 @@ def test_a_script_gets_the_new_token_and_sends_nothing_by_itself(
     assert "X-Berth-Form-Token" not in answer
 
 
-def test_what_was_typed_is_not_lost_when_something_is_demanded_first(people: People) -> None:
+@pytest.mark.parametrize(
+    ("changes", "way", "message"),
+    [
+        ({"must_change_password": True}, "/account/password/change/", "Your password has to be changed"),
+        ({}, "/account/2fa/", "Your domain asks for a second factor"),
+    ],
+)
+def test_what_was_typed_is_not_lost_when_something_is_demanded_first(
+    people: People, changes: dict[str, bool], way: str, message: str
+) -> None:
     client = browser()
     sign_in(client, people.member)
     typed = {**token_in(client.get("/sessions/new/")), "name": "train"}
-    User.objects.filter(pk=people.member.pk).update(must_change_password=True)
+    Domain.objects.filter(pk=people.domain.pk).update(second_factor="everybody")
+    User.objects.filter(pk=people.member.pk).update(**changes)
 
     page = client.post("/sessions/new/", typed, headers=OWN_PAGE).content.decode()
     assert 'value="train"' in page
-    assert "password" in page
+    assert message in page
+    assert f'<a href="{way}" target="_blank"' in page
+    assert "Sign in" not in page

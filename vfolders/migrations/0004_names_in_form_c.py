@@ -13,7 +13,8 @@ def normalise(apps: Any, editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    """Names in Unicode normalisation form C: names that look alike are one. Of two that did, the later gets a number."""
+    """Names in Unicode normalisation form C: names that look alike are one. Where a row has the name already, the other gets a
+    number."""
 
     dependencies = [
         ("vfolders", "0003_sizes"),

@@ -317,7 +317,7 @@ def _send_file(place: Place, local: Path, path: str, watcher: Watcher) -> Tally:
 
 
 def _kind_at(place: Place, path: str) -> str:
-    """What there is at `path`; "" for nothing."""
+    """Return the kind of what there is at `path`; "" for nothing."""
     try:
         return place.stat(path).kind
     except NotFound:
