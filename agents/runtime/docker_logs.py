@@ -23,12 +23,14 @@ from agents.runtime.log_entries import (
     LogPart,
     LogPosition,
     LogTail,
+    TextSearch,
+    identity_of,
     part_of,
 )
 from agents.runtime.wire import FRAME_HEADER_LENGTH, state_of_inspection
 
 ALL = "all"
-TAILS = ("100", "1000", "10000", ALL)
+TAILS = (100, 1_000, 10_000)
 """How much of the end of a log is read to find what is new: each further one costs the engine ten times as much."""
 
 PAUSE_S = 0.2
@@ -119,16 +121,19 @@ async def _unread(
         if first is None:
             return
     else:
-        # Without a `previous` entry only the beginning of the log tells where the position is.
-        for tail in TAILS if position.previous else (ALL,):
-            search = EntrySearch(position)
-            async with aclosing(_read(http, name, tail)) as batches:
-                async for batch in batches:
-                    if fresh := search.feed(batch):
-                        part = part_of(fresh, position)
-                        position = part.position
-                        yield part
+        for tail in _tails_for(position):
+            search = EntrySearch(position, is_whole=tail == ALL)
+            async with aclosing(_found(http, name, tail, search)) as parts:
+                async for part in parts:
+                    yield part
             if search.is_found:
+                return
+        if search.may_be_renumbered:
+            by_text = TextSearch(position)
+            async with aclosing(_found(http, name, ALL, by_text)) as parts:
+                async for part in parts:
+                    yield part
+            if by_text.is_found:
                 return
         first, has_gap = None, True
     async with aclosing(_read(http, name, ALL)) as batches:
@@ -136,6 +141,26 @@ async def _unread(
             part = part_of(batch, position, has_gap=has_gap or first not in (None, batch[0]))
             position, first, has_gap = part.position, None, False
             yield part
+
+
+def _tails_for(position: LogPosition) -> list[str]:
+    """Return how much of the end of the log to search for `position`, one after another, the last of them all of it."""
+    if position.reach is None:
+        return [ALL]
+    return [*(str(tail) for tail in TAILS if tail > position.reach), ALL]
+
+
+async def _found(
+    http: EngineHttp, name: str, tail: str, search: EntrySearch | TextSearch
+) -> AsyncGenerator[LogPart, None]:
+    """Yield what comes after the position that `search` looks for, if that is in the tail."""
+    position: LogPosition | None = None
+    async with aclosing(_read(http, name, tail)) as batches:
+        async for batch in batches:
+            if fresh := search.feed(batch):
+                part = part_of(fresh, position or search.position)
+                position = part.position
+                yield part
 
 
 async def _beginning(http: EngineHttp, name: str, least_left: float) -> tuple[LogEntry | None, bool]:
@@ -155,7 +180,7 @@ async def _until_more(http: EngineHttp, name: str, position: LogPosition) -> Non
     with suppress(TimeoutError):
         async with asyncio.timeout(BELL_S), aclosing(_read(http, name, "1", is_followed=True)) as batches:
             async for batch in batches:
-                if START.after(batch[-1:]).last != position.last:
+                if identity_of(batch[-1]) != position.last:
                     return
 
 
