@@ -113,6 +113,10 @@ def follow_log(follower: Follower, kernel: Kernel, *, has_previews: bool = False
     return _Following(follower, kernel, has_previews).output()
 
 
+class _AccessLost(Exception):
+    """The follower may not read the log any more; what was yielded may be a part of it."""
+
+
 class _Following:
     """One follower's way through the logs of a kernel."""
 
@@ -165,6 +169,8 @@ class _Following:
                     self._position = part.position
                     yield self._writer.written(part)
             self._complete_at = monotonic()
+        except _AccessLost:
+            return  # `output` asks again and ends
         except ContainerGone:
             async for text in self._rest():
                 yield text
@@ -189,15 +195,17 @@ class _Following:
 async def _until_refused(
     follower: Follower, kernel: Kernel, parts: AsyncGenerator[LogPart, None]
 ) -> AsyncIterator[LogPart]:
-    """`parts` until the follower loses the right to them, whether much comes or nothing."""
+    """Yield `parts` to their end. Raises _AccessLost when the follower loses the right to them, whether much comes or
+    nothing, and what kept the portal from telling whether they have it."""
     refusal = asyncio.ensure_future(_refusal(follower, kernel))
     pending: asyncio.Task[LogPart] | None = None
     try:
-        while not refusal.done():
+        while True:
             pending = pending or asyncio.ensure_future(anext(parts))  # type: ignore[arg-type]
             await asyncio.wait({pending, refusal}, return_when=asyncio.FIRST_COMPLETED)
-            if refusal.done() or not pending.done():
-                return
+            if refusal.done():
+                refusal.result()
+                raise _AccessLost
             task, pending = pending, None
             try:
                 yield task.result()
@@ -211,7 +219,8 @@ async def _until_refused(
 
 
 async def _refusal(follower: Follower, kernel: Kernel) -> None:
-    """Returns when the follower may not read the log any more, or when nobody can say it for UNKNOWN_LIMIT_S."""
+    """Return when the follower may not read the log any more. Raises DatabaseError when nobody can say it for
+    UNKNOWN_LIMIT_S."""
     known_at = asyncio.get_running_loop().time()
     with bell.listening() as ears:
         while True:
@@ -223,7 +232,7 @@ async def _refusal(follower: Follower, kernel: Kernel) -> None:
                 known_at = now
             except DatabaseError:
                 if now - known_at > UNKNOWN_LIMIT_S:
-                    return
+                    raise
 
 
 @dataclass(frozen=True, slots=True)

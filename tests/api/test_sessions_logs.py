@@ -1,11 +1,12 @@
 """REST of logs: what a session wrote, at once or as it comes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient
 from rest_framework.test import APIClient
@@ -16,7 +17,7 @@ from agents.runtime.simulated_async import SimulatedAsyncRuntime
 from agents.runtime.simulated_values import log_of
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
-from sessions_app import kept_logs, launcher, reconcile
+from sessions_app import kept_logs, launcher, logs, reconcile
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
@@ -190,6 +191,26 @@ class TestFollowing:
         plain = (await sync_to_async(api.get)(logs_of(session))).content.decode()
         assert plain.startswith("[Berth: Output before 2000-01-01 00:00:00.000 UTC may be missing")
         assert plain.endswith("]\nfour\nfive\n")
+
+    async def test_a_log_that_breaks_off_does_not_look_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Once, nobody can say whether the reader may read on."""
+        place, session = await sync_to_async(make_running)()
+        response = await follow(place, session)
+        known = logs._log_state
+
+        def log_state(follower: logs.Follower, kernel: Kernel) -> Awaitable[Any]:
+            return next(answers, known)(follower, kernel)
+
+        async def unknown(follower: logs.Follower, kernel: Kernel) -> None:
+            raise DatabaseError("the database does not answer")
+
+        answers = iter([known, unknown])
+        monkeypatch.setattr(logs, "_log_state", log_state)
+        monkeypatch.setattr(logs, "RECHECK_S", 0.01)
+        monkeypatch.setattr(logs, "UNKNOWN_LIMIT_S", 0.0)
+        monkeypatch.setattr(logs, "END_PATIENCE_S", 0.0)
+        with pytest.raises(DatabaseError):
+            await everything(response)
 
     async def test_a_session_that_is_tried_again_is_followed_to_its_last_attempt(self) -> None:
         place, session = await sync_to_async(make_running)(type="batch", command="try", max_retries=1)
