@@ -1,7 +1,7 @@
 """What a kernel wrote: from the engine while its container exists, from what was kept afterwards."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -15,12 +15,12 @@ from django.utils.translation import gettext as _
 
 from accounts.logins import Login, live_logins
 from agents.runtime.base import ContainerGone, RuntimeFault
-from agents.runtime.log_entries import START, LogGap, LogPart, LogTail
+from agents.runtime.log_entries import START, LogGap, LogPart
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
 from common.revocations import RECHECK_S, bell
-from sessions_app.kept_logs import NOTHING, kept_log
+from sessions_app.kept_logs import kept_log
 from sessions_app.models import Kernel
 from sessions_app.selectors import Action, access_session
 from sessions_app.specs import LOG_BYTES
@@ -36,20 +36,21 @@ UNKNOWN_LIMIT_S = 30.0
 
 def read_log(kernel: Kernel) -> bytes:
     """All that is there now. Raises Unavailable if the engine does not answer."""
-    return b"".join(_Writer().written(part) for part in _tail_of(kernel).parts_after(START))
+    return b"".join(_Writer().written(part) for part in _parts_of(kernel))
 
 
-def _tail_of(kernel: Kernel) -> LogTail:
+def _parts_of(kernel: Kernel) -> Iterator[LogPart]:
     if kernel.session.is_live and kernel.agent is not None:
         try:
-            return runtime_of(kernel.agent).read_log_tail(kernel.container_name, limit_bytes=LOG_BYTES)
+            tail = runtime_of(kernel.agent).read_log_tail(kernel.container_name, limit_bytes=LOG_BYTES)
+            return tail.parts_after(START)
         except ContainerGone:
             pass
         except RuntimeFault as error:
             sentence = _("The machine {agent} does not answer: {error}")
             raise Unavailable(sentence.format(agent=kernel.agent.name, error=error)) from error
     kept = kept_log(kernel)
-    return kept.tail if kept else NOTHING
+    return kept.parts_after(START) if kept else iter(())
 
 
 class _Writer:
@@ -185,7 +186,9 @@ class _Following:
         kept = await database_sync_to_async(kept_log)(self._kernel)
         has_begun = self._position != START
         if kept and (kept.attempt == self._attempt or (self._is_first and not has_begun)):
-            for part in await asyncio.to_thread(list, kept.tail.parts_after(self._position)):
+            parts = kept.parts_after(self._position)
+            del kept  # a reader may take long
+            while part := await asyncio.to_thread(next, parts, None):
                 yield self._writer.written(part)
         elif has_begun:
             sentence = _("What was written after {since} was not kept.")
