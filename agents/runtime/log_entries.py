@@ -31,12 +31,12 @@ class Identity(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The newest entry of a stream before a position: number `count` of those with the time `at`, and `behind` entries of
+    """The newest entry of a stream before a position: the `number`th of those with the time `at`, and `behind` entries of
     the other stream came after it. `is_first`: the reader saw no other time in this stream before."""
 
     stream: int
     at: bytes
-    count: int
+    number: int
     behind: int
     is_first: bool
 
@@ -51,16 +51,16 @@ class LogPosition:
     def after(self, entries: Sequence[LogEntry]) -> "LogPosition":
         if not entries:
             return self
-        newest = {mark.stream: (mark.at, mark.count, -mark.behind, mark.is_first) for mark in self.marks}
-        for number, entry in enumerate(entries, 1):
-            at, count, _number, is_first = newest.get(entry.stream, (entry.at, 0, 0, True))
+        newest = {mark.stream: (mark.at, mark.number, -mark.behind, mark.is_first) for mark in self.marks}
+        for place, entry in enumerate(entries, 1):
+            at, number, _place, is_first = newest.get(entry.stream, (entry.at, 0, 0, True))
             if at == entry.at:
-                newest[entry.stream] = (at, count + 1, number, is_first)
+                newest[entry.stream] = (at, number + 1, place, is_first)
             else:
-                newest[entry.stream] = (entry.at, 1, number, False)
+                newest[entry.stream] = (entry.at, 1, place, False)
         marks = (
-            Mark(stream, at, count, len(entries) - number, is_first)
-            for stream, (at, count, number, is_first) in sorted(newest.items())
+            Mark(stream, at, number, len(entries) - place, is_first)
+            for stream, (at, number, place, is_first) in sorted(newest.items())
         )
         return LogPosition(identity_of(entries[-1]), tuple(marks))
 
@@ -73,7 +73,7 @@ class LogPosition:
     def reach(self) -> int | None:
         """Return how many entries back from here a search begins at the latest to find this place, and further where the
         streams are mixed; None: at the beginning of the log."""
-        return min((mark.count + mark.behind + 1 for mark in self.marks if not mark.is_first), default=None)
+        return min((mark.number + mark.behind + 1 for mark in self.marks if not mark.is_first), default=None)
 
 
 START = LogPosition()
@@ -141,7 +141,7 @@ class EntrySearch:
             if not self._is_whole:
                 return
         self._counts[entry.stream] += 1
-        if self._counts[entry.stream] == mark.count:
+        if self._counts[entry.stream] == mark.number:
             self._remaining = mark.behind
 
 
