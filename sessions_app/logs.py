@@ -1,7 +1,7 @@
 """What a kernel wrote: from the engine while its container exists, from what was kept afterwards."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -15,12 +15,12 @@ from django.utils.translation import gettext as _
 
 from accounts.logins import Login, live_logins
 from agents.runtime.base import ContainerGone, RuntimeFault
-from agents.runtime.log_entries import START, LogGap, LogPart, LogTail
+from agents.runtime.log_entries import START, LogGap, LogPart
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
 from common.revocations import RECHECK_S, bell
-from sessions_app.kept_logs import NOTHING, kept_log
+from sessions_app.kept_logs import kept_log
 from sessions_app.models import Kernel
 from sessions_app.selectors import Action, access_session
 from sessions_app.specs import LOG_BYTES
@@ -36,20 +36,21 @@ UNKNOWN_LIMIT_S = 30.0
 
 def read_log(kernel: Kernel) -> bytes:
     """All that is there now. Raises Unavailable if the engine does not answer."""
-    return b"".join(_Writer().written(part) for part in _tail_of(kernel).parts_after(START))
+    return b"".join(_Writer().written(part) for part in _parts_of(kernel))
 
 
-def _tail_of(kernel: Kernel) -> LogTail:
+def _parts_of(kernel: Kernel) -> Iterator[LogPart]:
     if kernel.session.is_live and kernel.agent is not None:
         try:
-            return runtime_of(kernel.agent).read_log_tail(kernel.container_name, limit_bytes=LOG_BYTES)
+            tail = runtime_of(kernel.agent).read_log_tail(kernel.container_name, limit_bytes=LOG_BYTES)
+            return tail.parts_after(START)
         except ContainerGone:
             pass
         except RuntimeFault as error:
             sentence = _("The machine {agent} does not answer: {error}")
             raise Unavailable(sentence.format(agent=kernel.agent.name, error=error)) from error
     kept = kept_log(kernel)
-    return kept.tail if kept else NOTHING
+    return kept.parts_after(START) if kept else iter(())
 
 
 class _Writer:
@@ -113,6 +114,10 @@ def follow_log(follower: Follower, kernel: Kernel, *, has_previews: bool = False
     return _Following(follower, kernel, has_previews).output()
 
 
+class _AccessLost(Exception):
+    """The follower may not read the log any more; what was yielded may be a part of it."""
+
+
 class _Following:
     """One follower's way through the logs of a kernel."""
 
@@ -165,6 +170,8 @@ class _Following:
                     self._position = part.position
                     yield self._writer.written(part)
             self._complete_at = monotonic()
+        except _AccessLost:
+            return  # `output` asks again and ends
         except ContainerGone:
             async for text in self._rest():
                 yield text
@@ -179,7 +186,9 @@ class _Following:
         kept = await database_sync_to_async(kept_log)(self._kernel)
         has_begun = self._position != START
         if kept and (kept.attempt == self._attempt or (self._is_first and not has_begun)):
-            for part in await asyncio.to_thread(list, kept.tail.parts_after(self._position)):
+            parts = kept.parts_after(self._position)
+            del kept  # a reader may take long
+            while part := await asyncio.to_thread(next, parts, None):
                 yield self._writer.written(part)
         elif has_begun:
             sentence = _("What was written after {since} was not kept.")
@@ -189,15 +198,17 @@ class _Following:
 async def _until_refused(
     follower: Follower, kernel: Kernel, parts: AsyncGenerator[LogPart, None]
 ) -> AsyncIterator[LogPart]:
-    """`parts` until the follower loses the right to them, whether much comes or nothing."""
+    """Yield `parts` to their end. Raises _AccessLost when the follower loses the right to them, whether much comes or
+    nothing, and what kept the portal from telling whether they have it."""
     refusal = asyncio.ensure_future(_refusal(follower, kernel))
     pending: asyncio.Task[LogPart] | None = None
     try:
-        while not refusal.done():
+        while True:
             pending = pending or asyncio.ensure_future(anext(parts))  # type: ignore[arg-type]
             await asyncio.wait({pending, refusal}, return_when=asyncio.FIRST_COMPLETED)
-            if refusal.done() or not pending.done():
-                return
+            if refusal.done():
+                refusal.result()
+                raise _AccessLost
             task, pending = pending, None
             try:
                 yield task.result()
@@ -211,7 +222,8 @@ async def _until_refused(
 
 
 async def _refusal(follower: Follower, kernel: Kernel) -> None:
-    """Returns when the follower may not read the log any more, or when nobody can say it for UNKNOWN_LIMIT_S."""
+    """Return when the follower may not read the log any more. Raises DatabaseError when nobody can say it for
+    UNKNOWN_LIMIT_S."""
     known_at = asyncio.get_running_loop().time()
     with bell.listening() as ears:
         while True:
@@ -223,7 +235,7 @@ async def _refusal(follower: Follower, kernel: Kernel) -> None:
                 known_at = now
             except DatabaseError:
                 if now - known_at > UNKNOWN_LIMIT_S:
-                    return
+                    raise
 
 
 @dataclass(frozen=True, slots=True)

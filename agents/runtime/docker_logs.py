@@ -7,9 +7,10 @@ only tells here that there is more to read. `since` is of no use either: pieces 
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from agents.runtime.base import ContainerStatus
@@ -23,21 +24,33 @@ from agents.runtime.log_entries import (
     LogPart,
     LogPosition,
     LogTail,
+    TextSearch,
+    identity_of,
     part_of,
+    text_of,
 )
 from agents.runtime.wire import FRAME_HEADER_LENGTH, state_of_inspection
 
 ALL = "all"
-TAILS = ("100", "1000", "10000", ALL)
+TAILS = (100, 1_000, 10_000)
 """How much of the end of a log is read to find what is new: each further one costs the engine ten times as much."""
 
+HELD_BYTES = 2**20
+"""A log up to this size is read once when a reader comes; a larger one is first read to see whether it is whole."""
+
 PAUSE_S = 0.2
+LONGEST_PAUSE_S = 2.0
+"""A look that took long is followed by a longer pause, so that many readers of busy logs do not use all of a core."""
+
 BELL_S = 10.0
 """After so long a log is looked at even if the engine did not tell of more."""
 
 SILENCE_S = 60.0
 ENTRY_BYTES = 69
 """What the driver json-file writes beside a text."""
+
+WRITTEN_AS_TWO = b'"\\\n\r\t'
+WRITTEN_AS_SIX = bytes(set(range(32)) - set(WRITTEN_AS_TWO)) + b"<>&"
 
 
 class EntrySplitter:
@@ -63,9 +76,12 @@ class EntrySplitter:
 
 def stored_bytes(entries: Sequence[LogEntry]) -> int:
     """Return about how much of a log file of the driver json-file the entries take, as Go writes JSON."""
-    text = b"".join(entry.text for entry in entries).decode(errors="replace")
-    escaped = 5 * sum(map(text.count, "<>&")) + 3 * text.count("\ufffd")
-    return len(json.dumps(text, ensure_ascii=False).encode()) + escaped + ENTRY_BYTES * len(entries)
+    text = text_of(entries)
+    longer = len(text) - len(text.translate(None, WRITTEN_AS_TWO))
+    longer += 5 * (len(text) - len(text.translate(None, WRITTEN_AS_SIX)))
+    if not text.isascii():
+        longer += 5 * text.decode(errors="replace").count("\ufffd")
+    return len(text) + longer + ENTRY_BYTES * len(entries)
 
 
 def least_left_bytes(inspection: dict[str, Any]) -> float:
@@ -92,16 +108,21 @@ async def follow(
     http: EngineHttp, name: str, position: LogPosition, *, has_previews: bool
 ) -> AsyncGenerator[LogPart, None]:
     """Yield what comes after `position` until the container has ended and its log was read to the end."""
+    lines = 0
     while True:
+        began_at = monotonic()
         # Asked before the log is read: of a container that has ended, all that it wrote is in there.
         inspection = await http.call("GET", f"/containers/{name}/json")
-        async with aclosing(_unread(http, name, position, least_left_bytes(inspection))) as parts:
+        unread = _unread(http, name, position, least_left_bytes(inspection), likely_lines=lines)
+        lines = 0
+        async with aclosing(unread) as parts:
             async for part in parts:
                 position = part.position
+                lines += part.text.count(b"\n")
                 yield part
         if state_of_inspection(inspection).status in (ContainerStatus.EXITED, ContainerStatus.DEAD):
             return
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(min(max(PAUSE_S, 2 * (monotonic() - began_at)), LONGEST_PAUSE_S))
         if not has_previews:
             await _until_more(http, name, position)
             continue
@@ -111,24 +132,31 @@ async def follow(
 
 
 async def _unread(
-    http: EngineHttp, name: str, position: LogPosition, least_left: float
+    http: EngineHttp, name: str, position: LogPosition, least_left: float, *, likely_lines: int
 ) -> AsyncGenerator[LogPart, None]:
-    """Yield what is in the log after `position` now."""
+    """Yield what is in the log after `position` now, likely as many lines as the last time."""
     if position == START:
-        first, has_gap = await _beginning(http, name, least_left)
-        if first is None:
+        async with http.scans:
+            beginning = await _beginning(http, name, least_left)
+        if beginning.whole is not None:
+            if beginning.whole:
+                yield part_of(beginning.whole, position)
             return
+        first, has_gap = beginning.first, beginning.is_dropped
     else:
-        # Without a `previous` entry only the beginning of the log tells where the position is.
-        for tail in TAILS if position.previous else (ALL,):
-            search = EntrySearch(position)
-            async with aclosing(_read(http, name, tail)) as batches:
-                async for batch in batches:
-                    if fresh := search.feed(batch):
-                        part = part_of(fresh, position)
-                        position = part.position
-                        yield part
+        for tail in _tails_for(position, likely_lines):
+            search = EntrySearch(position, is_whole=tail == ALL)
+            async with aclosing(_found(http, name, tail, search)) as parts:
+                async for part in parts:
+                    yield part
             if search.is_found:
+                return
+        if search.may_be_renumbered:
+            by_text = TextSearch(position)
+            async with aclosing(_found(http, name, ALL, by_text)) as parts:
+                async for part in parts:
+                    yield part
+            if by_text.is_found:
                 return
         first, has_gap = None, True
     async with aclosing(_read(http, name, ALL)) as batches:
@@ -138,16 +166,51 @@ async def _unread(
             yield part
 
 
-async def _beginning(http: EngineHttp, name: str, least_left: float) -> tuple[LogEntry | None, bool]:
-    """Return the first entry that is left of the log, and whether there may have been others before it."""
-    first, stored = None, 0
+def _tails_for(position: LogPosition, likely_lines: int) -> list[str]:
+    """Return how much of the end of the log to search for `position`, one after another, the last of them all of it."""
+    if position.reach is None:
+        return [ALL]
+    least = max(TAILS[0], position.reach + 2 * likely_lines)
+    return [str(least), *(str(tail) for tail in TAILS if tail > least), ALL]
+
+
+async def _found(
+    http: EngineHttp, name: str, tail: str, search: EntrySearch | TextSearch
+) -> AsyncGenerator[LogPart, None]:
+    """Yield what comes after the position that `search` looks for, if that is in the tail."""
+    position: LogPosition | None = None
+    async with aclosing(_read(http, name, tail)) as batches:
+        async for batch in batches:
+            if fresh := search.feed(batch):
+                part = part_of(fresh, position or search.position)
+                position = part.position
+                yield part
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The first entry that is left of a log, and whether there may have been others before it. `whole`: all entries of a
+    log that is small and whole."""
+
+    first: LogEntry | None
+    is_dropped: bool
+    whole: list[LogEntry] | None = None
+
+
+async def _beginning(http: EngineHttp, name: str, least_left: float) -> _Beginning:
+    first: LogEntry | None = None
+    held, stored = list[LogEntry](), 0
     async with aclosing(_read(http, name, ALL)) as batches:
         async for batch in batches:
             first = first or batch[0]
             stored += stored_bytes(batch)
             if stored >= least_left:
-                return first, True
-    return first, False
+                return _Beginning(first, is_dropped=True)
+            if stored <= HELD_BYTES:
+                held += batch
+            else:
+                held.clear()
+    return _Beginning(first, is_dropped=False, whole=held if stored <= HELD_BYTES else None)
 
 
 async def _until_more(http: EngineHttp, name: str, position: LogPosition) -> None:
@@ -155,7 +218,7 @@ async def _until_more(http: EngineHttp, name: str, position: LogPosition) -> Non
     with suppress(TimeoutError):
         async with asyncio.timeout(BELL_S), aclosing(_read(http, name, "1", is_followed=True)) as batches:
             async for batch in batches:
-                if START.after(batch[-1:]).last != position.last:
+                if identity_of(batch[-1]) != position.last:
                     return
 
 

@@ -1,5 +1,6 @@
 """HTTP with one Docker engine from the event loop, and the wall where its errors become ours."""
 
+import asyncio
 import base64
 import json
 import ssl
@@ -16,6 +17,8 @@ from agents.runtime.hijack import READ_BYTES, Stream, hijack
 PATH_STAT_HEADER = "X-Docker-Container-Path-Stat"
 REFUSAL_BYTES = 2**12
 SILENCE_TIMEOUT_S = 300
+SCANS = 2
+"""How many large logs of an engine are read to their end at the same time before anything of them is handed on."""
 
 
 @contextmanager
@@ -39,6 +42,7 @@ class EngineHttp:
             raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
         self._base = "http://engine" if self._is_local else address.replace("tcp://", "https://", 1)
         self._http: aiohttp.ClientSession | None = None
+        self.scans = asyncio.Semaphore(SCANS)
 
     async def call(
         self, method: str, url: str, body: Mapping[str, object] | None = None, **query: str

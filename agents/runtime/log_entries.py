@@ -1,14 +1,15 @@
 """Entries of a container's log, and the position of a reader among them. Pure.
 
-An engine keeps the end of a log only, drops its oldest part whenever a file is full, and numbers nothing. So a reader
-who comes back finds its place by the entry that it saw last: by its stream, the engine's time for it and its text.
+An engine keeps only the end of a log, drops its oldest file whenever the newest is full, and numbers nothing. A reader who
+comes back finds its place by counting: the entries of one stream with one time follow one another, because a stream writes
+its lines one after another. So (stream, time, number among these) names an entry; its text does not, because the pieces
+of one long line have one time and may repeat.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
-
-Identity = tuple[int, bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +22,58 @@ class LogEntry:
     text: bytes
 
 
+class Identity(NamedTuple):
+    """Stream, time and checksum of an entry: not unique in a log, but good enough to see that a place is wrong."""
+
+    stream: int
+    at: bytes
+    checksum: int
+
+
+class Mark(NamedTuple):
+    """The newest entry of a stream before a position: the `number`th of those with the time `at`, and `behind` entries of
+    the other stream came after it. `is_first`: the reader saw no other time in this stream before."""
+
+    stream: int
+    at: bytes
+    number: int
+    behind: int
+    is_first: bool
+
+
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A place in a log: after `count` equal entries `last` that follow an entry `previous`. Two readers of one log who
-    have both seen `previous` have equal positions at the same place and nowhere else, also where the same piece is
-    repeated many times in one long line."""
+    """A place in a log: after the entry `last`. Each mark leads to it by itself."""
 
-    previous: Identity | None = None
     last: Identity | None = None
-    count: int = 0
+    marks: tuple[Mark, ...] = ()
 
-    def after(self, entries: Iterable[LogEntry]) -> "LogPosition":
-        previous, last, count = self.previous, self.last, self.count
-        for entry in entries:
-            identity = (entry.stream, entry.at, crc32(entry.text))
-            if identity == last:
-                count += 1
+    def after(self, entries: Sequence[LogEntry]) -> "LogPosition":
+        if not entries:
+            return self
+        newest = {mark.stream: (mark.at, mark.number, -mark.behind, mark.is_first) for mark in self.marks}
+        for place, entry in enumerate(entries, 1):
+            at, number, _place, is_first = newest.get(entry.stream, (entry.at, 0, 0, True))
+            if at == entry.at:
+                newest[entry.stream] = (at, number + 1, place, is_first)
             else:
-                previous, last, count = last, identity, 1
-        return LogPosition(previous, last, count)
+                newest[entry.stream] = (entry.at, 1, place, False)
+        marks = (
+            Mark(stream, at, number, len(entries) - place, is_first)
+            for stream, (at, number, place, is_first) in sorted(newest.items())
+        )
+        return LogPosition(identity_of(entries[-1]), tuple(marks))
 
     @property
     def at(self) -> bytes:
         """The time of the entry before this place; b"" at the beginning."""
-        return self.last[1] if self.last else b""
+        return self.last.at if self.last else b""
+
+    @property
+    def reach(self) -> int | None:
+        """Return how many entries back from here a search begins at the latest to find this place, and further where the
+        streams are mixed; None: at the beginning of the log."""
+        return min((mark.number + mark.behind + 1 for mark in self.marks if not mark.is_first), default=None)
 
 
 START = LogPosition()
@@ -71,23 +100,76 @@ class LogPart:
 
 
 class EntrySearch:
-    """Looks for a position in a log that is read from some entry on; feed the entries in order."""
+    """Looks for a position in a log, or in the end of one (`is_whole=False`); feed the entries in order. When it is found,
+    `position` is that place as it is counted in this log."""
 
-    def __init__(self, wanted: LogPosition) -> None:
-        self._wanted = wanted
-        self._here = START
+    def __init__(self, wanted: LogPosition, *, is_whole: bool = True) -> None:
+        self.position = wanted
         self.is_found = wanted == START
+        self.may_be_renumbered = False  # the log begins among the entries that are counted
+        self._marks = {mark.stream: mark for mark in wanted.marks}
+        self._is_whole = is_whole
+        self._bounded: set[int] = set()  # streams of which an entry with another time came
+        self._counts = dict.fromkeys(self._marks, 0)
+        self._remaining: int | None = None  # entries until the place
 
     def feed(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
         """Return those of the entries that come after the wanted position."""
         if self.is_found:
             return entries
         for index, entry in enumerate(entries, 1):
-            self._here = self._here.after((entry,))
-            if self._here == self._wanted:
-                self.is_found = True
-                return entries[index:]
+            if self._remaining is None:
+                self._count(entry)
+            else:
+                self._remaining -= 1
+            if self._remaining == 0:
+                self.is_found = identity_of(entry) == self.position.last
+                if self.is_found:
+                    return entries[index:]
+                self._remaining = None
         return ()
+
+    def _count(self, entry: LogEntry) -> None:
+        mark = self._marks.get(entry.stream)
+        if mark is None:
+            return
+        if entry.at != mark.at:
+            self._bounded.add(entry.stream)
+            return
+        if entry.stream not in self._bounded:
+            self.may_be_renumbered = True
+            if not self._is_whole:
+                return
+        self._counts[entry.stream] += 1
+        if self._counts[entry.stream] == mark.number:
+            self._remaining = mark.behind
+
+
+class TextSearch:
+    """Looks for a position in a log that begins within the long line where the position is: what came before was dropped, so
+    counting does not help. The first entry that looks right is taken: if the pieces of that line repeat, the reader sees some
+    again, or misses some that were equal to others if the very place was dropped too."""
+
+    def __init__(self, wanted: LogPosition) -> None:
+        self.position = START
+        self.is_found = False
+        self._wanted = wanted.last
+
+    def feed(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
+        """Return those of the entries that come after the wanted position."""
+        if self.is_found:
+            return entries
+        for index, entry in enumerate(entries, 1):
+            if identity_of(entry) == self._wanted:
+                self.is_found = True
+                self.position = self.position.after(entries[:index])
+                return entries[index:]
+        self.position = self.position.after(entries)
+        return ()
+
+
+def identity_of(entry: LogEntry) -> Identity:
+    return Identity(entry.stream, entry.at, crc32(entry.text))
 
 
 def text_of(entries: Iterable[LogEntry]) -> bytes:
@@ -95,9 +177,10 @@ def text_of(entries: Iterable[LogEntry]) -> bytes:
 
 
 def part_of(entries: Sequence[LogEntry], position: LogPosition, *, has_gap: bool = False) -> LogPart:
-    """Return the part that `entries` are for a reader at `position`."""
-    gap = LogGap(position.at, entries[0].at) if has_gap else None
-    return LogPart(text_of(entries), position.after(entries), gap)
+    """Return the part that `entries` are for a reader at `position`. After a gap they are counted anew."""
+    if has_gap:
+        return LogPart(text_of(entries), START.after(entries), LogGap(position.at, entries[0].at))
+    return LogPart(text_of(entries), position.after(entries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +205,15 @@ class LogTail:
 
     def parts_after(self, position: LogPosition) -> Iterator[LogPart]:
         """Yield what a reader at `position` has not seen."""
-        search = EntrySearch(position)
+        search: EntrySearch | TextSearch = EntrySearch(position, is_whole=not self.is_cut)
         fresh = search.feed(self.entries)
         if not search.is_found:
-            fresh = self.entries
-        if fresh:
-            yield part_of(fresh, position, has_gap=not search.is_found or (position == START and self.is_cut))
+            search = TextSearch(position)
+            fresh = search.feed(self.entries)
+        if self.entries and not search.is_found:
+            yield part_of(self.entries, position, has_gap=True)
+        elif fresh:
+            yield part_of(fresh, search.position, has_gap=position == START and self.is_cut)
 
     def index(self) -> bytes:
         """Return what `from_index` needs beside the text: a line for each entry."""

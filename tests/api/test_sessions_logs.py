@@ -1,11 +1,12 @@
 """REST of logs: what a session wrote, at once or as it comes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient
 from rest_framework.test import APIClient
@@ -16,7 +17,7 @@ from agents.runtime.simulated_async import SimulatedAsyncRuntime
 from agents.runtime.simulated_values import log_of
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
-from sessions_app import kept_logs, launcher, reconcile
+from sessions_app import kept_logs, launcher, logs, reconcile
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
@@ -118,6 +119,7 @@ class TestFollowing:
         place, session = await sync_to_async(make_running)()
         whole = SimulatedAsyncRuntime.follow_logs
         losses = iter([0, 1])
+        has_ended = asyncio.Event()
 
         async def follow_until_lost(
             self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
@@ -130,19 +132,25 @@ class TestFollowing:
                         yield part_of(entries[:loss], position)
                     raise RuntimeUnavailable("Engine does not answer: lost")
                 yield part
+            has_ended.set()
 
         monkeypatch.setattr(SimulatedAsyncRuntime, "follow_logs", follow_until_lost)
         await sync_to_async(write)(place, session, b"as\nit\ncomes\n")
         reading = asyncio.create_task(everything(await follow(place, session)))
-        await asyncio.wait({reading}, timeout=2)
+        await soon(has_ended.wait())
         await sync_to_async(settle)(session)
         assert await reading == b"as\nit\ncomes\n"
 
-    async def test_whoever_read_to_the_end_finds_the_session_ended(self) -> None:
+    async def test_whoever_read_to_the_end_finds_the_session_ended(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ends, looks = watch_follower(monkeypatch)
         place, session = await sync_to_async(make_running)()
         reading = asyncio.create_task(everything(await follow(place, session)))
         await sync_to_async(write)(place, session, b"done\n")
-        await asyncio.wait({reading}, timeout=1)
+        await soon(ends.acquire())
+        for _ in range(2):  # it stays, and looks whether the session has ended
+            await soon(looks.acquire())
         assert not reading.done()
 
         await sync_to_async(settle)(session)
@@ -191,13 +199,36 @@ class TestFollowing:
         assert plain.startswith("[Berth: Output before 2000-01-01 00:00:00.000 UTC may be missing")
         assert plain.endswith("]\nfour\nfive\n")
 
-    async def test_a_session_that_is_tried_again_is_followed_to_its_last_attempt(self) -> None:
+    async def test_a_log_that_breaks_off_does_not_look_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Once, nobody can say whether the reader may read on."""
+        place, session = await sync_to_async(make_running)()
+        response = await follow(place, session)
+        known = logs._log_state
+
+        def log_state(follower: logs.Follower, kernel: Kernel) -> Awaitable[Any]:
+            return next(answers, known)(follower, kernel)
+
+        async def unknown(follower: logs.Follower, kernel: Kernel) -> None:
+            raise DatabaseError("the database does not answer")
+
+        answers = iter([known, unknown])
+        monkeypatch.setattr(logs, "_log_state", log_state)
+        monkeypatch.setattr(logs, "RECHECK_S", 0.01)
+        monkeypatch.setattr(logs, "UNKNOWN_LIMIT_S", 0.0)
+        monkeypatch.setattr(logs, "END_PATIENCE_S", 0.0)
+        with pytest.raises(DatabaseError):
+            await everything(response)
+
+    async def test_a_session_that_is_tried_again_is_followed_to_its_last_attempt(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ends, _looks = watch_follower(monkeypatch)
         place, session = await sync_to_async(make_running)(type="batch", command="try", max_retries=1)
         reading = asyncio.create_task(everything(await follow(place, session)))
         for output in (b"first\n", b"second\n"):
             container = await sync_to_async(container_of)(session)
             await sync_to_async(place.runtime.finish)(container, exit_code=1, output=output)
-            await asyncio.wait({reading}, timeout=1)
+            await soon(ends.acquire())
             await sync_to_async(settle)(session)
             if output == b"first\n":
                 await sync_to_async(run_again)(place, session)
@@ -213,6 +244,36 @@ def make_running(**changes: object) -> tuple[Place, ComputeSession]:
 def run_again(place: Place, session: ComputeSession) -> None:
     run_tick(place.group.pk)
     launcher.launch_session(session.pk)
+
+
+def watch_follower(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Semaphore, asyncio.Semaphore]:
+    """Return what is released whenever a follower has read a container's log to its end, and whenever it looks at the
+    session's state after that."""
+    ends, looks = asyncio.Semaphore(0), asyncio.Semaphore(0)
+    has_ended = asyncio.Event()
+    whole, known = SimulatedAsyncRuntime.follow_logs, logs._log_state
+
+    async def follow_logs(
+        self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
+    ) -> AsyncIterator[LogPart]:
+        async for part in whole(self, name, position):
+            yield part
+        has_ended.set()
+        ends.release()
+
+    def log_state(follower: logs.Follower, kernel: Kernel) -> Awaitable[Any]:
+        if has_ended.is_set():
+            looks.release()
+        return known(follower, kernel)
+
+    monkeypatch.setattr(SimulatedAsyncRuntime, "follow_logs", follow_logs)
+    monkeypatch.setattr(logs, "_log_state", log_state)
+    return ends, looks
+
+
+async def soon(event: Awaitable[object]) -> None:
+    async with asyncio.timeout(20):
+        await event
 
 
 def read_two_lines_before(react: Callable[[ComputeSession], None], session: ComputeSession) -> Any:

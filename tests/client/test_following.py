@@ -1,5 +1,7 @@
 """A followed log is shown once, whatever happens to the connection."""
 
+from contextlib import suppress
+
 import httpx
 import pytest
 
@@ -45,6 +47,32 @@ def test_a_log_whose_beginning_was_dropped_meanwhile_goes_on_where_it_broke(no_p
     seen, kept = b"".join(lines[:2000]), b"[Berth: dropped]\n" + b"".join(lines[1000:])
 
     assert followed(log(seen, LOST), log(kept[:7000], kept[7000:])) == b"".join(lines)
+
+
+def test_new_lines_are_shown_soon_where_all_that_was_seen_was_dropped(
+    no_pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.following.KEPT_BYTES", 10_000)
+    kept = [b"[Berth: dropped]\n", *(b"new line %d\n" % number for number in range(1500))]
+    assert_shown_before_the_end(kept)
+
+
+def test_new_lines_are_shown_soon_where_few_come(
+    no_pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.following.SEARCH_S", -1.0)
+    assert_shown_before_the_end([b"[Berth: dropped]\n", b"new\n"])
+
+
+def assert_shown_before_the_end(kept: list[bytes]) -> None:
+    """An error takes the place of the silence after `kept`: what was held back until then is never shown."""
+    seen = b"line\n" * 20_000
+    client, _ = client_on(log(seen, LOST), log(*kept, RuntimeError("nothing comes any more")))
+    shown = bytearray()
+    with suppress(RuntimeError):
+        for piece in client.sessions.logs(SESSION, follow=True):
+            shown += piece
+    assert shown == seen + SEAM + b"".join(kept)
 
 
 def test_a_portal_that_stays_away_is_told(no_pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,9 @@ from tests.docker.test_runtime_docker import start
 from tests.waiting import wait_until
 
 KEPT_BYTES = 2**18
+STEADY_BYTES = 4 * KEPT_BYTES
+"""A reader of `steady` may stall for some seconds and misses nothing."""
+
 LINES_KEPT = KEPT_BYTES // 171  # the engine adds 70 bytes to a line of 100
 
 pytestmark = pytest.mark.docker
@@ -79,7 +82,8 @@ async def test_a_followed_log_that_is_rotated_has_each_line_once_and_says_what_i
     times: int,
 ) -> None:
     count = times * LINES_KEPT
-    name = start(runtime, *program(count), log_bytes=KEPT_BYTES)
+    kept_bytes = STEADY_BYTES if program is steady else KEPT_BYTES
+    name = start(runtime, *program(count), log_bytes=kept_bytes)
     came = demand_accounted(await followed(async_runtime, name), count)
 
     if times == 1 or program is steady:

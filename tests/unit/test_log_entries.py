@@ -8,27 +8,63 @@ from hypothesis import strategies as st
 from agents.runtime.docker_logs import EntrySplitter, stored_bytes
 from agents.runtime.log_entries import START, EntrySearch, LogEntry, LogTail, text_of
 
-entries_of_few_kinds = st.lists(
-    st.builds(
-        LogEntry,
-        st.sampled_from([1, 2]),
-        st.just(b"2026-01-01T00:00:00.5Z"),
-        st.sampled_from([b"x" * 9, b"y"]),
-    ),
-    max_size=12,
-)
+TIMES = [b"2026-01-01T00:00:00.5Z", b"2026-01-01T00:00:01Z"]
 
 
-@given(entries_of_few_kinds, st.data())
-def test_a_reader_of_the_whole_log_finds_its_place_among_equal_entries(
+@st.composite
+def entries_of_few_kinds(draw: st.DrawFn) -> list[LogEntry]:
+    """Two streams whose long lines have pieces with the same time and often the same text. Each writes line after line."""
+    streams = draw(st.lists(st.sampled_from([1, 2]), max_size=12))
+    second_lines = {stream: draw(st.integers(0, 12)) for stream in (1, 2)}
+    texts = st.sampled_from([b"x" * 9, b"y"])
+    return [
+        LogEntry(stream, TIMES[number >= second_lines[stream]], draw(texts))
+        for number, stream in enumerate(streams)
+    ]
+
+
+@given(entries_of_few_kinds(), st.data())
+def test_a_reader_finds_its_place_among_equal_entries(entries: list[LogEntry], data: st.DataObject) -> None:
+    seen = data.draw(st.integers(0, len(entries)))
+    place = START.after(entries[:seen])
+
+    assert EntrySearch(place).feed(entries) == entries[seen:]
+
+
+@given(entries_of_few_kinds(), st.data())
+def test_a_reader_of_the_end_of_a_log_finds_its_place_there_or_none(
     entries: list[LogEntry], data: st.DataObject
 ) -> None:
-    """Pieces of one long line have the same time, and may have the same text."""
-    same = data.draw(st.integers(0, 5))
-    log = [LogEntry(1, b"2026-01-01T00:00:00Z", b"begin\n"), *entries[:1] * same]
-    seen = data.draw(st.integers(0, len(log)))
+    entries = [LogEntry(1, b"2026-01-01T00:00:00Z", b"begin\n"), *entries]
+    seen = data.draw(st.integers(1, len(entries)))
+    place = START.after(entries[:seen])
 
-    assert EntrySearch(START.after(log[:seen])).feed(log) == log[seen:]
+    tail = EntrySearch(place, is_whole=False)
+    fresh = tail.feed(entries[data.draw(st.integers(0, len(entries))) :])
+    assert list(fresh) == (entries[seen:] if tail.is_found else [])
+
+
+@given(entries_of_few_kinds(), st.data())
+def test_a_place_does_not_depend_on_the_parts_that_were_read(
+    entries: list[LogEntry], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(entries)))
+    assert START.after(entries[:cut]).after(entries[cut:]) == START.after(entries)
+
+
+@given(entries_of_few_kinds(), st.data())
+def test_a_reader_misses_nothing_of_a_long_line_whose_beginning_was_dropped(
+    entries: list[LogEntry], data: st.DataObject
+) -> None:
+    entries = [LogEntry(1, b"2026-01-01T00:00:00Z", b"begin\n"), *entries]
+    seen = data.draw(st.integers(1, len(entries)))
+    dropped = data.draw(st.integers(0, seen - 1))
+    parts = list(LogTail(tuple(entries[dropped:]), is_cut=True).parts_after(START.after(entries[:seen])))
+
+    fresh = entries[seen:]
+    assert b"".join(part.text for part in parts).endswith(text_of(fresh))
+    for part in parts:
+        assert EntrySearch(part.position).feed(entries[dropped:]) == []
 
 
 def test_a_reader_whose_place_was_dropped_is_told_of_the_gap() -> None:
@@ -41,7 +77,7 @@ def test_a_reader_whose_place_was_dropped_is_told_of_the_gap() -> None:
     assert part.position == START.after(log)
 
 
-@given(entries_of_few_kinds)
+@given(entries_of_few_kinds())
 def test_an_index_tells_entries_apart_again(entries: list[LogEntry]) -> None:
     tail = LogTail(tuple(entries))
     assert LogTail.from_index(tail.text, tail.index(), is_cut=False) == tail

@@ -9,6 +9,12 @@ from berth.transport import Transport
 TAIL_BYTES = 4096
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
+KEPT_BYTES = 20 * 2**20
+"""More than a portal keeps of a log: what was seen is not further from the beginning than that."""
+
+SEARCH_S = 20.0
+"""How long after a connection was made again what was seen is looked for; until then nothing of the log is shown."""
+
 NOTE = b"[Berth: "
 """The portal begins a log so of which it lost the beginning."""
 
@@ -52,8 +58,11 @@ class _Seen:
             yield from self._noted(piece)
 
     def _until_seen(self, pieces: Iterator[bytes]) -> tuple[bytearray, int | None]:
-        """Read until the end of what was handed on has come: what was read, and where that end is; None if it did not come."""
+        """Read until the end of what was handed on has come: what was read, and where that end is; None if it did not come.
+        Gives up where it cannot come any more, so that new output is not held back."""
         text = bytearray()
+        limit = min(self._length, KEPT_BYTES) + TAIL_BYTES
+        deadline = time.monotonic() + SEARCH_S
         for piece in pieces:
             searched = max(0, len(text) - len(self._tail))
             text += piece
@@ -64,7 +73,7 @@ class _Seen:
                     continue
             if self._length >= TAIL_BYTES and (place := text.find(self._tail, searched)) >= 0:
                 return text, place + TAIL_BYTES
-            if not text.startswith(NOTE[: len(text)]) or len(text) > self._length + TAIL_BYTES:
+            if not text.startswith(NOTE[: len(text)]) or len(text) > limit or time.monotonic() > deadline:
                 break
         return text, None
 
