@@ -299,7 +299,7 @@ def test_the_scheduler_page_explains_ticks(browser_of: Browser) -> None:
 
     KeptTick.objects.update(digest="0" * 64, reservations=[[waits.pk.hex, [10**6], clock.now().isoformat()]])
     changed = browser.get(address).content.decode()
-    assert "Berth was changed since" in changed
+    assert "Berth was updated since then" in changed
     assert "#1000000" in changed
     KeptTick.objects.update(picture=None, picture_bytes=0, commit_us=2_500_000)
     bare = browser.get(address).content.decode()

@@ -112,7 +112,7 @@ def test_its_time_to_wait_counts(place: Place) -> None:
     waits = place.enqueue(pending_timeout_s=60)
     enforce_deadlines(clock.now() + timedelta(seconds=61))
     assert standing(waits)[::2] == ("CANCELLED", "pending_timeout")
-    assert "No machine got its image" in str(waits.status_message)
+    assert "no machine got its image" in str(waits.status_message)
 
 
 def test_of_an_array_no_more_are_in_the_queue_at_once_than_may(place: Place) -> None:
