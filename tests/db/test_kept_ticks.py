@@ -303,7 +303,7 @@ def test_the_scheduler_page_explains_ticks(browser_of: Browser) -> None:
     assert "#1000000" in changed
     KeptTick.objects.update(picture=None, picture_bytes=0, commit_us=2_500_000)
     bare = browser.get(address).content.decode()
-    assert "All that it saw was not kept" in bare
+    assert "The full snapshot was not kept" in bare
     assert "2.5 s" in bare
 
     rows = api_client(chief).get(reverse("api-ticks", args=[group.pk])).json()["results"]
