@@ -11,6 +11,7 @@ from scheduler.engine import (
     AgentView,
     Allowance,
     Gang,
+    Gathering,
     Needs,
     PendingSession,
     Plan,
@@ -125,9 +126,11 @@ def test_whoever_comes_to_wait_for_a_limit_is_no_head_any_more():
 
 @pytest.mark.parametrize("policy", Policy)
 def test_while_nothing_starts_all_of_them_stay(policy):
-    pending = waits(1, 8, rank=2), waits(2, 8), waits(3, 8, rank=1)
+    chosen = Gathering(UUID(int=2), (1,), SOON, SOON)
+    pending = waits(1, 8, rank=2), replace(waits(2, 8), gathered=chosen), waits(3, 8, rank=1)
     decided = decide(Rules(policy=policy, is_paused=True), [agent(1, SOON, free=8)], *pending)
     assert set(numbers(decided.heads)) == {1, 3}
+    assert decided.gathered == (chosen,)
 
 
 @pytest.mark.parametrize("policy", Policy)

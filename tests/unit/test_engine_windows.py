@@ -355,3 +355,12 @@ def test_no_room_is_gathered_where_it_is_expected_too_late_for_a_reservation(was
         waits = replace(waits, gathered=Gathering(waits.id, (1,), NOW - HOUR, NOW))
     [gathered] = plan(Snapshot(1, "lab", 0, tuple(used), (waits,), Rules(patience=timedelta())), NOW).gathered
     assert gathered.agent_ids == (2,)
+
+
+def test_room_that_comes_too_late_before_a_reservation_is_not_waited_for():
+    """The first machine is free half an hour before it is reserved, which a session of an hour cannot use."""
+    none, all_of_it = ResourceSlots({"cpu": 0}), ResourceSlots({"cpu": 4})
+    early = agent(1, running=(Running(all_of_it, NOW + 1.5 * HOUR),), next_window=SOON)
+    late = agent(2, running=(Running(all_of_it, NOW + 10 * HOUR),))
+    decided = decide([replace(early, free=none), replace(late, free=none)], session(1, 4, hours=1))
+    assert [kept.agent_ids for kept in decided.reservations] == [(2,)]

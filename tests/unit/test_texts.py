@@ -40,7 +40,7 @@ def test_what_is_quoted_can_be_stored_and_shown(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a\nb", "a\tb", "\x7f", "\u202e", "\u2028", "\ue000", "a\u200db", "\u3164", "a\ufe0f"]
+    "text", ["a\nb", "a\tb", "\x7f", "\u202e", "\u2028", "\ue000", "a\u200db", "a\u200d", "\u3164", "a\ufe0f"]
 )
 def test_text_of_one_line_has_only_what_shows(text: str) -> None:
     with pytest.raises(ValueError, match="do not show"):
