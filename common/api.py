@@ -35,7 +35,7 @@ HINTS = {
 
 
 def asked_once(request: Any, name: str, usual: str = "") -> str:
-    """What the query string says of `name`, normalised; `usual` if nothing. Raises InvalidInput if it says it twice."""
+    """Return the value of `name` in the query string, normalised; `usual` if nothing. Raises InvalidInput if it says it twice."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
         sentence = _("“{name}” is there {count} times. Say which one you mean.").format(

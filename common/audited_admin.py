@@ -14,7 +14,7 @@ SHOWN = 5
 
 
 class HoldersNamed(admin.ModelAdmin):
-    """What cannot be deleted, because others refer to it, says which ones and what to do.
+    """Explains why something cannot be deleted: which objects refer to it, and what to do.
 
     `instead_of_deleting`: that sentence, marked for translation.
     """

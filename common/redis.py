@@ -40,7 +40,7 @@ _quick_async: WeakKeyDictionary[asyncio.AbstractEventLoop, redis.asyncio.Redis] 
 
 
 def quick_async_client() -> redis.asyncio.Redis:
-    """The same for the running event loop, which keeps it."""
+    """Return a client with the same limits for the running event loop, which keeps it."""
     loop = asyncio.get_running_loop()
     if loop not in _quick_async:
         _quick_async[loop] = redis.asyncio.Redis.from_url(

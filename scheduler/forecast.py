@@ -75,7 +75,7 @@ class Starts(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """When one session will start; and `unknown`, where nobody knows how late: NO_LIMIT or MANY_AHEAD, "" for another reason."""
+    """Range in which one session will start; `unknown` where nobody knows how late: NO_LIMIT or MANY_AHEAD, "" for another reason."""
 
     start_range: StartRange | None
     unknown: str = ""

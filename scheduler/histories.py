@@ -64,7 +64,7 @@ def lengths_of(image_ids: Collection[int], now: datetime) -> Lengths:
 
 
 def recent_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> Lengths:
-    """The same for what runs in a group, read once a minute at most while that is of the same images: ticks ask again and again. 1 query or none."""
+    """Return the lengths for what runs in a group, read once a minute at most while that is of the same images: ticks ask again and again. 1 query or none."""
     images = frozenset(image_ids)
     known = _recent.get(group_id)
     if known is None or not known[0] >= images:

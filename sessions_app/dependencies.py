@@ -134,7 +134,7 @@ class Dependency:
 
     @property
     def never_ran(self) -> bool:
-        """Whether it is a session that has neither succeeded nor failed."""
+        """Return True for a session that has neither succeeded nor failed."""
         return not self.is_array and self.ended > self.succeeded + self.failed
 
     def row_of(self, session: ComputeSession) -> SessionDependency:

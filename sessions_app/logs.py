@@ -179,7 +179,7 @@ class _Following:
             log.warning("logs.engine_lost", session_id=str(kernel.session_id), error=str(error))
 
     async def _rest(self) -> AsyncGenerator[bytes, None]:
-        """What was kept of the attempt after its container was gone, as far as it was not yielded before."""
+        """Yield what was kept of the attempt after its container was gone, as far as it was not yielded before."""
         if self._complete_at is not None:
             return
         self._complete_at = monotonic()
@@ -248,7 +248,7 @@ class _State:
 
 @database_sync_to_async
 def _log_state(follower: Follower, kernel: Kernel) -> _State:
-    """As it is now. The kernel is read first: its attempt is never newer than the session's state."""
+    """Return the present state. The kernel is read first: its attempt is never newer than the session's state."""
     fresh = Kernel.objects.select_related("agent", "session").get(pk=kernel.pk)
     return _State(_word_for(follower, fresh.session_id), fresh)
 

@@ -2,7 +2,7 @@
 an hour in place of minutes that are older than a day. A measurement that is missing is missing, and nothing fails for it.
 What accelerators do is asked once for each machine and round, beside its engine: a driver that hangs hides nothing else.
 
-A kernel that was not measured for a minute is told of in the log and on its session's page.
+A kernel that was not measured for a minute is named in the log, and its charts say so.
 
 A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 days.
 """
@@ -129,7 +129,7 @@ def measure_sessions() -> None:
 
 
 def run_round(measuring: Coroutine[Any, Any, Measurements]) -> Measurements:
-    """As `asyncio.run`, which also waits for threads that look up a name, however long that takes."""
+    """Run the round in a loop of its own. `asyncio.run` would also wait for threads that look up a name, however long."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(measuring)

@@ -39,7 +39,7 @@ async def previews(
 
 
 class _Bars:
-    """What was written of open lines and not taken yet, at most its last HELD_BYTES."""
+    """Return the text of open lines that nobody took yet, at most its last HELD_BYTES."""
 
     def __init__(self) -> None:
         self.has_news = asyncio.Event()

@@ -302,7 +302,7 @@ class SimulatedRuntime(ContainerRuntime):
             return sorted(kills, key=lambda kill: kill.at)
 
     def usage_of(self, name: str) -> ContainerUsage:
-        """As `AsyncRuntime.measure_container`, without the delay."""
+        """Return what `AsyncRuntime.measure_container` does, without the delay."""
         self.check_answers()
         with self._lock:
             container = self._running(name)

@@ -1,4 +1,4 @@
-"""Where room is gathered for a session of which nobody knows when it will find some.
+"""Choice of the agents on which room is gathered for a session of which nobody knows when it will find some.
 
 A choice holds until it was expected to be right, so that what has gathered is not given away for each better guess. When it was wrong it is
 made again: what has outlived its estimate is expected to go on for as long as it has run, so another place comes to be better. The first

@@ -120,7 +120,7 @@ class Promise(NamedTuple):
 
 
 class Gathering(NamedTuple):
-    """Where room is gathered for a session of which nobody knows when it will find some: whatever becomes free on these agents is kept
+    """Agents on which room is gathered for a session of which nobody knows when it will find some: whatever becomes free on these agents is kept
     until it suffices. Chosen at `since`; it is asked again at `until`, by when it was expected."""
 
     session_id: UUID

@@ -300,7 +300,7 @@ class _Pass:
             shape.may_keep, shape.looked_in_vain = not has_waited, True
 
     def _gather(self, session: PendingSession, shape: Shape) -> Prospect | None:
-        """Where to keep what becomes free, until it suffices: where it was for a while, and else where it is expected to be enough first."""
+        """Return where to keep what becomes free, until it suffices: where it was for a while, and else where it is expected to be enough first."""
         was, ids, there = session.gathered, self._fleet.ids, None
         if was is not None:
             hosts = [each for each in self._machines.hosts(shape) if ids[each] in was.agent_ids]

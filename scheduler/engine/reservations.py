@@ -88,7 +88,7 @@ def longest(
 
 
 def _at_least(opening: Opening, now: datetime) -> datetime:
-    """When it may begin at the earliest: what nobody knows may be at once."""
+    """Return when it may begin at the earliest; an unknown time may be now."""
     certainty, at, _, _ = opening
     return at if certainty == KNOWN else now
 
@@ -157,7 +157,7 @@ def _openings_on(
 
 
 def _expected(machines: Machines, ordinal: int, request: int, count: int, now: datetime) -> datetime:
-    """When there will probably be room for so many such requests. Where not even that suffices which is expected to end, something has
+    """Return when there will probably be room for so many such requests. Where not even that suffices which is expected to end, something has
     begun in this pass: not before the last of the others."""
     known = [(at, released, ()) for at, released in machines.ends(ordinal)]
     unknown = [

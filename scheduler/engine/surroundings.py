@@ -68,7 +68,7 @@ class Surroundings:
         return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
 
     def expected(self, ordinal: int) -> Sequence[Running]:
-        """What runs there and ends nobody knows when, with when that is expected."""
+        """Return what runs there without a known end, with when its end is expected."""
         return self._fleet.agents[ordinal].expected
 
     def ordinal_of(self, agent_id: int) -> int | None:

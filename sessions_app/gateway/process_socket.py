@@ -62,7 +62,7 @@ class ProcessSocket(ABC):
     """Bytes of input that may wait for the process."""
 
     interaction: Interaction
-    """How somebody is at work who gives it input, or takes its output."""
+    """Kind of work of somebody who gives it input, or takes its output."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope

@@ -39,7 +39,7 @@ def follow_text(transport: Transport, path: str, params: Mapping[str, str]) -> I
 
 
 class _Seen:
-    """How much was handed on, its beginning and its end. A text that begins anew is the same one if it has the same
+    """Amount of text that was handed on, with its beginning and its end. A text that begins anew is the same one if it has the same
     beginning; of a long log the portal may have lost that meanwhile, then the end of what was seen is looked for."""
 
     def __init__(self) -> None:

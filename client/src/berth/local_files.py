@@ -51,7 +51,7 @@ def is_special(path: Path) -> bool:
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether a name from elsewhere stays in the directory that it is put into."""
+    """Return True if a name from elsewhere stays in the directory that it is put into."""
     separators = {"/", "\0", os.sep, os.altsep}
     return name not in ("", ".", "..") and separators.isdisjoint(name)
 

@@ -32,7 +32,7 @@ OF_ONE_ENTRY_CODES = frozenset(("wrong_kind", "exists", "in_the_way"))
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How much was copied, and how much was not: by rule (links, devices), or because it failed."""
+    """Count of what was copied, and of what was not: by rule (links, devices), or because it failed."""
 
     files: int = 0
     size_bytes: int = 0
@@ -103,7 +103,7 @@ class Tree(Place, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What of a local directory is copied: (name below it, path here), directories before what they hold."""
+    """Yield what is copied of a local directory, as (name below it, path here), directories before what they hold."""
 
     members: tuple[tuple[str, Path], ...]
     tally: Tally
@@ -325,7 +325,7 @@ def _kind_at(place: Place, path: str) -> str:
 
 
 def _tree_target(path: str, name: str) -> str:
-    """Where the directory `name` goes; "" of what is in it alone."""
+    """Return where the directory `name` goes; "" if only what is in it is copied."""
     if not name or (not path.endswith("/") and path.rpartition("/")[2] == name):
         return path
     return _join(path, name)

@@ -80,7 +80,7 @@ def _send(process: Process, waking: int, has_input: bool) -> None:
 
 
 def _input() -> bytes:
-    """What was typed or piped in; nothing where standard input cannot be read any more, as of a directory."""
+    """Return what was typed or piped in; nothing where standard input cannot be read any more, as of a directory."""
     try:
         return os.read(0, PIECE_BYTES)
     except OSError:
