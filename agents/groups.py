@@ -1,6 +1,6 @@
 """Writes of resource groups, and of who may use them. Superadmins alone make them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -17,6 +17,7 @@ from agents.grantees import name_of as name_of
 from agents.group_ends import ENDS, contradictions
 from agents.models import Agent, GroupGrant, ResourceGroup
 from agents.overcommit import promise
+from agents.ports import excluded_sessions_holder, session_counts
 from agents.reservation_ends import cancel
 from agents.reservation_selectors import reservations_of, reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
@@ -34,23 +35,6 @@ EDITABLE = (
 )  # fmt: skip
 ADMITTING = ("is_public", "session_types")
 SHOWN = 5
-
-# {"waiting": …, "running": …} of a group: sessions are a floor above.
-SessionCounts = Callable[[int], Mapping[str, int]]
-_session_counts: list[SessionCounts] = []
-# Takes those out of the queue of a group who may not start there any more, in the transaction that closed it to them.
-Closer = Callable[[int], None]
-_closers: list[Closer] = []
-
-
-def register_session_counts(count: SessionCounts) -> None:
-    """Have `count` asked before a group is deleted. Called from AppConfig.ready of the room that has sessions."""
-    _session_counts[:] = [count]
-
-
-def register_closer(close: Closer) -> None:
-    """Have `close` asked after a group was closed to somebody. Called from AppConfig.ready of the room that has sessions."""
-    _closers[:] = [close]
 
 
 @transaction.atomic
@@ -93,7 +77,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         _save(group, update_fields=[*changed, "epoch"])
         audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
-            _shut_out(group.pk)
+            excluded_sessions_holder.get()(group.pk)
         if not changed.keys().isdisjoint(FACTORS):
             promise(group.agents.values_list("pk", flat=True))
         announce(CapacityChanged(group.pk))
@@ -145,12 +129,7 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
     )
     grant.delete()
     ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)  # nor by what was planned before
-    _shut_out(group.pk)
-
-
-def _shut_out(group_id: int) -> None:
-    for close in _closers:
-        close(group_id)
+    excluded_sessions_holder.get()(group.pk)
 
 
 @transaction.atomic
@@ -245,7 +224,7 @@ def _demand_no_machines(group: ResourceGroup) -> None:
 
 
 def _demand_no_sessions(group: ResourceGroup) -> None:
-    counts = {state: count for look in _session_counts for state, count in look(group.pk).items()}
+    counts = session_counts.get()(group.pk)
     waiting, running = counts.get("waiting", 0), counts.get("running", 0)
     if waiting:
         sentence = ngettext(

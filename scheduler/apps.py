@@ -7,13 +7,10 @@ class SchedulerConfig(AppConfig):
     name = "scheduler"
 
     def ready(self) -> None:
-        """Tick a group when a session begins to wait there, and when it may have room again; answer what would be."""
+        """Tick a group when a session begins to wait there, and when it may have room again."""
         from agents.events import CapacityChanged
         from common.events import subscribe
-        from scheduler.forecast import foresee, has_machine_for, prospect_of
-        from scheduler.kept_ticks import keep_standing
         from scheduler.web import menu
-        from sessions_app import forecast, holds
         from sessions_app.events import (
             CapacityReleased,
             SessionEnqueued,
@@ -25,8 +22,6 @@ class SchedulerConfig(AppConfig):
         for event_type in (SessionsEnqueued, CapacityReleased, CapacityChanged, SessionReprioritized):
             subscribe(event_type, tick_its_group)
         menu.register()
-        forecast.register(foresee, prospect_of, has_machine_for)
-        holds.register_noter(keep_standing)
 
 
 def place_newcomer(event: Any) -> None:

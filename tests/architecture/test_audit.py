@@ -29,6 +29,8 @@ RECORD_NOTHING = {
     "portal/services.py:choose_notifications": "what oneself is told",
     "portal/services.py:read_all_notifications": "what one has read oneself",
     "portal/services.py:read_notification": "what one has read oneself",
+    "sessions_app/lifecycle.py:cancel_many": "the history of each session has it",
+    "sessions_app/lifecycle.py:finish_many": "the history of each session has it",
     "vfolders/files.py:is_directory": "it reads",
     "vfolders/files.py:list_directory": "it reads",
     "vfolders/files.py:measure_folder": "it reads",
@@ -60,7 +62,8 @@ def recording() -> set[str]:
         for function in functions(tree):
             used.setdefault(function.name, set()).update(names_in(function))
     known = {
-        f"audit.{name}" for name in ("record", "record_alike", "record_viewing", "record_refusal", "entry_of")
+        f"audit.{name}"
+        for name in ("record", "record_alike", "record_each", "record_viewing", "record_refusal", "entry_of")
     }
     while found := {name for name, names in used.items() if names & known} - known:
         known |= found

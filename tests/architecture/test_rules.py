@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from django.apps import apps
 from django.core.management import call_command
 
 from common.dispatch import QUEUE_OF, TaskName
+from common.ports import Port, Ports
 from portal.beat import PERIODS_S
 from portal.celery import app
 from sessions_app.states import TRANSITIONS, Status
@@ -120,6 +122,27 @@ def test_files_are_one_room_each() -> None:
         if len(path.read_text().splitlines()) > MAX_FILE_LINES
     ]
     assert long == []
+
+
+def test_ports_are_the_only_registration_hooks() -> None:
+    """An app below uses one above by a port. Menus are a registry of their own; an agent is registered by a person."""
+    hooks = {
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path in sources()
+        if path.name != "menu.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("register")
+    }
+    assert hooks == {"agents/services.py:register_agent", "common/navigation.py:register"}
+
+
+def test_every_port_is_connected() -> None:
+    modules = [import_module(f"{room}.ports") for room in ROOMS if (ROOT / room / "ports.py").exists()]
+    ports = [port for module in modules for port in vars(module).values() if isinstance(port, Port | Ports)]
+    assert len(ports) >= 12
+    for port in ports:
+        assert port.get()
+        assert port.name.partition(".")[0] in ROOMS
 
 
 def test_no_foreign_key_goes_up() -> None:
