@@ -124,6 +124,42 @@ def test_files_are_one_room_each() -> None:
     assert long == []
 
 
+STATEFUL = {
+    "Bell", "ConcurrencyLimit", "ContextVar", "Counter", "Event", "KeptByGroup", "Lanes", "Lock", "NewsDesk",
+    "OrderedDict", "RLock", "ThreadPoolExecutor", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict",
+    "deque", "dict", "list", "set",
+}  # fmt: skip
+
+
+def module_state(path: Path) -> Iterator[str]:
+    """Names of a module, not constants, that hold empty containers, locks or pools, or that a function assigns."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        made = called.partition("[")[0].rpartition(".")[2]
+        if made in STATEFUL or ast.unparse(node.value) in ("[]", "{}"):
+            names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+            yield from (name for name in names[:1] if not name.isupper())
+
+
+def test_state_of_processes_is_listed_in_the_documents() -> None:
+    rows = (ROOT / "docs" / "subsystems" / "operations.md").read_text().splitlines()
+    missing = [
+        f"{file}: {name}"
+        for path in sources()
+        for file in (str(path.relative_to(ROOT)),)
+        for name in module_state(path)
+        if not file.startswith("portal/ops/")
+        and not any(f"`{file}`" in row and f"`{name}`" in row for row in rows)
+    ]
+    assert missing == []
+
+
 def test_ports_are_the_only_registration_hooks() -> None:
     """An app below uses one above by a port. Menus are a registry of their own; an agent is registered by a person."""
     hooks = {
