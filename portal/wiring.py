@@ -15,6 +15,7 @@ from agents.selectors import image_holder_counts
 from portal.audit.words import PARAMETERS
 from portal.selectors import helpers_of
 from scheduler.kept_ticks import keep_standing
+from scheduler.run_state import discard_plans
 from sessions_app.closed_groups import hold_excluded_sessions
 from sessions_app.group_rules import session_counts
 from sessions_app.held import held_by
@@ -35,6 +36,7 @@ def connect_ports() -> None:
     images.ports.image_holder_counts.connect(image_holder_counts)
     agents.ports.session_counts.connect(session_counts)
     agents.ports.excluded_sessions_holder.connect(hold_excluded_sessions)
+    agents.ports.plan_discarder.connect(discard_plans)
     vfolders.ports.folder_deletion_guards.connect(objection_to_folder_deletion)
     sessions_app.ports.hold_recorder.connect(keep_standing)
     sessions_app.ports.start_forecaster.connect(scheduler.forecast)

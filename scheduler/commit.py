@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, NotSupportedError, OperationalError, connection, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 from psycopg.types.json import Jsonb
 
 from agents.models import Agent, AgentSlot, ResourceGroup
@@ -23,7 +23,9 @@ from scheduler.engine import KernelPlacement, Placement, Plan, Strategy, column_
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.gathered import gathered_as_json
 from scheduler.group_limits import broken_limit
+from scheduler.models import SchedulerState
 from scheduler.placement_groups import broken_rule
+from scheduler.run_state import advance
 from scheduler.waiting_rows import write_waiting
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreLoads, CoreUse
@@ -63,10 +65,12 @@ _CORES = _USED.format(agents=f"unnest({unseen('agents', 'bigint')}) AS agent (id
 # are on each row, and read once.
 _BEGIN = f"""
     WITH present AS MATERIALIZED (
-        SELECT id, strategy FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s AND epoch = %(epoch)s FOR NO KEY UPDATE
+        SELECT its_group.id, strategy FROM {SchedulerState._meta.db_table} AS state
+        JOIN {ResourceGroup._meta.db_table} AS its_group ON its_group.id = state.group_id
+        WHERE state.group_id = %(group)s AND epoch = %(epoch)s FOR NO KEY UPDATE OF state
     ), noted AS (
-        UPDATE {ResourceGroup._meta.db_table} AS its_group SET last_agent_id = %(last_agent)s
-        FROM present WHERE its_group.id = present.id AND present.strategy = '{Strategy.ROUND_ROBIN}'
+        UPDATE {SchedulerState._meta.db_table} AS state SET last_agent_id = %(last_agent)s
+        FROM present WHERE state.group_id = present.id AND present.strategy = '{Strategy.ROUND_ROBIN}'
     ), locked AS MATERIALIZED (
         SELECT id FROM {ComputeSession._meta.db_table}
         WHERE id = ANY({unseen("sessions", "uuid")}) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
@@ -120,13 +124,14 @@ def commit_plan(plan: Plan) -> list[UUID]:
 
     Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
     its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the one global
-    order: group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
+    order: run state of the group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
     written.
     """
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
-        is_newest = _group_of(plan).update(
-            epoch=F("epoch") + 1,
+        is_newest = advance(
+            plan.group_id,
+            plan.epoch,
             last_agent_id=_last_agent(plan),
             head_ids=_heads(plan),
             gathered=gathered_as_json(plan.gathered),
@@ -197,11 +202,6 @@ def lock_plans(group_id: int, wait_s: float | None = None) -> None:
 def plans_of(group_id: int) -> str:
     """What `lock_plans` locks."""
     return f"plans of group {group_id}"
-
-
-def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
-    """It, unless a newer plan was committed."""
-    return ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch)
 
 
 def _last_agent(plan: Plan) -> int | F:

@@ -16,6 +16,7 @@ from common.prepared import array_of, columns_of, instance_of, prepared_cursor
 from scheduler.commit import lock_plans, plans_of
 from scheduler.engine import Allowance, PendingSession
 from scheduler.group_limits import GroupLimits
+from scheduler.models import SchedulerState
 from scheduler.snapshot import WAITING_OF_THESE, ScopeKey, allowances_of, pending_of
 from sessions_app.limits import owners_of
 
@@ -29,6 +30,7 @@ _READ = f"""
             set_config('lock_timeout', coalesce(%(patience)s::text, current_setting('lock_timeout')), true)
     ), newcomer AS MATERIALIZED ({WAITING_OF_THESE})
     SELECT mine.is_mine, {", ".join(f"its_group.{column}" for column in _GROUP)},
+        coalesce((SELECT epoch FROM {SchedulerState._meta.db_table} WHERE group_id = its_group.id), 0),
         (SELECT coalesce(json_agg(json_build_array(level, id, name, policy, used)), '[]')::text
          FROM ({SCOPES.format(**_IDS)}) AS its_scopes),
         {ANY_BUDGET.format(**_IDS)},
@@ -42,8 +44,8 @@ def read_newcomers(
     session_ids: Collection[UUID],
     reservations: Mapping[str, frozenset[int]],
     wait_s: float | None = None,
-) -> tuple[ResourceGroup, list[PendingSession], tuple[Allowance, ...], datetime]:
-    """The group, those of these that wait in it, what their scopes may hold, and when that was; nobody else commits a plan of it until the present
+) -> tuple[ResourceGroup, int, list[PendingSession], tuple[Allowance, ...], datetime]:
+    """The group, its epoch, those of these that wait in it, what their scopes may hold, and when that was; nobody else commits a plan of it until the present
     transaction ends. `reservations` by scope as of a snapshot; `wait_s` as `place_newcomers` has it, for all that follows. 1 query, and
     4 at most where there are budgets, one more where limits of the group hold, 5 more where somebody is committing a plan. Raises GroupBusy, ResourceGroup.DoesNotExist."""
     rows = _rows(group_id, session_ids, wait_s)
@@ -55,16 +57,16 @@ def read_newcomers(
     rows = [row[1:] for row in rows]
     group = instance_of(ResourceGroup, rows[0][: len(_GROUP)])
     assert group is not None
-    said_scopes, have_budgets = rows[0][len(_GROUP) : len(_GROUP) + 2]
+    epoch, said_scopes, have_budgets = rows[0][len(_GROUP) : len(_GROUP) + 3]
     keys: set[ScopeKey] = set()
-    kernels = [row[len(_GROUP) + 2 :] for row in rows]
+    kernels = [row[len(_GROUP) + 3 :] for row in rows]
     now = clock.now()
     limits = GroupLimits(group, now)
     waiting = [row for row in kernels if row[0] is not None]
     newcomers = list(pending_of(waiting, keys, set(), reservations, limits=limits))
     budgets = budget_states(owners_of(keys)) if have_budgets else ()
     allowances = allowances_of(read_scopes(json.loads(said_scopes)), budgets)
-    return group, newcomers, (*allowances, *limits.allowances()), now
+    return group, epoch, newcomers, (*allowances, *limits.allowances()), now
 
 
 def _rows(group_id: int, session_ids: Collection[UUID], wait_s: float | None) -> list[Sequence[Any]]:

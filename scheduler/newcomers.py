@@ -21,6 +21,7 @@ from scheduler.engine.leftovers import Leftovers
 from scheduler.kept import KeptByGroup
 from scheduler.newcomer_reads import read_newcomers
 from scheduler.placement_groups import hosts_of, keys_of
+from scheduler.run_state import ensure_state
 from scheduler.snapshot import rules_of
 from scheduler.waiting_rows import LONG_QUEUE
 
@@ -45,6 +46,8 @@ _memories = KeptByGroup[_Memory](for_s=TRUSTED_FOR_S)
 
 def remember(snapshot: Snapshot, decided: Plan | None, *, read_at: float) -> None:
     """This plan was committed, or nothing waited. `read_at`: by the monotonic clock, before its snapshot was read."""
+    if decided is None and snapshot.epoch == 0:
+        ensure_state(snapshot.group_id)  # which their commit locks
     memory = _memories.get(snapshot.group_id) or _Memory()
     with memory.lock:
         lately = memory.placed_lately
@@ -109,8 +112,10 @@ def _decide(
     group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, wait_s: float | None
 ) -> tuple[Sequence[PendingSession], list[Placement]]:
     """Those of these that wait, and where those are to run that find room."""
-    group, newcomers, allowances, now = read_newcomers(group_id, session_ids, leftovers.reservations, wait_s)
-    if not group.is_active or (group.epoch, rules_of(group, now)) != (leftovers.epoch, leftovers.rules):
+    group, epoch, newcomers, allowances, now = read_newcomers(
+        group_id, session_ids, leftovers.reservations, wait_s
+    )
+    if not group.is_active or (epoch, rules_of(group, now)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
     companions = hosts_of(group_id, keys_of(newcomers))
     placements = leftovers.place(newcomers, allowances, now, companions)

@@ -48,6 +48,7 @@ from scheduler.group_limits import GroupLimits, texts_in_force
 from scheduler.occupants import expected_of, leaving_of, preemptible_of, running_of
 from scheduler.placement_groups import KEY, companions_in, hosts_of
 from scheduler.reserved import Reserved, reserved_in
+from scheduler.run_state import state_of
 from scheduler.usage import WEIGHTED, read_tenants
 from sessions_app.limits import owners_of
 from sessions_app.models import ComputeSession, Kernel
@@ -90,17 +91,18 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     """
     now = clock.now()
     groups = with_reserved(ResourceGroup.objects.all(), now)
-    group = groups.annotate(has_devices=HAS_DEVICES).get(pk=group_id)
+    group = groups.annotate(has_devices=HAS_DEVICES).select_related("scheduler_state").get(pk=group_id)
+    state = state_of(group)
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]
     reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
     named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
-    ranks = {session_id: rank for rank, session_id in enumerate(group.head_ids, 1)}
+    ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
     limits, rules = GroupLimits(group, now), rules_of(group, now)
     waiting = _waiting(group_id)
     pending = tuple(pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
-    gathered = gathered_of(group.gathered)
+    gathered = gathered_of(state.gathered)
     if gathered:
         pending = tuple(
             [replace(each, gathered=gathered[each.id]) if each.id in gathered else each for each in pending]
@@ -115,10 +117,10 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
-        epoch=group.epoch,
+        epoch=state.epoch,
         agents=agents,
         pending=pending,
-        last_agent_id=group.last_agent_id,
+        last_agent_id=state.last_agent_id,
         rules=rules,
         allowances=(*_allowances(scopes), *limits.allowances()) if scopes else (),
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},

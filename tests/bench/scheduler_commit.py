@@ -33,6 +33,7 @@ from scheduler.asking import request_tick
 from scheduler.commit import commit_plan
 from scheduler.engine import Placement, Plan, plan
 from scheduler.newcomers import place_newcomers
+from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
@@ -105,8 +106,8 @@ class Batches:
     ) -> float:
         """Sessions per second of the next batch. What `prepare` takes does not count."""
         batch, self._placements = self._placements[:BATCH], self._placements[BATCH:]
-        self._group.refresh_from_db(fields=["epoch"])
-        decided = Plan(self._group.pk, self._group.name, self._group.epoch, clock.now(), tuple(batch))
+        epoch = state_of(ResourceGroup.objects.get(pk=self._group.pk)).epoch
+        decided = Plan(self._group.pk, self._group.name, epoch, clock.now(), tuple(batch))
         prepare(decided)
         began_at = time.perf_counter()
         commit(decided)

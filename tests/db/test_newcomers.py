@@ -16,7 +16,9 @@ from scheduler import commit, listening, newcomers, tasks
 from scheduler.commit import GroupBusy, commit_plan
 from scheduler.engine import plan
 from scheduler.kept import KeptByGroup
+from scheduler.models import SchedulerState
 from scheduler.newcomers import place_newcomers
+from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
@@ -58,7 +60,7 @@ def forget(cluster: Cluster) -> None:
 
 
 def epoch(cluster: Cluster) -> int:
-    return int(ResourceGroup.objects.get(pk=cluster.group.pk).epoch)
+    return state_of(ResourceGroup.objects.get(pk=cluster.group.pk)).epoch
 
 
 def test_a_newcomer_is_placed_and_the_last_plan_remains_the_last(cluster):
@@ -148,7 +150,7 @@ def drain_all(cluster: Cluster) -> None:
     [
         drain_all,
         lambda cluster: AgentSlot.objects.update(capacity=500),
-        lambda cluster: ResourceGroup.objects.update(epoch=99),
+        lambda cluster: SchedulerState.objects.update_or_create(group=cluster.group, defaults={"epoch": 99}),
         lambda cluster: ResourceGroup.objects.update(strategy="dispersed"),
     ],
     ids=["draining", "smaller", "planned elsewhere", "other rules"],
