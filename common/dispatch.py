@@ -77,8 +77,10 @@ QUEUE_OF = {
 }
 
 
-def enqueue_on_commit(name: TaskName, **arguments: str | int | list[str]) -> None:
-    """Send task `name` when the present transaction commits.
+def enqueue_on_commit(
+    name: TaskName, *, countdown_s: float = 0.0, **arguments: str | int | list[str]
+) -> None:
+    """Send task `name` when the present transaction commits, to run `countdown_s` seconds later at the earliest.
 
     If the broker does not answer the loss is logged; the periodic tasks do the work later.
     """
@@ -87,7 +89,8 @@ def enqueue_on_commit(name: TaskName, **arguments: str | int | list[str]) -> Non
         pause(f"commit.{name}")
         try:
             demand_redis()
-            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name])
+            countdown = countdown_s or None
+            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name], countdown=countdown)
         except (OperationalError, InconsistencyError, Outage) as error:
             log.warning("dispatch.lost", task=name.value, arguments=arguments, error=str(error))
 

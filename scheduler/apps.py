@@ -18,19 +18,18 @@ class SchedulerConfig(AppConfig):
             SessionsEnqueued,
         )
 
-        subscribe(SessionEnqueued, place_newcomer)
-        for event_type in (SessionsEnqueued, CapacityReleased, CapacityChanged, SessionReprioritized):
+        for event_type in (
+            SessionEnqueued,
+            SessionsEnqueued,
+            CapacityReleased,
+            CapacityChanged,
+            SessionReprioritized,
+        ):
             subscribe(event_type, tick_its_group)
         menu.register()
 
 
-def place_newcomer(event: Any) -> None:
-    from scheduler.asking import request_placement
-
-    request_placement(event.resource_group_id, event.session_id)
-
-
 def tick_its_group(event: Any) -> None:
-    from scheduler.asking import request_tick
+    from scheduler.triggers import request_tick
 
     request_tick(event.resource_group_id)

@@ -1,6 +1,5 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from django.db import IntegrityError, NotSupportedError, OperationalError, conne
 from django.db.models import F
 from psycopg.types.json import Jsonb
 
-from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.models import Agent, AgentSlot
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
@@ -19,12 +18,9 @@ from common.locks import LockTaken, wait_exclusive, was_locked
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import KernelPlacement, Placement, Plan, Strategy, column_of
+from scheduler.engine import KernelPlacement, Placement, Plan, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.gathered import gathered_as_json
-from scheduler.group_limits import broken_limit
-from scheduler.models import SchedulerState
-from scheduler.placement_groups import broken_rule
 from scheduler.run_state import advance
 from scheduler.waiting_rows import write_waiting
 from sessions_app import lifecycle
@@ -33,54 +29,28 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
-# Rows of `_ROOMS`, and of `_USED`: what is free on agents, which cores are used there.
+# Rows of `_LOCK_AGENTS`, and of `_CORES`: what is free on agents, which cores are used there.
 _Rooms = tuple[Sequence[Any], Sequence[Any]]
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
 # First the agents, then their slots: the second waits for what the first returns.
-_GROUND = f"""
-    agent AS MATERIALIZED (
+_LOCK_AGENTS = f"""
+    WITH agent AS MATERIALIZED (
         SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
-        WHERE id = ANY({unseen("agents", "bigint")}) AND state = '{AgentState.CONNECTED.value}' {{only}} ORDER BY id FOR NO KEY UPDATE
+        WHERE id = ANY({unseen("agents", "bigint")}) AND state = '{AgentState.CONNECTED.value}' ORDER BY id FOR NO KEY UPDATE
     ), slot AS MATERIALIZED (
         SELECT agent_id, slot_name, capacity, capacity + surplus - occupied AS free FROM {AgentSlot._meta.db_table}
         WHERE agent_id = ANY((SELECT array_agg(id) FROM agent)::bigint[]) ORDER BY id FOR NO KEY UPDATE
     )
-"""
-_ROOMS = "agent.id, cores, slot_name, capacity, free"
-_LOCK_AGENTS = f"""
-    WITH {_GROUND.format(only="")} SELECT {_ROOMS} FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
+    SELECT agent.id, cores, slot_name, capacity, free FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
 """
 # Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
-_USED = f"""
-    SELECT held.* FROM {{agents}}, LATERAL (
+_CORES = f"""
+    SELECT held.* FROM unnest({unseen("agents", "bigint")}) AS agent (id), LATERAL (
         SELECT agent_id, amount, cpuset FROM {KernelAllocation._meta.db_table}
         WHERE agent_id = agent.id AND slot_name = '{CPU}' OFFSET 0
     ) AS held
-"""
-_CORES = _USED.format(agents=f"unnest({unseen('agents', 'bigint')}) AS agent (id)")
-# All of a commit of newcomers up to the slots: that the group has this epoch still, those of the sessions that `_lock_sessions` would
-# lock, and agents with their cores; one after the other, for which all sessions are counted before the first agent. Used cores as text: they
-# are on each row, and read once.
-_BEGIN = f"""
-    WITH present AS MATERIALIZED (
-        SELECT its_group.id, strategy FROM {SchedulerState._meta.db_table} AS state
-        JOIN {ResourceGroup._meta.db_table} AS its_group ON its_group.id = state.group_id
-        WHERE state.group_id = %(group)s AND epoch = %(epoch)s FOR NO KEY UPDATE OF state
-    ), noted AS (
-        UPDATE {SchedulerState._meta.db_table} AS state SET last_agent_id = %(last_agent)s
-        FROM present WHERE state.group_id = present.id AND present.strategy = '{Strategy.ROUND_ROBIN}'
-    ), locked AS MATERIALIZED (
-        SELECT id FROM {ComputeSession._meta.db_table}
-        WHERE id = ANY({unseen("sessions", "uuid")}) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
-        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    ), {_GROUND.format(only="AND (SELECT count(*) FROM locked) > 0")}, used AS (
-        {_USED.format(agents="agent")}
-    )
-    SELECT EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked),
-        (SELECT coalesce(json_agg(json_build_array(agent_id, amount, cpuset)), '[]')::text FROM used), {_ROOMS}
-    FROM (VALUES (true)) AS one LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
 """
 # Parts of the statement that moves the sessions. Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
 _ALLOCATE = f"""
@@ -145,28 +115,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
         placements = _of_these(
             plan, _lock_sessions([each.id for each in column_of(plan.placements, "session")])
         )
-        if name := broken_limit(plan.group_id, placements):
-            raise StalePlan(f"Newcomers were given what the limit {name} of {plan.group_name} had left.")
-        return _place(plan, placements, _hold_agents(_kernels_of(placements))) if placements else []
-
-
-def commit_newcomers(plan: Plan) -> list[UUID]:
-    """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
-    after it. In a transaction of `all_or_nothing` that has locked the plans of the group. Raises StalePlan."""
-    values = {
-        "last_agent": plan.placements[-1].agent_ids[-1],
-        "group": plan.group_id,
-        "epoch": plan.epoch,
-        "sessions": array_of(each.session_id for each in plan.placements),
-        "agents": _agents_of(_kernels_of(plan.placements)),
-    }
-    begun = _ask(_BEGIN, values)
-    is_present, session_ids, used = begun[0][:3]
-    if not is_present:
-        raise _overtaken(plan)
-    placements = _of_these(plan, set(session_ids))
-    rooms = [row[3:] for row in begun if row[3] is not None]
-    return _place(plan, placements, (rooms, json.loads(used))) if placements else []
+        return _place(placements, _hold_agents(_kernels_of(placements))) if placements else []
 
 
 @contextmanager
@@ -190,18 +139,13 @@ def all_or_nothing(group_name: str) -> Iterator[None]:
         raise
 
 
-def lock_plans(group_id: int, wait_s: float | None = None) -> None:
-    """Nobody else commits a plan of this group until the present transaction ends; waits for others at most `wait_s`, or else
-    GROUP_WAIT_S. Raises GroupBusy."""
+def lock_plans(group_id: int) -> None:
+    """Nobody else commits a plan of this group until the present transaction ends; waits for others at most GROUP_WAIT_S.
+    Raises GroupBusy."""
     try:
-        wait_exclusive(plans_of(group_id), wait_s=GROUP_WAIT_S if wait_s is None else wait_s)
+        wait_exclusive(f"plans of group {group_id}", wait_s=GROUP_WAIT_S)
     except LockTaken as taken:
         raise GroupBusy(f"Another worker commits a plan of resource group {group_id}.") from taken
-
-
-def plans_of(group_id: int) -> str:
-    """What `lock_plans` locks."""
-    return f"plans of group {group_id}"
 
 
 def _last_agent(plan: Plan) -> int | F:
@@ -243,10 +187,8 @@ def _hold_agents(kernels: Sequence[KernelPlacement]) -> _Rooms:
     return _ask(_LOCK_AGENTS, values), _ask(_CORES, values)
 
 
-def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
-    """These, whose sessions are locked, on `ground`, which has their agents, and may have more."""
-    if key := broken_rule(plan.group_id, placements):
-        raise StalePlan(f"Others of the placement group {key} were placed since.")
+def _place(placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
+    """These, whose sessions are locked, on `ground`, which has their agents."""
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
     moved = lifecycle.transition_many(

@@ -6,7 +6,6 @@ A plan is committed only if the epoch is still the one that its snapshot saw.
 from collections.abc import Collection
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F
 
 from agents.models import ResourceGroup
@@ -22,18 +21,10 @@ def state_of(group: ResourceGroup) -> SchedulerState:
 def advance(group_id: int, epoch: int, **left: Any) -> bool:
     """Count a committed plan and record what it leaves, in columns of SchedulerState. Return False, and write
     nothing, if the epoch is another. Locks the row until the transaction ends."""
-    if epoch == 0:
-        ensure_state(group_id)
+    if epoch == 0 and ResourceGroup.objects.select_for_update(no_key=True).filter(pk=group_id).first():
+        _create([group_id])  # after the group was locked, as by those who discard plans
     states = SchedulerState.objects.filter(pk=group_id, epoch=epoch)
     return bool(states.update(**left, epoch=epoch + 1))
-
-
-@transaction.atomic
-def ensure_state(group_id: int) -> None:
-    """Create the row of a group that has none yet. The group is locked first, as by those who discard plans, so
-    that neither waits for the other. 2 queries."""
-    if ResourceGroup.objects.select_for_update(no_key=True).filter(pk=group_id).first() is not None:
-        _create([group_id])
 
 
 def discard_plans(group_ids: Collection[int]) -> None:

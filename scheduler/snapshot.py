@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,6 @@ from agents.models import Agent, ResourceGroup
 from agents.reservation_selectors import with_reserved
 from agents.states import AgentState
 from common import clock
-from common.prepared import unseen
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from scheduler.devices_seen import HAS_DEVICES, devices_in
@@ -69,12 +67,9 @@ _WAITING = f"""
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
     JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
     WHERE session.resource_group_id = %(group)s AND session.status = 'PENDING' AND session.started_at IS NULL
-      AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL {{only}}
+      AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL
     ORDER BY session.id, kernel.role, kernel.index
 """
-WAITING_OF_THESE = _WAITING.format(only=f"AND session.id = ANY({unseen('sessions', 'uuid')})")
-NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
-UNRANKED: Mapping[UUID, int] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 _OWNER = 2  # among the ids of these
 
@@ -101,7 +96,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
     limits, rules = GroupLimits(group, now), rules_of(group, now)
     waiting = _waiting(group_id)
-    pending = tuple(pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
+    pending = tuple(_pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
     gathered = gathered_of(state.gathered)
     if gathered:
         pending = tuple(
@@ -233,19 +228,19 @@ def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> li
 
 def _waiting(group_id: int) -> list[Any]:
     with connection.cursor() as cursor:
-        cursor.execute(_WAITING.format(only=""), {"group": group_id})
+        cursor.execute(_WAITING, {"group": group_id})
         kernels: list[Any] = cursor.fetchall()
         return kernels
 
 
-def pending_of(
+def _pending_of(
     kernels: Iterable[Any],
     scopes: set[ScopeKey],
     groups: set[str],
     reservations: Mapping[str, frozenset[int]],
-    promises: Mapping[UUID, Promise] = NOTHING,
-    head_ranks: Mapping[UUID, int] = UNRANKED,
-    limits: GroupLimits | None = None,
+    promises: Mapping[UUID, Promise],
+    head_ranks: Mapping[UUID, int],
+    limits: GroupLimits,
 ) -> Iterator[PendingSession]:
     """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups. `limits`: of
     their resource group."""

@@ -18,7 +18,6 @@ from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import plan
-from scheduler.newcomers import place_newcomers
 from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
@@ -263,8 +262,9 @@ def test_the_machine_is_for_the_grantee_alone(place: Place, level: str) -> None:
     reserve(place, grantee=grantees.get(level))
     session = place.enqueue()
     assert run_tick(place.group.pk) == ([] if level == "nobody" else [session.pk])
-    newcomer = place.enqueue()
-    assert place_newcomers(place.group.pk, [newcomer.pk]) == (level != "nobody")
+    later = place.enqueue()
+    assert bool(run_tick(place.group.pk)) == (level != "nobody")
+    assert (place.fresh(later).status == "SCHEDULED") == (level != "nobody")
 
 
 def test_for_others_it_opens_when_the_reservation_is_over(
@@ -278,23 +278,22 @@ def test_for_others_it_opens_when_the_reservation_is_over(
     at(monkeypatch, made.starts_at)
     assert run_tick(place.group.pk) == []
     assert "are reserved for others" in str(place.fresh(long).status_message)
-    newcomer = place.enqueue()
-    assert not place_newcomers(place.group.pk, [newcomer.pk])
+    later = place.enqueue()
+    assert run_tick(place.group.pk) == []
 
     at(monkeypatch, made.ends_at)
-    assert set(run_tick(place.group.pk)) == {long.pk, newcomer.pk}
+    assert set(run_tick(place.group.pk)) == {long.pk, later.pk}
 
 
-def test_what_a_tick_left_before_it_began_is_not_given_to_newcomers_in_it(
+def test_a_planner_that_planned_before_it_began_gives_others_nothing_in_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = reserve(place, begins=HOUR)
     at(monkeypatch, made.starts_at - timedelta(seconds=5))
     run_tick(place.group.pk)
     at(monkeypatch, made.starts_at + timedelta(seconds=5))
-    newcomer = place.enqueue(**BATCH, timeout_s=60)
-    assert not place_newcomers(place.group.pk, [newcomer.pk])
-    assert place.fresh(newcomer).status == "PENDING"
+    place.enqueue(**BATCH, timeout_s=60)
+    assert run_tick(place.group.pk) == []
 
 
 def test_a_plan_that_was_made_before_a_reservation_is_stale(place: Place) -> None:
@@ -304,14 +303,6 @@ def test_a_plan_that_was_made_before_a_reservation_is_stale(place: Place) -> Non
     reserve(place)
     with pytest.raises(StalePlan):
         commit_plan(decided)
-
-
-def test_a_newcomer_is_not_placed_on_what_was_left_before_a_reservation(place: Place) -> None:
-    run_tick(place.group.pk)
-    reserve(place)
-    newcomer = place.enqueue()
-    assert not place_newcomers(place.group.pk, [newcomer.pk])
-    assert place.fresh(newcomer).status == "PENDING"
 
 
 def test_what_runs_there_goes_on(place: Place) -> None:
