@@ -34,7 +34,6 @@ from sessions_app.states import Reason, Status
 # Rows of `_ROOMS`, and of `_USED`: what is free on agents, which cores are used there.
 _Rooms = tuple[Sequence[Any], Sequence[Any]]
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
-SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
 # First the agents, then their slots: the second waits for what the first returns.
 _GROUND = f"""
@@ -257,11 +256,8 @@ def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[
         actor=SYSTEM,
         first=_allocations(kernels, _cpusets(kernels, cores, used), _deal(kernels)),
     )
-    if len(moved) == 1:
-        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(moved[0]))
-    for first in range(0, len(moved), SENT_TOGETHER) if len(moved) > 1 else ():
-        together = [str(session_id) for session_id in moved[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.LAUNCH_SESSIONS, session_ids=together)
+    for session_id in moved:
+        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(session_id))
     return moved
 
 

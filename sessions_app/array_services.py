@@ -23,7 +23,6 @@ from sessions_app.selectors import Action, is_stoppable, may, seen_by
 from sessions_app.states import LIVE, Reason, Status
 
 UNDO_S = 10
-SENT_TOGETHER = 500  # ids in one message
 
 
 def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
@@ -145,10 +144,8 @@ def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeS
     _record_elements(
         actor, "sessions.terminate_session", [each for each in elements if each.status != Status.TERMINATING]
     )
-
-    for first in range(0, len(ending), SENT_TOGETHER):
-        together = [str(each) for each in ending[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=together)
+    for session_id in ending:
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
 
 
 def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:

@@ -77,11 +77,9 @@ def test_every_task_has_a_queue_and_time_limits() -> None:
 
 
 def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
-    # RECONCILE_SESSIONS starts these, the second one by one, and does what the fifth and the sixth do.
+    # RECONCILE_SESSIONS starts the first two, and does what the others do.
     woken_by_events = {
         TaskName.LAUNCH_SESSION,
-        TaskName.LAUNCH_SESSIONS,
-        TaskName.TERMINATE_SESSIONS,
         TaskName.TERMINATE_SESSION,
         TaskName.SETTLE_DEPENDENTS,
         TaskName.LOOK_AT_ARRAY,

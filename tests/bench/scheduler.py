@@ -51,7 +51,7 @@ LATENCY = "submit to committed, 10,000 wait for 5,000 agents"
 CHECK = "check before submitting, 1,000 agents"
 NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, LATENCY)
 SIDE_BY_SIDE = "whole lives in arrays, workers side by side"
-LIVES = "whole lives in arrays in one process, beside one by one"
+LIVES = "whole lives in arrays in one process"
 
 
 def bench(options: Options) -> list[Row]:

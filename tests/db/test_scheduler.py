@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Sequence
 
 import pytest
 from django.conf import settings
@@ -44,9 +43,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the sessions for which a launch was asked."""
     sent: list[str] = []
 
-    def note(name: TaskName, *, session_id: str = "", session_ids: Sequence[str] = ()) -> None:
-        assert name is (TaskName.LAUNCH_SESSION if session_id else TaskName.LAUNCH_SESSIONS)
-        sent.extend([session_id] if session_id else session_ids)
+    def note(name: TaskName, *, session_id: str) -> None:
+        assert name is TaskName.LAUNCH_SESSION
+        sent.append(session_id)
 
     monkeypatch.setattr(commit, "enqueue_on_commit", note)
     return sent
