@@ -134,7 +134,9 @@ def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeS
     for each in elements:
         ids.setdefault(Status(each.status), []).append(each.pk)
     reason = Reason.USER_REQUESTED if array.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
-    lifecycle.cancel_many(ids.get(Status.PENDING, []), reason=reason, actor=actor)
+    lifecycle.transition_many(
+        ids.get(Status.PENDING, []), frm=Status.PENDING, to=Status.CANCELLED, reason=reason, actor=actor
+    )
     ending: list[UUID] = []
     for status in sorted(ids.keys() - {Status.PENDING, Status.TERMINATING}):
         to = Status.TERMINATING

@@ -259,7 +259,16 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_ask", "_demand_room", "_cpusets", "_allocations", "write_waiting", "enqueue_on_commit"]
+    "step",
+    [
+        "_ask",
+        "_demand_room",
+        "_cpusets",
+        "_allocate",
+        "lifecycle.transition_many",
+        "write_waiting",
+        "enqueue_on_commit",
+    ],
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
@@ -271,7 +280,7 @@ def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_th
         raise PowerCut
 
     with monkeypatch.context() as broken:
-        broken.setattr(commit, step, cut)
+        broken.setattr(f"scheduler.commit.{step}", cut)
         with pytest.raises(PowerCut):
             run_tick(cluster.group.pk)
     assert fresh(session).status == Status.PENDING
