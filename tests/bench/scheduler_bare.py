@@ -106,13 +106,14 @@ class Bare:
         )
 
 
+WRITTEN = ", ".join(field.column for field in ComputeSession._meta.concrete_fields if not field.generated)
 # Copies of what was written for another.
 _ACCEPT = f"""
     WITH session AS (
-        INSERT INTO {SESSIONS} SELECT (jsonb_populate_record(row, jsonb_build_object(
+        INSERT INTO {SESSIONS} ({WRITTEN}) SELECT {WRITTEN} FROM (SELECT (jsonb_populate_record(row, jsonb_build_object(
             'id', %(session)s::uuid, 'name', %(name)s::text, 'host_label', %(label)s::text, 'status', 'PENDING', 'status_reason', 'enqueued',
             'created_at', now(), 'status_changed_at', now(), 'deadline_at', now() + interval '1 day'))).*
-        FROM {SESSIONS} AS row WHERE id = %(like)s
+        FROM {SESSIONS} AS row WHERE id = %(like)s) AS copy
     ), kernel AS (
         INSERT INTO {Kernel._meta.db_table} SELECT (jsonb_populate_record(row, jsonb_build_object(
             'id', %(kernel)s::uuid, 'session_id', %(session)s::uuid, 'agent_id', NULL))).*
