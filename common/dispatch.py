@@ -22,9 +22,7 @@ class TaskName(StrEnum):
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
     LAUNCH_SESSION = "sessions_app.launch_session"
-    LAUNCH_SESSIONS = "sessions_app.launch_sessions"
     TERMINATE_SESSION = "sessions_app.terminate_session"
-    TERMINATE_SESSIONS = "sessions_app.terminate_sessions"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
     LOOK_AT_ARRAY = "sessions_app.look_at_array"
@@ -50,9 +48,7 @@ QUEUE_OF = {
     TaskName.TICK: "tick",
     TaskName.FORGET_TICKS: "maintenance",
     TaskName.LAUNCH_SESSION: "launch",
-    TaskName.LAUNCH_SESSIONS: "launch",
     TaskName.TERMINATE_SESSION: "ends",
-    TaskName.TERMINATE_SESSIONS: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",

@@ -17,7 +17,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, wait_exclusive, was_locked
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
-from scheduler.dealt import columns_of, deal_devices
+from scheduler.dealt import deal_devices
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.gathered import gathered_as_json
@@ -32,7 +32,6 @@ from sessions_app.states import Reason, Status
 # Rows of `_LOCK_AGENTS`, and of `_CORES`: what is free on agents, which cores are used there.
 _Rooms = tuple[Sequence[Any], Sequence[Any]]
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
-SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
 # First the agents, then their slots: the second waits for what the first returns.
 _LOCK_AGENTS = f"""
@@ -52,33 +51,15 @@ _CORES = f"""
         WHERE agent_id = agent.id AND slot_name = '{CPU}' OFFSET 0
     ) AS held
 """
-# Parts of the statement that moves the sessions. Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
-_ALLOCATE = f"""
-    placed AS MATERIALIZED (
-        SELECT * FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
-            AS placed (kernel_id, agent_id, cpuset, number)
-    ), size AS MATERIALIZED (
-        SELECT size.number - 1 AS number, slot.key AS slot_name, slot.value::bigint AS amount
-        FROM jsonb_array_elements(%(sizes)s) WITH ORDINALITY AS size (slots, number), jsonb_each_text(size.slots) AS slot
-    ), kernel AS (
-        UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
-        FROM placed WHERE kernel.id = placed.kernel_id
-    ), written AS (
-        INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount, cpuset{{also}})
-        SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount,
-            CASE size.slot_name WHEN '{CPU}' THEN placed.cpuset ELSE '' END{{of_devices}}
-        FROM placed JOIN size USING (number) {{dealt}}
-        RETURNING kernel_id
-    )
+_PUT_KERNELS = f"""
+    UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
+    FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[]) AS placed (id, agent_id) WHERE kernel.id = placed.id
 """
-_ALLOCATE_AMOUNTS = _ALLOCATE.format(also="", of_devices="", dealt="")
-_ALLOCATE_DEVICES = _ALLOCATE.format(
-    also=", devices",
-    of_devices=", coalesce(dealt.devices::bigint[], '{}')",
-    dealt="""
-    LEFT JOIN unnest(%(dealt_kernels)s::uuid[], %(dealt_slots)s::text[], %(dealt_devices)s::text[])
-        AS dealt (kernel_id, slot_name, devices) USING (kernel_id, slot_name)""",
-)
+_ALLOCATE = f"""
+    INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount, cpuset, devices)
+    SELECT kernel_id, agent_id, slot_name, amount, cpuset, devices FROM jsonb_to_recordset(%(held)s)
+        AS held (kernel_id uuid, agent_id bigint, slot_name text, amount bigint, cpuset text, devices bigint[])
+"""
 
 
 class GroupBusy(Exception):
@@ -191,19 +172,17 @@ def _place(placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
     """These, whose sessions are locked, on `ground`, which has their agents."""
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
+    # Before the statuses: slots of agents are locked before what limits count (ADR 8).
+    _allocate(kernels, _cpusets(kernels, cores, used), _deal(kernels))
     moved = lifecycle.transition_many(
         [placement.session_id for placement in placements],
         frm=Status.PENDING,
         to=Status.SCHEDULED,
         reason=Reason.PLACED,
         actor=SYSTEM,
-        first=_allocations(kernels, _cpusets(kernels, cores, used), _deal(kernels)),
     )
-    if len(moved) == 1:
-        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(moved[0]))
-    for first in range(0, len(moved), SENT_TOGETHER) if len(moved) > 1 else ():
-        together = [str(session_id) for session_id in moved[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.LAUNCH_SESSIONS, session_ids=together)
+    for session_id in moved:
+        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(session_id))
     return moved
 
 
@@ -266,20 +245,24 @@ def _deal(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
         raise StalePlan(str(error)) from error
 
 
-def _allocations(
-    kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]
-) -> lifecycle.First:
-    """Agents and cores of these kernels, and what they hold there."""
-    sizes: dict[int, int] = {}  # kernels that ask for the same share one object
-    numbers = [sizes.setdefault(id(kernel.slots), len(sizes)) for kernel in kernels]
-    slots = {id(kernel.slots): kernel.slots.to_json() for kernel in kernels}
-    values: dict[str, Any] = {
+def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]) -> None:
+    """Write the agents of these kernels, and what each holds there, with its cores and devices. 2 queries."""
+    held = [
+        {
+            "kernel_id": str(kernel.kernel_id),
+            "agent_id": kernel.agent_id,
+            "slot_name": name,
+            "amount": amount,
+            "cpuset": cpuset if name == CPU else "",
+            "devices": devices.get(name, ()),
+        }
+        for kernel, cpuset, devices in zip(kernels, cpusets, dealt, strict=True)
+        for name, amount in kernel.slots.items()
+    ]
+    placed = {
         "kernels": array_of(kernel.kernel_id for kernel in kernels),
         "agents": array_of(kernel.agent_id for kernel in kernels),
-        "cpusets": list(cpusets),
-        "numbers": array_of(numbers),
-        "sizes": Jsonb([slots[each] for each in sizes]),
     }
-    if any(dealt):
-        return lifecycle.First(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
-    return lifecycle.First(_ALLOCATE_AMOUNTS, values)
+    with prepared_cursor() as cursor:
+        cursor.execute(_PUT_KERNELS, placed)
+        cursor.execute(_ALLOCATE, {"held": Jsonb(held)})

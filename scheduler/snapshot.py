@@ -61,7 +61,7 @@ _WAITING = f"""
            (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
            session.priority, session.requested_slots::text, image.architecture, session.type,
            session.domain_id, session.project_id, session.owner_id, session.keypair_id,
-           coalesce(session.timeout_s, session.lifetime_s), session.designated_agent_id, session.may_run_elsewhere,
+           session.max_runtime_s, session.designated_agent_id, session.may_run_elsewhere,
            session.device_model, session.gang, session.placement_rule, {KEY}
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id

@@ -29,8 +29,6 @@ RECORD_NOTHING = {
     "portal/services.py:choose_notifications": "what oneself is told",
     "portal/services.py:read_all_notifications": "what one has read oneself",
     "portal/services.py:read_notification": "what one has read oneself",
-    "sessions_app/lifecycle.py:cancel_many": "the history of each session has it",
-    "sessions_app/lifecycle.py:finish_many": "the history of each session has it",
     "vfolders/files.py:is_directory": "it reads",
     "vfolders/files.py:list_directory": "it reads",
     "vfolders/files.py:measure_folder": "it reads",

@@ -52,7 +52,7 @@ BACKLOG = "submit to placed, 10,000 wait for 5,000 agents"
 CHECK = "check before submitting, 1,000 agents"
 NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, IDLE, BACKLOG)
 SIDE_BY_SIDE = "whole lives in arrays, workers side by side"
-LIVES = "whole lives in arrays in one process, beside one by one"
+LIVES = "whole lives in arrays in one process"
 
 
 def bench(options: Options) -> list[Row]:

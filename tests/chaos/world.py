@@ -71,9 +71,8 @@ QUICK = timedelta(seconds=3)
 LOOKED_EVERY_S = 0.5
 SERVED = frozenset(
     {
-        TaskName.TICK, TaskName.LAUNCH_SESSION, TaskName.LAUNCH_SESSIONS,
-        TaskName.TERMINATE_SESSION, TaskName.TERMINATE_SESSIONS, TaskName.SETTLE_DEPENDENTS,
-        TaskName.LOOK_AT_ARRAY,
+        TaskName.TICK, TaskName.LAUNCH_SESSION,
+        TaskName.TERMINATE_SESSION, TaskName.SETTLE_DEPENDENTS, TaskName.LOOK_AT_ARRAY,
     }
 )  # fmt: skip
 """Tasks that are done by the processes of a run."""

@@ -1,7 +1,5 @@
 """One tick against PostgreSQL: what it reads, what it writes, what it leaves alone."""
 
-from collections.abc import Sequence
-
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
@@ -37,9 +35,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the sessions for which a launch was asked."""
     sent: list[str] = []
 
-    def note(name: TaskName, *, session_id: str = "", session_ids: Sequence[str] = ()) -> None:
-        assert name is (TaskName.LAUNCH_SESSION if session_id else TaskName.LAUNCH_SESSIONS)
-        sent.extend([session_id] if session_id else session_ids)
+    def note(name: TaskName, *, session_id: str) -> None:
+        assert name is TaskName.LAUNCH_SESSION
+        sent.append(session_id)
 
     monkeypatch.setattr(commit, "enqueue_on_commit", note)
     return sent
@@ -253,7 +251,16 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_ask", "_demand_room", "_cpusets", "_allocations", "write_waiting", "enqueue_on_commit"]
+    "step",
+    [
+        "_ask",
+        "_demand_room",
+        "_cpusets",
+        "_allocate",
+        "lifecycle.transition_many",
+        "write_waiting",
+        "enqueue_on_commit",
+    ],
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
@@ -265,7 +272,7 @@ def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_th
         raise PowerCut
 
     with monkeypatch.context() as broken:
-        broken.setattr(commit, step, cut)
+        broken.setattr(f"scheduler.commit.{step}", cut)
         with pytest.raises(PowerCut):
             run_tick(cluster.group.pk)
     assert fresh(session).status == Status.PENDING
