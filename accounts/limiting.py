@@ -27,6 +27,7 @@ from accounts.selectors import (
 from common import audit
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput, NotFound
+from common.row_locks import RowLock, lock_by_id
 
 Limited = Domain | Project | User | KeyPair
 SHOWN = 5
@@ -122,12 +123,12 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 
 @transaction.atomic
 def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
-    """From now on `policy` limits `target`; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Let `policy` limit `target` from now on; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
     _demand_may_limit(actor, target)
-    hold_policies([policy] if policy is not None else [])
-    model = type(target)
-    before = model._default_manager.select_for_update(of=("self",), no_key=True).select_related("policy")
+    # FOR UPDATE, and before the policy: whoever is admitted by the limits of a token locks it FOR KEY SHARE (ADR 8).
+    before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
     was = before.get(pk=target.pk).policy
+    lock_policies([policy] if policy is not None else [])
     if was == policy:
         return
     demand_fits(actor, target, was, policy)
@@ -138,12 +139,11 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
     audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
 
 
-def hold_policies(policies: Collection[ResourcePolicy]) -> None:
-    """Nobody deletes them while this transaction lasts. One query, or none for none. Raises NotFound."""
+def lock_policies(policies: Collection[ResourcePolicy]) -> None:
+    """Keep these policies from deletion until the transaction ends. One query, or none for none. Raises NotFound."""
     named = {policy.pk: policy for policy in policies}
-    held = ResourcePolicy.objects.select_for_update(no_key=True).filter(pk__in=named).order_by("pk")
-    gone = named.keys() - set(held.values_list("pk", flat=True)) if named else ()
-    for key in gone:
+    locked = {policy.pk for policy in lock_by_id(ResourcePolicy, named, RowLock.KEY_SHARE)}
+    for key in named.keys() - locked:
         raise NotFound(_("The policy “{name}” was deleted meanwhile.").format(name=named[key].name))
 
 

@@ -10,10 +10,11 @@ class SchedulerConfig(AppConfig):
         """Tick a group when a session begins to wait there, and when it may have room again; answer what would be."""
         from agents.events import CapacityChanged
         from common.events import subscribe
-        from scheduler.forecast import foresee, has_machine_for, prospect_of
+        from scheduler.forecast import foresee, prospect_of
         from scheduler.kept_ticks import keep_standing
         from scheduler.web import menu
-        from sessions_app import forecast, holds
+        from sessions_app import holds
+        from sessions_app.admission import forecast
         from sessions_app.events import (
             CapacityReleased,
             SessionEnqueued,
@@ -25,7 +26,7 @@ class SchedulerConfig(AppConfig):
         for event_type in (SessionsEnqueued, CapacityReleased, CapacityChanged, SessionReprioritized):
             subscribe(event_type, tick_its_group)
         menu.register()
-        forecast.register(foresee, prospect_of, has_machine_for)
+        forecast.register(foresee, prospect_of)
         holds.register_noter(keep_standing)
 
 

@@ -1,6 +1,6 @@
 """Whole lives of sessions: asked for, placed, running, ended and accounted, on simulated machines.
 
-What runs: `enqueue_alike` for arrays of ARRAY sessions of one person (and, beside it, `enqueue_session` for each), `run_tick`, and the bodies of the tasks that come of it (`launch_sessions`,
+What runs: `enqueue_batch` for arrays of ARRAY sessions of one person (and, beside it, `enqueue_session` for each), `run_tick`, and the bodies of the tasks that come of it (`launch_sessions`,
 `reconcile_sessions`, `terminate_sessions`); PostgreSQL, Redis and production's settings. Either one after the other in one
 process, or in WORKERS of them side by side, as in a portal: each asks for the sessions of a group of its own and places them, and all take what comes of it from one queue.
 Containers end as soon as they have begun. A life counts when its session is TERMINATED and holds nothing.
@@ -30,8 +30,8 @@ from common.dispatch import TaskName
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import tasks
+from sessions_app.admission.service import enqueue_batch, enqueue_session
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.services import enqueue_alike, enqueue_session
 from sessions_app.states import Status
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_below, say
 from tests.bench.own_django import own_database
@@ -228,7 +228,7 @@ def _ask_arrays(asked: Sequence[Any]) -> list[UUID]:
     return [
         session_id
         for actor, request in asked
-        for session_id in enqueue_alike(
+        for session_id in enqueue_batch(
             actor=actor,
             requests=[replace(request, name=f"{request.name}-{number}") for number in range(ARRAY)],
         )

@@ -18,7 +18,7 @@ from common.slots import MILLI, ResourceSlots
 from scheduler.dealt import deal_devices
 from scheduler.engine import KernelPlacement, Plan
 from scheduler.engine.devices import Dealt
-from sessions_app.copied import new_host_label
+from sessions_app.admission.names import new_host_label
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 PLACED = '{"text": "A machine with room was found."}'

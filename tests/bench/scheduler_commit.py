@@ -35,9 +35,9 @@ from scheduler.engine import Placement, Plan, plan
 from scheduler.newcomers import place_newcomers
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session
 from sessions_app.states import Status
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, at_least, measure_in_turns, never_above, row_of, say

@@ -20,8 +20,9 @@ from common.dispatch import TaskName
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import launcher, lifecycle, reconcile, tasks, together
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
-from sessions_app.services import begin_termination, enqueue_session
+from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
 from tests.factories_sessions import make_place
 

@@ -18,7 +18,7 @@ from scheduler import pictures
 from scheduler.engine import Policy
 from scheduler.estimates import MOST_AHEAD
 from scheduler.tick import run_tick
-from sessions_app.forecast import Outlook, forecast_session
+from sessions_app.admission.forecast import Outlook, forecast_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.states import Reason, Status

@@ -4,17 +4,13 @@ Nothing is written.
 Who decides lives a floor above: the scheduler registers a foreseer here, which asks its engine.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cache
-from typing import Any
 
-from accounts.budget_selectors import budget_states, have_budgets
 from accounts.limits import scope_ids
 from accounts.models import Project
 from accounts.quota import Level, Scope
-from accounts.selectors import may_do_everything
 from accounts.spending import BudgetState
 from agents.group_rooms import Sought, with_room
 from agents.models import ResourceGroup
@@ -22,27 +18,20 @@ from agents.selectors import SlotRoom, rooms, usable_resource_groups
 from common import clock
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
-from common.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from sessions_app import holds
+from sessions_app.admission.inputs import AdmissionInputs
+from sessions_app.admission.service import check_session
 from sessions_app.arrays import elements_of
-from sessions_app.asked import some_actor
 from sessions_app.dependencies import hold_for
 from sessions_app.group_limits import refusing_now
 from sessions_app.group_rules import takes
-from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
+from sessions_app.limits import longest_lifetime_s, own_session_limit
 from sessions_app.models import ComputeSession
 from sessions_app.placement_rules import key_of_group
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
-from sessions_app.services import (
-    ResolvedRequest,
-    check_enough_for_image,
-    name_is_used,
-    refuse_size,
-    resolve_request,
-)
 from sessions_app.start_ranges import StartRange
 
 STARTS_NOW = "starts_now"
@@ -112,18 +101,15 @@ class Prospect:
 
 Foreseer = Callable[[Question], Outlook]
 Estimator = Callable[[ComputeSession], Prospect | None]
-# Whether a machine of a group could hold so much, were it empty, of an architecture and with accelerators of a model, or of any where
-# that is ""; whoever limits the session is asked about next.
-Finder = Callable[[ResourceGroup, Collection[tuple[Level, int]], ResourceSlots, str, str], bool]
 
-_foreseers: list[tuple[Foreseer, Estimator, Finder]] = []
+_foreseers: list[tuple[Foreseer, Estimator]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The answer to a request that would be accepted. `other_groups` have room for it now and nobody who waits; `live_sessions` are the actor's, this one not among them."""
 
-    resolved: ResolvedRequest
+    inputs: AdmissionInputs
     outlook: Outlook
     other_groups: Sequence[str]
     live_sessions: int
@@ -132,15 +118,15 @@ class Forecast:
     rooms: Mapping[str, SlotRoom]
 
 
-def register(foreseer: Foreseer, estimator: Estimator, finder: Finder) -> None:
+def register(foreseer: Foreseer, estimator: Estimator) -> None:
     """Have these asked from now on, instead of whoever was. Called from AppConfig.ready."""
-    _foreseers[:] = [(foreseer, estimator, finder)]
+    _foreseers[:] = [(foreseer, estimator)]
 
 
 def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
     """None for one that waits in no queue. Other groups are looked for where the actor is its owner. At most 14 queries, any number
     of rows."""
-    [(_foreseer, estimator, _finder)] = _foreseers
+    [(_foreseer, estimator)] = _foreseers
     prospect = estimator(session)
     if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
         return prospect
@@ -163,44 +149,24 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 21 queries, 3 more where there are
     budgets, any number of folders, machines and waiting sessions; half of them where nothing
     of the group has changed since it was asked about. Rights and limits are read each time."""
-    resolved = resolve_request(actor, request)
-    check_enough_for_image(resolved)
-    keys = scope_ids(actor, resolved.project).keys()
-    [(_foreseer, _estimator, has_machine_for)] = _foreseers
-    architecture = resolved.image.architecture
-    if not has_machine_for(resolved.group, keys, request.slots, architecture, request.device_model):
-        refuse_size(actor, resolved)
-    names = [each.name for each in elements_of(request)]
-    owners = owners_of(keys)
-    budgets = budget_states(owners) if have_budgets(owners) else []
-    scopes = demand_within_limits(
-        actor,
-        resolved.project,
-        resolved.image,
-        request,
-        resolved.writable_folders,
-        count=len(names),
-        budgets=budgets,
-    )
-    live_names = list(own_sessions(actor).live().values_list("name", flat=True))
-    if used := next((name for name in names if name in live_names), ""):
-        raise name_is_used(used)
+    inputs = check_session(actor, elements_of(request))
+    image, group = inputs.image, inputs.group
     outlook = _outlook(
-        resolved,
+        inputs,
         Question(
-            group=resolved.group,
-            architecture=architecture,
+            group=group,
+            architecture=image.architecture,
             slots=request.slots,
-            keys=keys,
-            scopes=scopes,
-            budgets=budgets,
-            lasts_s=request.timeout_s or longest_lifetime_s(scopes, resolved.group),
+            keys=inputs.scope_keys,
+            scopes=inputs.scopes,
+            budgets=inputs.budgets,
+            lasts_s=request.timeout_s or longest_lifetime_s(inputs.scopes, group),
             priority=request.priority,
-            kind=(actor.user_id or 0, resolved.image.pk, request.type),
-            designated_agent_id=resolved.agent.pk if resolved.agent else None,
+            kind=(actor.user_id or 0, image.pk, request.type),
+            designated_agent_id=inputs.agent.pk if inputs.agent else None,
             may_run_elsewhere=request.may_run_elsewhere,
             device_model=request.device_model,
-            placement_key=key_of_group(resolved.project.pk, actor.user_id or 0, request.placement_group)
+            placement_key=key_of_group(inputs.project.pk, actor.user_id or 0, request.placement_group)
             if request.placement_group
             else "",
             placement_rule=request.placement_rule,
@@ -208,29 +174,27 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     )
     known = outlook.rooms
     return Forecast(
-        resolved=resolved,
+        inputs=inputs,
         outlook=outlook,
-        other_groups=_other_groups(
-            actor, resolved.project, resolved.group, resolved.image, request, outlook.lasts
-        )
+        other_groups=_other_groups(actor, inputs.project, group, image, request, outlook.lasts)
         if outlook.waits_for_group
         else [],
-        live_sessions=len(live_names),
-        live_limit=own_session_limit(scopes),
-        budgets=budgets,
-        rooms=rooms(actor, group_id=resolved.group.pk, architecture=architecture) if known is None else known,
+        live_sessions=own_sessions(actor).live().count(),
+        live_limit=own_session_limit(inputs.scopes),
+        budgets=inputs.budgets,
+        rooms=rooms(actor, group_id=group.pk, architecture=image.architecture) if known is None else known,
     )
 
 
-def _outlook(resolved: ResolvedRequest, question: Question) -> Outlook:
+def _outlook(inputs: AdmissionInputs, question: Question) -> Outlook:
     """Of a session that is held, only what holds it."""
-    held_by = hold_for(resolved.dependencies, resolved.project.pk)
-    standing = holds.standing_of(resolved.request.start_at, held_by)
+    held_by = hold_for(inputs.dependencies, inputs.project.pk)
+    standing = holds.standing_of(inputs.request.start_at, held_by)
     if not standing.hold:
-        standing = holds.standing_of_image(resolved.group, resolved.image) or standing
+        standing = inputs.image_hold or standing
     if standing.hold:
         return Outlook("", standing.reason.value, standing.message)
-    [(foresee, _estimator, _finder)] = _foreseers
+    [(foresee, _estimator)] = _foreseers
     return foresee(question)
 
 
@@ -263,17 +227,6 @@ def _other_groups(
     return [name for pk, name in found.items() if pk not in busy]
 
 
-def _usable_groups(actor: Actor, project: Project) -> Iterator[ResourceGroup]:
-    """Those in use in which the actor may start sessions in `project`, by name. One query."""
-    values = {"user": actor.user_id or 0, "domain": actor.domain_id or 0, "project": project.pk}
-    with prepared_cursor() as cursor:
-        cursor.execute(_usable_statement(may_do_everything(actor)), values)
-        rows = cursor.fetchall()
-    return (found for row in rows if (found := instance_of(ResourceGroup, row)))
-
-
-@cache
-def _usable_statement(may_everything: bool) -> str:
-    project: Any = Project(pk=parameter("project", "bigint"))
-    usable = usable_resource_groups(some_actor(may_everything), project)
-    return said(usable.filter(is_active=True).order_by("name"), columns_of(ResourceGroup))
+def _usable_groups(actor: Actor, project: Project) -> Iterable[ResourceGroup]:
+    """Return the groups in use in which the actor may start sessions in `project`, by name. One query."""
+    return usable_resource_groups(actor, project).filter(is_active=True).order_by("name")
