@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts import authority
+from accounts.admission_gate import precede_admissions
 from accounts.authority import Action
 from accounts.least_use import UseRule
 from accounts.models import Domain, KeyPair, Project, User
@@ -58,6 +59,7 @@ def update_policy(
 ) -> ResourcePolicy:
     """Another name, or other limits for these columns; what is not named stays. Raises NotFound, PermissionDenied,
     InvalidInput."""
+    precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
     _demand_not_own(actor, policy)
@@ -76,6 +78,7 @@ def update_policy(
 @transaction.atomic
 def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
     """From now on new people get this one. Raises NotFound, PermissionDenied, Conflict."""
+    precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(is_default=True).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
     require_superadmin(actor)
@@ -101,6 +104,7 @@ def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
 @transaction.atomic
 def delete_policy(*, actor: Actor, policy_id: int) -> None:
     """Raises NotFound, PermissionDenied, Conflict (it limits somebody, or new people get it)."""
+    precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
     policy = access_policy(actor, policy_id, Action.PURGE)
     if policy.is_default:
@@ -125,6 +129,8 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
     """Let `policy` limit `target` from now on; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
     _demand_may_limit(actor, target)
+    if isinstance(target, (Domain, Project)):
+        precede_admissions()
     # FOR UPDATE, and before the policy: whoever is admitted by the limits of a token locks it FOR KEY SHARE (ADR 8).
     before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
     was = before.get(pk=target.pk).policy

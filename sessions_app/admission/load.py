@@ -11,6 +11,7 @@ from typing import NamedTuple
 from django.db.models import F
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import enter_admission
 from accounts.budget_selectors import budget_states, have_budgets
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, User
@@ -127,6 +128,7 @@ def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
 
 def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
     """Lock them, the people and rights behind them and the policies that limit them, in the order of ADR 8."""
+    enter_admission()
     policy_ids = _lock_owner(actor)
     project = _lock_project(actor, request.project)
     policy_ids += [project.policy_id, project.domain_policy_id]  # type: ignore[attr-defined]

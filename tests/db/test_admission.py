@@ -199,14 +199,14 @@ def test_a_decision_names_all_refusals_and_reads_nothing(
 
 
 @pytest.mark.parametrize("is_by_id", [False, True])
-def test_a_request_is_accepted_by_twelve_statements(place: Place, is_by_id: bool) -> None:
+def test_a_request_is_accepted_by_thirteen_statements(place: Place, is_by_id: bool) -> None:
     image = ContainerImage.objects.get()
     actor = factories.actor_for(place.owner)
     request = request_of(place, image=str(image.pk) if is_by_id else image.reference)
     with CaptureQueriesContext(connection) as captured:
         session = enqueue_session(actor=actor, request=request)
     words = [(each["sql"] or "").split()[0] for each in captured.captured_queries]
-    assert [word for word in words if word not in ("SAVEPOINT", "RELEASE")] == ["SELECT"] * 8 + ["INSERT"] * 4
+    assert [word for word in words if word not in ("SAVEPOINT", "RELEASE")] == ["SELECT"] * 9 + ["INSERT"] * 4
     assert Kernel.objects.get(session=session).name == "main1"
     assert SessionTransition.objects.get(session=session).actor_label == actor.label
 

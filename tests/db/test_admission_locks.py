@@ -331,6 +331,28 @@ def test_sessions_are_admitted_side_by_side() -> None:
     assert ComputeSession.objects.count() == 1
 
 
+SHARED = [
+    archive_project, rename_project, close_domain, make_group_private, revoke_grant, limit_group, disable_image,
+    allow_another_image, assign_strict(domain), assign_strict(project),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", SHARED)
+def test_a_change_of_what_many_share_is_not_overtaken_for_ever(change: Change) -> None:
+    """Else it would never come about where submits overlap without pause."""
+    place = prepared(change)
+    with ExitStack() as first:
+        first.enter_context(held_open(lambda: lock_as_admitted(place)))
+        changing = Beside(lambda: change(place))
+        wait_until(lambda: waiting_for_locks() == 1)
+        later = Beside(lambda: enqueue(place))
+        wait_until(lambda: waiting_for_locks() == 2 or later.is_done)
+        assert not later.is_done
+        first.close()
+    assert changing.wait() is None
+    assert later.wait() is not None
+
+
 def lock_as_admitted(place: Place) -> None:
     """Hold what an admission holds until it writes."""
     request = parse_request(place.request())
