@@ -61,7 +61,6 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
         "bears_readonly_root": hints.bears_readonly_root,
     }
 
-    precede_admissions()
     image, is_new = ContainerImage.objects.select_for_update().get_or_create(
         reference=str(parsed),
         defaults={
