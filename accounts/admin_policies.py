@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.admission_gate import precede_admissions
 from accounts.allow_lists import AllowList
 from accounts.least_use import LEAST_USES
 from accounts.limiting import Limited, assign_policy
@@ -93,6 +94,7 @@ class PolicyAdmin(HoldersNamed):
         )
 
     def save_model(self, request: HttpRequest, obj: ResourcePolicy, form: Any, change: bool) -> None:
+        precede_admissions()
         super().save_model(request, obj, form, change)
         values = {name: [form.initial.get(name), form.cleaned_data[name]] for name in form.changed_data}
         action = f"accounts.{'update' if change else 'create'}_policy"
@@ -111,6 +113,7 @@ class LimitedAdmin(admin.ModelAdmin):
     """For what has a policy: it is assigned by the service, so that the access log has both names."""
 
     def save_model(self, request: HttpRequest, obj: Limited, form: Any, change: bool) -> None:
+        precede_admissions()
         policy = obj.policy
         obj.policy_id = form.initial.get("policy") if change else None
         super().save_model(request, obj, form, change)

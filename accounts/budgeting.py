@@ -48,6 +48,7 @@ def create_budget(
     }  # fmt: skip
     budget = new_budget(actor, level, owner_id, wanted)
 
+    _lock_owner(budget)
     budget.save()
     changes = {"owner": budget.owner_name, **_values(budget)}
     audit.record(actor=actor, action="accounts.create_budget", target=budget, changes=changes)
@@ -63,6 +64,7 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
     change_budget(budget, changes)
     budget.is_central = budget.is_central or may_do_everything(actor)
 
+    _lock_owner(budget)
     budget.save(update_fields=[*COLUMNS, "is_central"])
     changed = audit.changed(before, _values(budget))
     audit.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
@@ -75,6 +77,7 @@ def delete_budget(*, actor: Actor, budget_id: int) -> None:
     Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
     budget = access_budget(actor, budget_id, Action.LIMIT)
 
+    _lock_owner(budget)
     changes = {"owner": budget.owner_name}
     audit.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
     budget.delete()
@@ -141,6 +144,13 @@ def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
     _check_days(budget)
     _check(budget)
     budget.amount = budget.amount.quantize(CENT)
+
+
+def _lock_owner(budget: Budget) -> None:
+    """Wait for those who are admitted by the budgets of this owner, and have others wait (ADR 8)."""
+    level, owner_id = budget.owner_key
+    owners = Project.objects if level is Level.PROJECT else User.objects
+    owners.select_for_update(no_key=True).get(pk=owner_id)
 
 
 def _check_days(budget: Budget) -> None:

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from guardian.models import UserObjectPermission
 
 from accounts import holdings
+from accounts.admission_gate import precede_admissions
 from accounts.authority import Action
 from accounts.entrance import SignUp, check_mail_domains
 from accounts.models import Domain, MailDomain, Project
@@ -31,6 +32,7 @@ def update_project(
 ) -> Project:
     """Another name or title, None leaves it; `is_active` False archives it: nobody works in it any more, and everything
     stays. Raises NotFound, PermissionDenied, InvalidInput, Conflict (sessions are live in it)."""
+    precede_admissions()
     Project.objects.select_for_update().filter(pk=project_id).first()
     project = access_project(actor, project_id, Action.EDIT)
     if is_active is not None and is_active != project.is_active:
@@ -70,6 +72,7 @@ def update_domain(
 ) -> Domain:
     """The same for a domain; `second_factor` says who has to have one (a `SecondFactor`). Closed, its people cannot sign in, and
     everything stays."""
+    precede_admissions()
     superadmins = lock_people(actor).values()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
@@ -93,6 +96,7 @@ def update_domain(
 def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: Sequence[str]) -> Domain:
     """By whom accounts of the domain come to be, and whose addresses are at home in it. Raises NotFound, PermissionDenied,
     InvalidInput (no such name; at home elsewhere; open to no address)."""
+    precede_admissions()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
     names = _checked_mail_domains(domain, sign_up, mail_domains)

@@ -12,7 +12,7 @@ from guardian.models import UserObjectPermission
 
 from accounts import authority
 from accounts.authority import Action
-from accounts.limiting import demand_fits, hold_policies
+from accounts.limiting import demand_fits, lock_policies
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
 from accounts.policies import ResourcePolicy
@@ -48,7 +48,7 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
     _demand_may_make(actor, wanted)
     usual = default_policy()
     people = [_account_of(each, usual) for each in wanted]
-    hold_policies([each.policy for each in wanted if each.policy is not None])
+    lock_policies([each.policy for each in wanted if each.policy is not None])
     limited = [
         person for person, each in zip(people, wanted, strict=True) if each.policy not in (None, usual)
     ]

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from accounts import tokens
 from accounts.authority import Action
 from accounts.keypair_selectors import access_keypair, access_keypair_of, visible_keypairs
-from accounts.limits import demand_room, own_scope
+from accounts.limits import check_room, own_scope
 from accounts.models import KeyPair, User
 from accounts.quota import Limit, hits
 from accounts.selectors import access_user, user_of
@@ -43,7 +43,7 @@ def create_keypair(
     wanted = _checked_scopes((maker.scopes if maker else EVERY_TOKEN) if scopes is None else scopes)
     _demand_within(maker, wanted)
     ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
-    demand_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
+    check_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
     secret = tokens.new_secret()
 
     keypair = KeyPair.objects.create(

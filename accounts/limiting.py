@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts import authority
+from accounts.admission_gate import precede_admissions
 from accounts.authority import Action
 from accounts.least_use import UseRule
 from accounts.models import Domain, KeyPair, Project, User
@@ -27,6 +28,7 @@ from accounts.selectors import (
 from common import audit
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput, NotFound
+from common.row_locks import RowLock, lock_by_id
 
 Limited = Domain | Project | User | KeyPair
 SHOWN = 5
@@ -57,6 +59,7 @@ def update_policy(
 ) -> ResourcePolicy:
     """Another name, or other limits for these columns; what is not named stays. Raises NotFound, PermissionDenied,
     InvalidInput."""
+    precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
     _demand_not_own(actor, policy)
@@ -75,6 +78,7 @@ def update_policy(
 @transaction.atomic
 def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
     """From now on new people get this one. Raises NotFound, PermissionDenied, Conflict."""
+    precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(is_default=True).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
     require_superadmin(actor)
@@ -100,6 +104,7 @@ def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
 @transaction.atomic
 def delete_policy(*, actor: Actor, policy_id: int) -> None:
     """Raises NotFound, PermissionDenied, Conflict (it limits somebody, or new people get it)."""
+    precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
     policy = access_policy(actor, policy_id, Action.PURGE)
     if policy.is_default:
@@ -122,12 +127,14 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 
 @transaction.atomic
 def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
-    """From now on `policy` limits `target`; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Let `policy` limit `target` from now on; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
     _demand_may_limit(actor, target)
-    hold_policies([policy] if policy is not None else [])
-    model = type(target)
-    before = model._default_manager.select_for_update(of=("self",), no_key=True).select_related("policy")
+    if isinstance(target, (Domain, Project)):
+        precede_admissions()
+    # FOR UPDATE, and before the policy: whoever is admitted by the limits of a token locks it FOR KEY SHARE (ADR 8).
+    before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
     was = before.get(pk=target.pk).policy
+    lock_policies([policy] if policy is not None else [])
     if was == policy:
         return
     demand_fits(actor, target, was, policy)
@@ -138,12 +145,11 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
     audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
 
 
-def hold_policies(policies: Collection[ResourcePolicy]) -> None:
-    """Nobody deletes them while this transaction lasts. One query, or none for none. Raises NotFound."""
+def lock_policies(policies: Collection[ResourcePolicy]) -> None:
+    """Keep these policies from deletion until the transaction ends. One query, or none for none. Raises NotFound."""
     named = {policy.pk: policy for policy in policies}
-    held = ResourcePolicy.objects.select_for_update(no_key=True).filter(pk__in=named).order_by("pk")
-    gone = named.keys() - set(held.values_list("pk", flat=True)) if named else ()
-    for key in gone:
+    locked = {policy.pk for policy in lock_by_id(ResourcePolicy, named, RowLock.KEY_SHARE)}
+    for key in named.keys() - locked:
         raise NotFound(_("The policy “{name}” was deleted meanwhile.").format(name=named[key].name))
 
 

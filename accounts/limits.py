@@ -2,11 +2,10 @@
 database (ADR 0024)."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from django.db import IntegrityError, NotSupportedError, connection, transaction
+from django.db import IntegrityError, NotSupportedError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -21,7 +20,6 @@ from common.errors import LimitExceeded
 from common.languages import paragraph
 from common.prepared import is_outdated, prepared_cursor
 
-Checked = TypeVar("Checked")
 Written = TypeVar("Written")
 WITHIN_LIMITS = "within_limits"
 TRIES = 3
@@ -161,17 +159,13 @@ def list_as_json(allowance: Allowance) -> dict[str, Any]:
     }
 
 
-def write_within_limits(
-    check: Callable[[], Checked], write: Callable[[Checked], Written], *, by_one_statement: bool = False
-) -> Written:
-    """What `write` returns, done in a transaction, for which one statement needs no BEGIN and COMMIT. `check` refuses in words and hands on
-    what it saw; where others were faster and the database refuses, it is asked again, so that it finds what they took. Raises LimitExceeded."""
-    is_bare = by_one_statement and not connection.in_atomic_block
+def write_within_limits(write: Callable[[], Written]) -> Written:
+    """Return what `write` does in a transaction. It checks limits itself, and refuses in words; where others took what was
+    left since and the ledger refuses the rows, it runs again and finds what they took. Raises LimitExceeded."""
     for _attempt in range(TRIES):
-        seen = check()
         try:
-            with nullcontext() if is_bare else transaction.atomic():
-                return write(seen)
+            with transaction.atomic():
+                return write()
         except IntegrityError as error:
             if constraint_of(error) != WITHIN_LIMITS:
                 raise
@@ -188,7 +182,7 @@ def default_policy() -> ResourcePolicy:
     return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
 
 
-def demand_room(
+def check_room(
     states: Iterable[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
 ) -> None:
     """Raises LimitExceeded if any limit is hit; `budgets` are sentences of budgets that are used up, `lists` those that do

@@ -16,6 +16,7 @@ from django.db.models import Exists, IntegerField, OuterRef, QuerySet, Value
 from django.db.models.signals import post_save
 from django.utils.translation import override
 
+from accounts.admission_gate import precede_admissions
 from accounts.authority import Action
 from accounts.membership_rules import MemberRule, check_rules
 from accounts.models import Membership, MembershipRule, Project, RuleFailure, User
@@ -26,6 +27,7 @@ from common import audit, clock
 from common.actors import SYSTEM, Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, InvalidInput
+from common.row_locks import RowLock, lock_by_id
 
 SHOWN = 10
 # So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
@@ -103,6 +105,7 @@ def set_member_rules(*, actor: Actor, project_id: int, rules: Sequence[tuple[str
 def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
     access_project(actor, project_id, Action.EDIT)
     wanted = rules_asked_for(rules)
+    precede_admissions()
     project = (
         Project.objects.select_for_update(of=("self",), no_key=True)
         .select_related("domain")
@@ -212,8 +215,8 @@ def _reason_of(error: Exception) -> str:
 def _settle(project_id: int, user_id: int) -> None:
     """Decides again, under lock of the person and the rules."""
     user = User.objects.select_for_update(no_key=True).filter(pk=user_id).first()
-    project = Project.objects.select_for_update(no_key=True).filter(pk=project_id, is_active=True).first()
-    if user is None or project is None:
+    project = next(iter(lock_by_id(Project, [project_id], RowLock.SHARE)), None)
+    if user is None or project is None or not project.is_active:
         return
     membership = Membership.objects.filter(project=project, user=user).first()
     fits = people_of_rules(project, rules_of(project)).filter(pk=user_id).exists()

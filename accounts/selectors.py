@@ -11,7 +11,7 @@ from accounts.authority import Action, Actions, Standing
 from accounts.models import Domain, Membership, PeopleImport, Project, User
 from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from common.actors import Actor
-from common.errors import NotFound, PermissionDenied
+from common.errors import BerthError, NotFound, PermissionDenied
 from common.push import Listener
 from common.texts import quoted
 
@@ -329,12 +329,17 @@ def governs_projects(user: User) -> bool:
 
 
 def access_usable_project(actor: Actor, name: str) -> Project:
-    """The own project called `name`. Raises NotFound if there is none, PermissionDenied if only visible."""
+    """Return the own project called `name`. Raises NotFound if there is none, PermissionDenied if only visible."""
     project = usable_projects(actor).filter(name=name).first()
-    if project is not None:
-        return project
+    if project is None:
+        raise refused_project(actor, name)
+    return project
+
+
+def refused_project(actor: Actor, name: str) -> BerthError:
+    """Return why the actor cannot use a project of this name. At most 2 queries."""
     if visible_projects(actor).filter(name=name).exists():
-        raise PermissionDenied(
+        return PermissionDenied(
             _("You are not a member of the project {name}, so you cannot start sessions in it.").format(
                 name=quoted(name, 64)
             ),
@@ -342,7 +347,7 @@ def access_usable_project(actor: Actor, name: str) -> Project:
         )
     known = ", ".join(usable_projects(actor).values_list("name", flat=True)[:10])
     sentence = _("There is no project {name} among yours.").format(name=quoted(name, 64))
-    raise NotFound(
+    return NotFound(
         sentence,
         hint=_("Your projects: {projects}.").format(projects=known)
         if known

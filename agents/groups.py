@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from accounts.admission_gate import precede_admissions
 from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
 from agents.grantees import Grantee as Grantee
@@ -178,6 +179,7 @@ def hold_to_change(actor: Actor, group_id: int) -> ResourceGroup:
     """The group; until the transaction ends nobody changes it and no session or machine joins it."""
     access_group(actor, group_id)
     require_superadmin(actor)
+    precede_admissions()
     ResourceGroup.objects.select_for_update().filter(pk=group_id).first()
     return access_group(actor, group_id)
 
@@ -192,6 +194,7 @@ def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
 
 def _take_default(actor: Actor, group_id: int | None) -> None:
     """From the group that has it, for this or a new one. Raises Conflict where another became the default meanwhile."""
+    precede_admissions()
     found = ResourceGroup.objects.select_for_update().filter(Q(is_default=True) | Q(pk=group_id))
     held = {each.pk: each for each in found.order_by("pk")}  # both in one order, as a machine that moves
     if ResourceGroup.objects.filter(is_default=True).exclude(pk__in=held).exists():

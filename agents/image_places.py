@@ -5,21 +5,18 @@ from agents.states import AgentState
 from common.prepared import prepared_cursor
 
 _AGENT, _IMAGE = Agent._meta.db_table, AgentImage._meta.db_table
-# How many, by the names and columns that are put in. The machines of the group first (OFFSET), as in `HAS_MACHINE`.
-WITHOUT = f"""
+# The machines of the group first (OFFSET), as in `agents.selectors`.
+_WITHOUT = f"""
     SELECT count(*) FROM {_AGENT} AS agent
-    WHERE agent.resource_group_id = {{group}} AND agent.state = '{AgentState.CONNECTED.value}' AND agent.architecture = {{architecture}}
+    WHERE agent.resource_group_id = %(group)s AND agent.state = '{AgentState.CONNECTED.value}' AND agent.architecture = %(architecture)s::text
       AND NOT EXISTS (
-        SELECT FROM (SELECT id, state, architecture FROM {_AGENT} WHERE resource_group_id = {{group}} OFFSET 0) AS other, LATERAL (
-            SELECT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = {{reference}})
+        SELECT FROM (SELECT id, state, architecture FROM {_AGENT} WHERE resource_group_id = %(group)s OFFSET 0) AS other, LATERAL (
+            SELECT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = %(reference)s::text)
                 OR NOT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id) AS has_it OFFSET 0
         ) AS told
-        WHERE other.state = '{AgentState.CONNECTED.value}' AND other.architecture = {{architecture}} AND told.has_it
+        WHERE other.state = '{AgentState.CONNECTED.value}' AND other.architecture = %(architecture)s::text AND told.has_it
       )
 """
-_WITHOUT = WITHOUT.format(
-    group="%(group)s", architecture="%(architecture)s::text", reference="%(reference)s::text"
-)
 
 
 def machines_without(group: ResourceGroup, reference: str, architecture: str) -> int:

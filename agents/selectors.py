@@ -31,20 +31,17 @@ from common.texts import quoted
 
 # Not by the ORM: each request for a session asks it. The machines of the group first (OFFSET): PostgreSQL expects to be done soon, and
 # would look at machines of all groups, one after another.
-HAS_MACHINE = f"""
-    EXISTS (
+_HAS_MACHINE = f"""
+    SELECT EXISTS (
         SELECT FROM (
-            SELECT id, state, architecture, device_model FROM {Agent._meta.db_table} WHERE resource_group_id = {{group}} OFFSET 0
+            SELECT id, state, architecture, device_model FROM {Agent._meta.db_table} WHERE resource_group_id = %(group)s OFFSET 0
         ) AS agent
-        WHERE state <> '{AgentState.RETIRED.value}' AND architecture = {{architecture}}
-          AND {{model}} IN ('', device_model) AND NOT EXISTS (
+        WHERE state <> '{AgentState.RETIRED.value}' AND architecture = %(architecture)s::text
+          AND %(model)s::text IN ('', device_model) AND NOT EXISTS (
             SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name AND slot.capacity >= asked.amount)))
 """
-_HAS_MACHINE = f"SELECT {HAS_MACHINE}".format(
-    group="%(group)s", architecture="%(architecture)s::text", model="%(model)s::text"
-)
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:

@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 
 from common import clock
 from common.actors import SYSTEM, Actor, Via
-from common.copies import copy_rows
 from common.errors import PermissionDenied
 from common.models import AuditEntry
 
@@ -75,41 +74,6 @@ def record_each(*, actor: Actor, action: str, done: Iterable[tuple[models.Model,
         entries.append(entry := _entry(actor, action, Outcome.DONE, changes, ""))
         _tell_of(entry, target)
     AuditEntry.objects.bulk_create(entries)
-
-
-def record_alike(*, actor: Actor, action: str, target: models.Model, others: Mapping[Any, str]) -> None:
-    """The same for `target` and for others of its kind and domain, given by key and label: a line for each, in 2 queries."""
-    if actor.behind_id is not None:
-        raise only_looking()
-    entry = entry_of(actor, action, target)
-    entry.save(force_insert=True)
-    copy_rows(AuditEntry, like={"id": entry.pk}, values=_as_told(others))
-
-
-def entry_of(actor: Actor, action: str, target: models.Model) -> AuditEntry:
-    """The line that `record` would add, for whoever writes it together with other rows, and asks `demand_writer` before."""
-    entry = _entry(actor, action, Outcome.DONE, {}, "")
-    _tell_of(entry, target)
-    return entry
-
-
-def demand_writer(actor: Actor) -> None:
-    """Raises PermissionDenied where somebody only looks at the portal as `actor`."""
-    if actor.behind_id is not None:
-        raise only_looking()
-
-
-def copy_entries(target: models.Model, others: Mapping[Any, str]) -> None:
-    """For each of these, by key and label, the only line that there is of `target`, which is new. One query."""
-    like = {"target_type": target._meta.label_lower, "target_id": str(target.pk)}
-    copy_rows(AuditEntry, like=like, values=_as_told(others))
-
-
-def _as_told(others: Mapping[Any, str]) -> dict[str, list[str]]:
-    return {
-        "target_id": [str(key) for key in others],
-        "target_label": [_cut(label, 254) for label in others.values()],
-    }
 
 
 def only_looking() -> PermissionDenied:

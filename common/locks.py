@@ -77,6 +77,21 @@ def in_ms(seconds: float) -> str:
     return f"{round(seconds * 1000)}ms"
 
 
+def share_until_commit(subject: str) -> None:
+    """Hold the lock together with others until the transaction ends. Waits for whoever holds or awaits it alone."""
+    _lock_until_commit("pg_advisory_xact_lock_shared", subject)
+
+
+def hold_until_commit(subject: str) -> None:
+    """Hold the lock alone until the transaction ends. Those who come to share it meanwhile queue behind."""
+    _lock_until_commit("pg_advisory_xact_lock", subject)
+
+
+def _lock_until_commit(function: str, subject: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}(%s)", [lock_number(subject)])
+
+
 def lock_number(subject: str) -> int:
     """What PostgreSQL calls the lock on `subject`."""
     return int.from_bytes(hashlib.blake2b(subject.encode(), digest_size=8).digest(), signed=True)

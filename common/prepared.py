@@ -1,12 +1,10 @@
 """Statements that are asked again and again. PostgreSQL parses and plans them once for a connection (`prepared_cursor`); Django says the
-querysets that they are made of once in a process (`said`), and rows in one statement (`insert_together`)."""
+querysets that they are made of once in a process (`said`)."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cache
-from operator import attrgetter
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -15,18 +13,8 @@ from django.db.models.expressions import RawSQL
 from psycopg import RawCursor
 from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import Int8
 
 Row = TypeVar("Row", bound=models.Model)
-# Values of these types need no preparation in columns of these kinds, as None needs none in any, but that numbers have one width: else
-# PostgreSQL would plan for each width of each.
-_PLAIN: tuple[tuple[Any, type, Any], ...] = (
-    ((models.CharField, models.TextField), str, None),
-    (models.IntegerField, int, Int8),
-    (models.BooleanField, bool, None),
-    (models.UUIDField, UUID, None),
-    (models.DateTimeField, datetime, None),
-)
 
 
 class _Prepared(RawCursor[Any]):
@@ -139,69 +127,3 @@ def instance_of(model: type[Row], values: Sequence[Any]) -> Row | None:
 @cache
 def _readers_of(model: type[models.Model]) -> tuple[Any, ...]:
     return tuple(getattr(field, "from_db_value", None) for field in model._meta.concrete_fields)
-
-
-def insert_together(*rows: models.Model, given: str, named: Mapping[str, Any]) -> bool:
-    """Write these new rows by one statement, each of another model, if `given`, a query with these `named` parameters, finds a row; whether
-    it did. What it locks is held before anything is written. Keys that the database counts up are not read back. Foreign keys of the
-    rows are looked at afterwards, so that they may refer to each other."""
-    values = dict(named)
-    backend = connections[DEFAULT_DB_ALIAS]
-    for number, row in enumerate(rows):
-        written = _written_of(type(row), number)
-        for (_, key, field, (plain, wrap)), value in zip(written, _values_of(type(row))(row), strict=True):
-            if type(value) is plain:
-                values[key] = wrap(value) if wrap else value
-            else:
-                values[key] = None if value is None else field.get_db_prep_save(value, backend)
-    with prepared_cursor() as cursor:
-        cursor.execute(_insert_of(tuple(type(row) for row in rows), given), values)
-        if not cursor.rowcount:
-            return False
-    for row in rows:
-        row._state.adding = False
-        row._state.db = connection.alias
-    return True
-
-
-@cache
-def _written_of(model: type[models.Model], number: int) -> tuple[tuple[str, str, Any, Any], ...]:
-    """Attribute, parameter and field of each column that the database does not fill itself, and of `_PLAIN` what is said of the field."""
-    counted = models.AutoField, models.BigAutoField
-    return tuple(
-        (field.attname, f"{field.column}_{number}", field, _plain(field))
-        for field in model._meta.concrete_fields
-        if not isinstance(field, counted) and not field.generated
-    )
-
-
-@cache
-def _values_of(model: type[models.Model]) -> Callable[[models.Model], tuple[Any, ...]]:
-    """Of all columns that `_written_of` names, in its order."""
-    return attrgetter(*[name for name, *_ in _written_of(model, 0)])
-
-
-def _plain(field: Any) -> tuple[type | None, Any]:
-    while isinstance(field, models.ForeignKey):
-        field = field.target_field
-    return next((each[1:] for each in _PLAIN if isinstance(field, each[0])), (None, None))
-
-
-@cache
-def _insert_of(kinds: tuple[type[models.Model], ...], given: str) -> str:
-    parts = [f"given AS MATERIALIZED ({given})"]
-    for number, model in enumerate(kinds):
-        written = _written_of(model, number)
-        names = ", ".join(connection.ops.quote_name(field.column) for _, _, field, _ in written)
-        places = ", ".join(f"%({key})s::{_type_of(field)}" for _, key, field, _ in written)
-        parts.append(
-            f"part_{number} AS (INSERT INTO {model._meta.db_table} ({names}) SELECT {places} FROM given)"
-        )
-    return f"WITH {', '.join(parts)} SELECT FROM given"
-
-
-def _type_of(field: Any) -> str:
-    """Without a length, which would cut what is longer instead of refusing it."""
-    return str(field.rel_db_type(connection) if field.primary_key else field.db_type(connection)).partition(
-        "("
-    )[0]

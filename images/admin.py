@@ -1,14 +1,24 @@
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.http import HttpRequest
 
+from accounts.admission_gate import precede_admissions
 from common.audited_admin import AuditedAdmin
 from common.languages import gettext_noop
 from images.models import ContainerImage, Registry
 
 
+class InputAdmin(AuditedAdmin):
+    """For what sessions are admitted by."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        precede_admissions()
+        super().save_model(request, obj, form, change)
+
+
 @admin.register(Registry)
-class RegistryAdmin(AuditedAdmin):
+class RegistryAdmin(InputAdmin):
     list_display = ("name", "kind", "url", "is_enabled")
     list_filter = ("kind", "is_enabled")
     search_fields = ("name", "url")
@@ -18,7 +28,7 @@ class RegistryAdmin(AuditedAdmin):
 
 
 @admin.register(ContainerImage)
-class ContainerImageAdmin(AuditedAdmin):
+class ContainerImageAdmin(InputAdmin):
     """Titles and what is enabled are edited here; what was read from the image is shown."""
 
     list_display = ("reference", "title", "architecture", "size_bytes", "is_enabled")

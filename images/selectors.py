@@ -28,8 +28,7 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     A reference without a tag means "latest", as for the engines; where there is none, the newest of its repository.
     """
     wanted = str(reference_or_id)
-    match = Q(pk=int(wanted)) if is_id(wanted) else Q(reference=full_reference(wanted))
-    image: ContainerImage | None = visible_images(actor).filter(match).first()
+    image: ContainerImage | None = visible_images(actor).filter(image_named(wanted)).first()
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
     if image is None:
@@ -39,9 +38,10 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     return image
 
 
-def is_id(wanted: str) -> bool:
-    """Whether an image is named by its number."""
-    return wanted.isdecimal() and len(wanted) < 19
+def image_named(wanted: str) -> Q:
+    """Return the condition on images for this id or reference."""
+    is_id = wanted.isdecimal() and len(wanted) < 19
+    return Q(pk=int(wanted)) if is_id else Q(reference=full_reference(wanted))
 
 
 def built_image_ids() -> list[str]:

@@ -9,6 +9,7 @@ import structlog
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import precede_admissions
 from accounts.selectors import require_superadmin
 from common import audit
 from common.actors import Actor
@@ -104,6 +105,7 @@ def _retire_older_builds(actor: Actor, image: ContainerImage, parsed: ImageRefer
 def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> ContainerImage:
     """Let sessions start from an image, or not any more; those that run go on. Raises NotFound, PermissionDenied."""
     require_superadmin(actor)
+    precede_admissions()
     image = ContainerImage.objects.select_for_update().filter(pk=image_id).first()
     if image is None:
         raise NotFound(_("There is no such image."))

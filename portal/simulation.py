@@ -31,6 +31,7 @@ from common.actors import SYSTEM, Actor, ActorKind, Via
 from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
+from sessions_app.admission.service import enqueue_batch, enqueue_session
 from sessions_app.models import (
     ComputeSession,
     ComputeSessionQuerySet,
@@ -39,7 +40,7 @@ from sessions_app.models import (
     SessionDependency,
 )
 from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 
 GROUP = "simulated"
 TITLE = "Simulated by bin/cluster"
@@ -233,7 +234,7 @@ def _submit(actor: Actor, request: SessionRequest, size: int) -> None:
         enqueue_session(actor=actor, request=request)
         return
     alike = [replace(request, name=f"{request.name}-{number}") for number in range(1, size + 1)]
-    enqueue_alike(actor=actor, requests=alike)
+    enqueue_batch(actor=actor, requests=alike)
 
 
 @dataclass(frozen=True, slots=True)

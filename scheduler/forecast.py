@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from accounts.quota import Level
 from agents.models import Agent, ResourceGroup
 from common import clock
 from common.kept_sentences import KeptSentence
@@ -40,8 +39,9 @@ from scheduler.pictures import Crowd, picture_of
 from scheduler.placement_groups import companions_in
 from scheduler.reasons import sentence_for, who_may_raise
 from scheduler.snapshot import OWNERS, allowances_of, read_snapshot, scope_key
-from sessions_app.forecast import STARTS_NOW, Outlook, Prospect, Question
+from sessions_app.admission.forecast import STARTS_NOW
 from sessions_app.models import ComputeSession
+from sessions_app.ports import Outlook, Prospect, Question
 from sessions_app.start_ranges import StartRange
 from sessions_app.states import Status
 
@@ -82,18 +82,6 @@ class Estimate(NamedTuple):
 
 
 _starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
-
-
-def has_machine_for(
-    group: ResourceGroup,
-    keys: Collection[tuple[Level, int]],
-    slots: ResourceSlots,
-    architecture: str,
-    device_model: str,
-) -> bool:
-    """Whether a machine in use of the group, of that architecture and with accelerators of that model if one is named, could hold so
-    much, were it empty. One query or none where the group is as it was."""
-    return picture_of(group, keys).has_machine_for(slots, architecture, device_model)
 
 
 def foresee(question: Question) -> Outlook:

@@ -16,8 +16,7 @@ from agents.reservation_models import Reservation, ReservedAgent
 from agents.selectors import SlotRoom
 from agents.states import AgentState
 from common import clock
-from common.slots import ResourceSlots
-from scheduler.engine import AgentView, Allowance, Foresight, Needs, PendingSession, Planner, Snapshot
+from scheduler.engine import AgentView, Allowance, Foresight, PendingSession, Planner, Snapshot
 from scheduler.engine.devices import most_of
 from scheduler.kept import KeptByGroup
 from scheduler.models import SchedulerState
@@ -97,16 +96,6 @@ class Picture:
     def foresee_all(self, now: datetime) -> Foresight:
         """What the next tick would do with those that wait."""
         return self._planner.foresee(self.snapshot, None, now)
-
-    def has_machine_for(self, slots: ResourceSlots, architecture: str, device_model: str) -> bool:
-        """Whether one of its machines of that architecture, with accelerators of that model if one is named, could hold so much, were
-        it empty."""
-        needs = Needs(architecture, (slots,), device_model=device_model)
-        if not self._unlike:  # most are alike
-            agents = self.snapshot.agents
-            kinds = {(each.architecture, each.device_model, id(each.largest)): each for each in agents}
-            self._unlike.extend(kinds.values())
-        return any(needs.suits(agent) and slots.fits_in(agent.largest) for agent in self._unlike)
 
     def agent_named(self, agent_id: int) -> str:
         """The name of one of its machines, which may be in another group by now. One query the first time."""

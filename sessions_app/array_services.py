@@ -168,5 +168,4 @@ def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]
 
 def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     if sessions:
-        others = {each.pk: each.name for each in sessions[1:]}
-        audit.record_alike(actor=actor, action=action, target=sessions[0], others=others)
+        audit.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])

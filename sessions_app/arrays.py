@@ -15,16 +15,16 @@ from django.db.models import Count, DateTimeField, DurationField, ExpressionWrap
 
 from accounts.models import Project
 from common import clock
+from common.actors import Actor
 from common.events import announce
 from sessions_app import holds
 from sessions_app.array_rules import ArraySpec
-from sessions_app.copied import Element
 from sessions_app.events import SessionsEnqueued
 from sessions_app.lifecycle import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
 from sessions_app.requests import SessionRequest
-from sessions_app.states import Reason, Status
+from sessions_app.states import Status
 
 # Those that have had their turn: who is held since, for a closed group or an image that is gone, keeps its place.
 _LET_IN = (Hold.NOTHING.value, Hold.GROUP.value, Hold.IMAGE.value)
@@ -38,14 +38,14 @@ def elements_of(request: SessionRequest) -> list[SessionRequest]:
 
 
 def insert_array(
-    owner_id: int, project: Project, request: SessionRequest, now: datetime
+    actor: Actor, project: Project, request: SessionRequest, now: datetime
 ) -> SessionArray | None:
-    """The row of the array of which this is the first element, in the transaction that writes them."""
+    """Insert the array of which this is the first element; None where no array is asked for."""
     if request.array is None:
         return None
     return SessionArray.objects.create(
         name=request.name.removesuffix(f"-{request.array.indices[0]}"),
-        owner_id=owner_id,
+        owner_id=actor.user_id or 0,
         project=project,
         domain_id=project.domain_id,
         spec=request.array.text,
@@ -55,20 +55,13 @@ def insert_array(
     )
 
 
-def others_of(first: ComputeSession, array: ArraySpec | None) -> list[Element]:
-    """All but the first element, as they begin: like the first, or held where enough are ahead of them."""
-    if array is None:
-        return []
-    like_first = holds.Standing(Hold(first.held_for), Reason(first.status_reason), first.status_message)
+def element_standings(array: ArraySpec, first: holds.Standing) -> list[holds.Standing]:
+    """Return where each element begins, by place: like the first, or held where enough are ahead of it."""
     most = array.most_at_once
-    if most is None or first.held_for not in _LET_IN:
-        return [Element(index, like_first, first.deadline_at) for index in array.indices[1:]]
+    if most is None or first.hold.value not in _LET_IN:
+        return [first] * len(array.indices)
     turn = holds.its_turn(most)
-    later = holds.deadline_of(turn.hold, first.pending_timeout_s)
-    return [
-        Element(index, like_first, first.deadline_at) if place < most else Element(index, turn, later)
-        for place, index in enumerate(array.indices[1:], start=1)
-    ]
+    return [first if place < most else turn for place in range(len(array.indices))]
 
 
 @transaction.atomic

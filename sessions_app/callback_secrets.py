@@ -34,7 +34,7 @@ def make_callback_secret(*, actor: Actor) -> str:
     return secret_text(row.salt)
 
 
-def demand_callback_secret(actor: Actor) -> None:
+def check_callback_secret(actor: Actor) -> None:
     """Raises Conflict for somebody who has none: nobody could tell whose their callbacks are."""
     if callback_secret(actor) is None:
         raise Conflict(

@@ -10,7 +10,7 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
@@ -41,7 +41,7 @@ from sessions_app.callback_rules import (
     target_of,
     wait_after,
 )
-from sessions_app.callback_secrets import demand_callback_secret, secret_text
+from sessions_app.callback_secrets import check_callback_secret, secret_text
 from sessions_app.callback_sending import Answer, post
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
 from sessions_app.states import TERMINAL, Status
@@ -79,7 +79,7 @@ _DUE = """
 _TOLD = Q(to_status__in=[Status.RUNNING, *TERMINAL]) | Q(to_status=Status.PENDING) & ~Q(from_status="")
 
 
-def demand_callback(actor: Actor, url: str) -> None:
+def check_callback(actor: Actor, url: str) -> None:
     """Raises InvalidInput for an address that is never called, Conflict for somebody without a secret to sign with."""
     if not url:
         return
@@ -90,13 +90,16 @@ def demand_callback(actor: Actor, url: str) -> None:
         )
         hint = _("Name another one, or ask an administrator of the installation to allow its network.")
         raise InvalidInput(sentence, hint=hint, fields={"callback_url": [sentence]})
-    demand_callback_secret(actor)
+    check_callback_secret(actor)
 
 
-def keep_callback(session: ComputeSession, url: str) -> None:
-    """Where `session` tells how it goes; nothing where no address is named."""
+def insert_callbacks(sessions: Iterable[ComputeSession], url: str) -> None:
+    """Insert the address that is called about each of these new sessions; nothing where none is named."""
     if url:
-        SessionCallback.objects.create(session=session, url=url, host=target_of(url).host)
+        host = target_of(url).host
+        SessionCallback.objects.bulk_create(
+            SessionCallback(session=session, url=url, host=host) for session in sessions
+        )
 
 
 def callback_url_of(actor: Actor, session: ComputeSession) -> str:

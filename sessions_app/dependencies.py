@@ -189,11 +189,11 @@ def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: Dependency
         )
         raise NotFound(sentence, fields={f"dependencies.{index}.session": [sentence]})
     dependency = replace(found, when=asked.when)
-    demand_possible(index, dependency)
+    check_possible(index, dependency)
     return dependency
 
 
-def demand_possible(index: int, dependency: Dependency) -> None:
+def check_possible(index: int, dependency: Dependency) -> None:
     """Raises InvalidInput for one that has ended otherwise already."""
     if dependency.is_in_vain:
         sentence = _("“{name}” has ended otherwise already, so this would never start.")
@@ -207,21 +207,18 @@ def demand_possible(index: int, dependency: Dependency) -> None:
         raise InvalidInput(sentence, fields={f"dependencies.{index}.session": [sentence]})
 
 
-def hold_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
-    """The same as they are now, marked, the rows of sessions locked until the transaction ends: an end that comes later finds the mark.
-    Raises InvalidInput for one that has ended otherwise meanwhile."""
+def lock_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
+    """Return the same dependencies as they are now, marked, with the rows of sessions locked until the transaction ends:
+    an end that comes later finds the mark."""
     if not dependencies:
         return ()
     _mark_arrays([each.after.pk for each in dependencies if each.is_array])
     named = [each.after.pk for each in dependencies if not each.is_array]
     rows = ComputeSession.objects.filter(pk__in=named).order_by("pk").select_for_update(no_key=True)
     locked = {row.pk: row for row in rows} if named else {}
-    held = _as_they_are([(locked.get(each.after.pk, each.after), each.when) for each in dependencies])
-    for index, each in enumerate(held):
-        demand_possible(index, each)
     if named:
         ComputeSession.objects.filter(pk__in=named, is_awaited=False).update(is_awaited=True)
-    return tuple(held)
+    return tuple(_as_they_are([(locked.get(each.after.pk, each.after), each.when) for each in dependencies]))
 
 
 def _mark_arrays(array_ids: Sequence[UUID]) -> None:

@@ -12,11 +12,9 @@ from sessions_app.requests import SessionRequest
 MOST_NAMED = 10
 
 
-def find_designated_agent(
-    group: ResourceGroup, image: ContainerImage, request: SessionRequest
-) -> Agent | None:
-    """The machine in use of `group` that `request` names; None where it names none. At most 2 queries. Raises NotFound, and
-    LimitExceeded where it must run there and that machine could not hold it even if it were empty."""
+def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agent | None:
+    """Return the machine in use of `group` that `request` names, with its slots; None where it names none. At most 3 queries.
+    Raises NotFound."""
     if not request.designated_agent:
         return None
     machines = Agent.objects.in_use().filter(resource_group=group).order_by("name")
@@ -28,12 +26,13 @@ def find_designated_agent(
         names = ", ".join(machines.values_list("name", flat=True)[:MOST_NAMED])
         hint = _("It has {names}.").format(names=names) if names else ""
         raise NotFound(sentence, hint=hint, fields={"designated_agent": [sentence]})
-    if not request.may_run_elsewhere:
-        _demand_fits(agent, image, request)
     return agent
 
 
-def _demand_fits(agent: Agent, image: ContainerImage, request: SessionRequest) -> None:
+def check_designated_agent(agent: Agent, image: ContainerImage, request: SessionRequest) -> None:
+    """Raises LimitExceeded where the session must run on this machine, and could not even if it were empty. No query."""
+    if request.may_run_elsewhere:
+        return
     asked, model, capacity = request.slots, request.device_model, agent.capacity
     if agent.architecture != image.architecture:
         sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(

@@ -1,13 +1,12 @@
 """Which accelerators a request wants, by the name of their model."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, ResourceGroup
 from common.errors import NotFound
 from common.texts import quoted
-from images.models import ContainerImage
 from sessions_app.requests import SessionRequest
 
 
@@ -20,13 +19,10 @@ def device_models_in(groups: Iterable[ResourceGroup], architecture: str = "") ->
     return list(found.distinct())
 
 
-def demand_device_model(group: ResourceGroup, image: ContainerImage, request: SessionRequest) -> None:
-    """One query, none where no model is named. Raises NotFound where no machine of `group` that could run `image` has that model."""
+def check_device_model(group: ResourceGroup, request: SessionRequest, models: Sequence[str]) -> None:
+    """Raises NotFound where the request names a model that is not among `models`, those of the group for its image."""
     wanted = request.device_model
-    if not wanted:
-        return
-    models = device_models_in([group], image.architecture)
-    if wanted not in models:
+    if wanted and wanted not in models:
         sentence = _("No machine of the resource group “{group}” has the accelerators {model}.").format(
             group=group.name, model=quoted(wanted)
         )

@@ -32,7 +32,7 @@ def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
     return {row["resource_group_id"]: {"waiting": row["waiting"], "running": row["running"]} for row in rows}
 
 
-def demand_type_taken(group: ResourceGroup, session_type: str) -> None:
+def check_type_taken(group: ResourceGroup, session_type: str) -> None:
     """Raises InvalidInput for a type that it does not take."""
     if session_type in group.session_types:
         return
@@ -44,9 +44,9 @@ def demand_type_taken(group: ResourceGroup, session_type: str) -> None:
     )
 
 
-def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
+def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
     """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
-    demand_type_taken(group, request.type)
+    check_type_taken(group, request.type)
     most_of = most_of_one(group, request.type)
     sentences = [
         _("In the resource group “{group}” one session gets at most {amount}.").format(
@@ -84,7 +84,7 @@ def most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
 
 def takes(group: ResourceGroup, request: SessionRequest) -> bool:
     try:
-        demand_group_takes(group, request)
+        check_group_takes(group, request)
     except (InvalidInput, LimitExceeded):
         return False
     return True
@@ -95,7 +95,7 @@ def is_open_to_all(group: ResourceGroup) -> bool:
 
 
 def closed_in(group: ResourceGroup) -> Q:
-    """Sessions that would not be let into the group now, as `access_resource_group` and `demand_group_takes` say."""
+    """Sessions that would not be let into the group now, as `access_resource_group` and `check_group_takes` say."""
     is_refused = ~Q(type__in=group.session_types)
     if group.is_public:
         return is_refused

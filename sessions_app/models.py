@@ -45,7 +45,6 @@ from sessions_app.priority_models import PriorityChange as PriorityChange
 from sessions_app.queueing import LOWEST_PRIORITY, Hold
 from sessions_app.states import LAUNCHING, LIVE, TERMINAL, Status
 from sessions_app.template_models import SessionTemplate as SessionTemplate
-from sessions_app.terms_models import TermsChange as TermsChange
 from vfolders.models import VFolder
 
 _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from accounts.limits import ScopeIds, demand_room, scopes_of
+from accounts.limits import ScopeIds, check_room, scopes_of
 from accounts.selectors import may_do_everything, overseen_domain_id
 from common import audit
 from common.actors import Actor
@@ -17,7 +17,7 @@ from common.events import announce
 from common.looks import look_of
 from sessions_app import lifecycle
 from sessions_app.events import SessionReprioritized
-from sessions_app.limits import priority_refusals
+from sessions_app.limits import priority_hits
 from sessions_app.models import ComputeSession, PriorityChange
 from sessions_app.queueing import check_priority
 from sessions_app.selectors import Action, access_session
@@ -89,7 +89,7 @@ def _demand_may_raise(actor: Actor, session: ComputeSession, wanted: int) -> Non
     """All policies of the session allow it, and that of the token which asks."""
     ids = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id)
     keys = {*ids.keys(), *ScopeIds(keypair=actor.keypair_id).keys()}
-    demand_room(priority_refusals(actor, scopes_of(keys), wanted))
+    check_room(priority_hits(actor, scopes_of(keys), wanted))
     if session.owner_id == actor.user_id and not may_do_everything(actor):
         by_others = PriorityChange.objects.filter(session=session, is_by_owner=False).last()
         if by_others is not None and wanted > by_others.priority:

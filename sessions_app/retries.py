@@ -20,7 +20,7 @@ from common.errors import BerthError, LimitExceeded
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from sessions_app import lifecycle
-from sessions_app.limits import demand_allowed_again
+from sessions_app.limits import check_allowed_again
 from sessions_app.models import (
     ComputeSession,
     Kernel,
@@ -54,7 +54,7 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
     if reason := _reason_to_retry(session):
         try:
             with transaction.atomic():
-                demand_allowed_again(session)
+                check_allowed_again(session)
                 return _wait_again(session, reason, actor)
         except BerthError as refusal:
             return _end_refused(session, refusal, actor)

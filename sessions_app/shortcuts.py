@@ -14,12 +14,12 @@ from common.errors import NotFound
 from common.slots import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import access_image, newest_image
-from sessions_app.limits import demand_within_limits
+from sessions_app.admission.names import suggest_name
+from sessions_app.admission.service import check_session, enqueue_session
 from sessions_app.models import ComputeSession, ResourcePreset
 from sessions_app.presets import offered_presets
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
-from sessions_app.services import check_fits_somewhere, enqueue_session, resolve_request, suggest_name
 from sessions_app.template_rules import Sharing
 from vfolders.selectors import host_refusals, own_folders, usual_storage_host
 from vfolders.services import create_folder
@@ -35,10 +35,7 @@ def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession
     raw = quick_request(actor, image, name=suggest_name(actor, stem_of(image)))
     own = own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).first()
     if own is None:  # what refuses the session does so before there is a folder
-        request = parse_request(raw)
-        resolved = resolve_request(actor, request)
-        check_fits_somewhere(actor, resolved)
-        demand_within_limits(actor, resolved.project, resolved.image, request)
+        check_session(actor, [parse_request(raw)])
     folder = own or create_folder(actor=actor, name=OWN_FOLDER)
     return enqueue_session(
         actor=actor, request=parse_request({**raw, "mounts": [{"folder": str(folder.pk)}]})

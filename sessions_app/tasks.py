@@ -20,7 +20,6 @@ from sessions_app import (
     moorings,
     reconcile,
     setups,
-    terms,
 )
 from sessions_app.models import AppLogin, AppTicket
 
@@ -85,7 +84,6 @@ def purge_expired() -> None:
     AppTicket.objects.filter(expires_at__lt=clock.now()).delete()
     AppLogin.objects.exclude(session__ended_at=None).delete()
     AppLogin.objects.filter(expires_at__lt=clock.now()).delete()
-    terms.purge_changes()
     for agent in connected_agents().filter(last_error=""):
         try:
             reconcile.reap_leftovers(agent, runtime_of(agent))

@@ -13,9 +13,10 @@ from common.actors import Actor
 from common.database import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from images.selectors import newest_image, visible_images
+from sessions_app.admission.names import suggest_name
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session, suggest_name
 from sessions_app.sharing import found_by, place_of, writes
 from sessions_app.template_rules import (
     MOST_OF_ONE_PLACE,

@@ -12,7 +12,7 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
-from sessions_app.copied import new_host_label
+from sessions_app.admission.names import new_host_label
 from sessions_app.models import ComputeSession, Kernel
 from tests import factories
 

@@ -14,10 +14,11 @@ from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
 from scheduler.tick import run_tick
+from sessions_app.admission.service import enqueue_session
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession, Kernel, KernelMetric
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 from sessions_app.states import Status
 from tests import factories
 

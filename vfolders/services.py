@@ -8,7 +8,7 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from accounts.limits import ScopeIds, demand_room, scope_ids, scopes_of, write_within_limits
+from accounts.limits import ScopeIds, check_room, scope_ids, scopes_of, write_within_limits
 from accounts.models import Project
 from accounts.quota import Limit, exceeded, hits
 from accounts.selectors import access_usable_project, user_of
@@ -59,22 +59,20 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
         scopes = scopes_of({*whose, *asking})
         theirs = [scope for scope in scopes if (scope.level, scope.id) in whose]
         full = hits(theirs, asked) + exceeded(theirs, Limit.FOLDER_BYTES)
-        demand_room(full, lists=host_refusals(scopes, found_host))
+        check_room(full, lists=host_refusals(scopes, found_host))
 
-    def check() -> None:
+    def write() -> None:
         demand({Limit.FOLDERS.value: 1})
-
-    def write(_nothing: None) -> None:
         folder.save(force_insert=True)
         demand({})
         audit.record(actor=actor, action="vfolders.create_folder", target=folder)
         lifecycle.push_folder_change(folder)
 
-    check()
+    demand({Limit.FOLDERS.value: 1})
     # The directory first: if the row then fails, an empty directory with a random name is left, which harms nobody.
     storage_of(folder).create_folder(folder.pk)
     try:
-        write_within_limits(check, write)
+        write_within_limits(write)
     except (IntegrityError, LimitExceeded) as error:
         storage_of(folder).delete_folder(folder.pk)
         if "folder_name_of" not in str(error):

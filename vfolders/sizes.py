@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest, Least
 
-from accounts.limits import ScopeIds, demand_room, scopes_of
+from accounts.limits import ScopeIds, check_room, scopes_of
 from accounts.quota import Level, Limit, LimitState, exceeded
 from common import clock
 from common.dispatch import TaskName, enqueue_on_commit
@@ -136,7 +136,7 @@ class Metered:
 def reserve(folder: VFolder, amount: int) -> None:
     """Count so many bytes more for the folder. Raises LimitExceeded. Others of its scopes wait until it is decided."""
     add_bytes(folder, amount)
-    demand_room(_before(state, amount) for state in limits_above(folder))
+    check_room(_before(state, amount) for state in limits_above(folder))
 
 
 @transaction.atomic

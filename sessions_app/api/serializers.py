@@ -382,8 +382,8 @@ class SessionCheckOut(serializers.Serializer[Any]):
     other_groups = serializers.ListField(
         child=serializers.CharField(), help_text="If it waits: resource groups in which it would start now."
     )
-    resources = serializers.DictField(source="resolved.request.slots", child=serializers.IntegerField())
-    resource_group = serializers.CharField(source="resolved.group.name")
+    resources = serializers.DictField(source="inputs.request.slots", child=serializers.IntegerField())
+    resource_group = serializers.CharField(source="inputs.group.name")
     room = serializers.DictField(source="rooms", child=SlotRoomOut(), help_text="By slot, in base units.")
     live_sessions = serializers.IntegerField(help_text="Yours, this one not among them.")
     live_limit = serializers.IntegerField(

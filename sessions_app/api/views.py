@@ -16,6 +16,8 @@ from common.api import ErrorOut, actor_of, is_wanted
 from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
 from common.scopes import FOR_SESSIONS
+from sessions_app.admission.forecast import forecast_session, prospect_of
+from sessions_app.admission.service import enqueue_session
 from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.serializers import (
     DEPENDENCIES,
@@ -26,12 +28,12 @@ from sessions_app.api.serializers import (
     TransitionOut,
 )
 from sessions_app.extending import extend_session
-from sessions_app.forecast import Prospect, forecast_session, prospect_of
 from sessions_app.logs import Follower, follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
+from sessions_app.ports import Prospect
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session, kernel_named, visible_sessions
-from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 from sessions_app.states import Status
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 422)}

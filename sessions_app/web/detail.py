@@ -20,9 +20,9 @@ from common.idempotency import once_a_form
 from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
 from sessions_app import idle_words, presenters, presenters_detail
+from sessions_app.admission.forecast import prospect_of
 from sessions_app.dependencies import Dependency, dependencies_of, is_named
 from sessions_app.extending import extend_session
-from sessions_app.forecast import prospect_of
 from sessions_app.held_devices import held_devices
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log

@@ -14,10 +14,11 @@ from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError
 from common.idempotency import once_a_form
+from sessions_app.admission.names import suggest_name
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
-from sessions_app.services import enqueue_session, suggest_name
 from sessions_app.shortcuts import quick_start_session, start_session_again
 from sessions_app.template_services import access_template
 from sessions_app.web import launcher_parts

@@ -17,12 +17,12 @@ from common.languages import paragraph
 from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_each, format_slots
 from common.words import typed_duration
 from images.selectors import newest_image
+from sessions_app.admission.forecast import Forecast, forecast_session
+from sessions_app.admission.names import suggest_name
 from sessions_app.callbacks import callback_url_of
 from sessions_app.copy_as import ways_to_ask
-from sessions_app.forecast import Forecast, forecast_session
 from sessions_app.models import ComputeSession, SessionTemplate, SessionType
 from sessions_app.requests import MIN_SLOTS, SessionRequest, parse_request
-from sessions_app.services import suggest_name
 from sessions_app.shortcuts import request_like, stem_of_name
 from sessions_app.sizes import CUSTOM, Size, size_like, typed_amount
 from sessions_app.specs import HOME
@@ -327,14 +327,14 @@ def _of_forecast(forecast: Forecast) -> dict[str, Any]:
         "live_sessions": forecast.live_sessions,
         "live_limit": forecast.live_limit,
         "budgets": budget_rows(forecast.budgets),
-        "group": forecast.resolved.group.name,
+        "group": forecast.inputs.group.name,
     }
 
 
 def _nearest(forecast: Forecast) -> dict[str, str] | None:
     """The most of what is asked for that has room now; None where that is too little, or where devices are short."""
-    asked, room = forecast.resolved.request.slots, forecast.outlook.best_room
-    minimum = ResourceSlots(forecast.resolved.image.min_slots)
+    asked, room = forecast.inputs.request.slots, forecast.outlook.best_room
+    minimum = ResourceSlots(forecast.inputs.image.min_slots)
     offered = ResourceSlots(
         {name: min(amount, _round_down(name, room[name])) for name, amount in asked.items()}
     )

@@ -26,10 +26,10 @@ from common.api import actor_of
 from common.errors import BerthError, LimitExceeded
 from common.forms import TypedChoice, TypedField
 from images.selectors import visible_images
-from sessions_app.forecast import forecast_session
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.names import suggest_name
 from sessions_app.group_rules import group_words
 from sessions_app.requests import parse_request
-from sessions_app.services import suggest_name
 
 
 class CouldStartForm(forms.Form):

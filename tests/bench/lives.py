@@ -1,6 +1,6 @@
 """Whole lives of sessions per second: submitted, placed, launched, run, ended and accounted, on simulated machines.
 
-Runs `enqueue_alike` for arrays of ARRAY sessions of one person, `run_tick`, and the bodies of the tasks that follow
+Runs `enqueue_batch` for arrays of ARRAY sessions of one person, `run_tick`, and the bodies of the tasks that follow
 (`launch_session`, `reconcile_sessions`, `terminate_session`), with PostgreSQL, Redis and production's settings: one after
 the other in one process, or in WORKERS processes side by side, each of which submits to a group of its own and takes tasks
 from one queue. Containers end as soon as they have begun. A life counts when its session is TERMINATED and holds nothing.
@@ -30,8 +30,8 @@ from common.dispatch import TaskName
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import tasks
+from sessions_app.admission.service import enqueue_batch
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.services import enqueue_alike
 from sessions_app.states import Status
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, say
 from tests.bench.own_django import own_database
@@ -223,7 +223,7 @@ def _ask_arrays(asked: Sequence[Any]) -> list[UUID]:
     return [
         session_id
         for actor, request in asked
-        for session_id in enqueue_alike(
+        for session_id in enqueue_batch(
             actor=actor,
             requests=[replace(request, name=f"{request.name}-{number}") for number in range(ARRAY)],
         )

@@ -14,7 +14,7 @@ from typing import Any
 from agents.models import ResourceGroup
 from scheduler import pictures
 from scheduler.tick import run_tick
-from sessions_app.forecast import STARTS_NOW, forecast_session
+from sessions_app.admission.forecast import STARTS_NOW, forecast_session
 from sessions_app.requests import parse_request
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above

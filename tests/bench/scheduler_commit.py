@@ -33,9 +33,9 @@ from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from scheduler.triggers import request_tick
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session
 from sessions_app.states import Status
 from tests import factories
 from tests.bench.frame import (

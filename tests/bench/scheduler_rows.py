@@ -14,7 +14,7 @@ from agents.models import Agent, AgentDevice, AgentSlot, ResourceGroup
 from common import clock
 from common.slots import ResourceSlots
 from images.models import ContainerImage
-from sessions_app.copied import new_host_label
+from sessions_app.admission.names import new_host_label
 from sessions_app.models import ComputeSession, Kernel
 from tests.bench.scheduler_engine import GPU, slots_of
 from tests.bench.scheduler_workload import DOMAINS, NODE, PROJECTS, USERS, Session, Workload

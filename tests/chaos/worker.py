@@ -34,6 +34,7 @@ from common.errors import BerthError
 from common.redis import client
 from portal.garbage import leave_startup_to_rest
 from scheduler.commit import GroupBusy, StalePlan
+from sessions_app.admission.service import enqueue_batch, enqueue_session
 from sessions_app.array_rules import check_array
 from sessions_app.array_services import end_array
 from sessions_app.models import (
@@ -45,7 +46,7 @@ from sessions_app.models import (
 )
 from sessions_app.placement_rules import PlacementRule
 from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 from sessions_app.specs import container_name
 from sessions_app.states import Reason, Status
 from tests.chaos.world import GROUP_LIMITS, LIMITS, World, enter, silence
@@ -129,7 +130,7 @@ class Worker:
         actor, request = self._asked()
         count = self._chance.randint(*self._chance.choice(MANY))
         alike = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
-        return self._acknowledged(enqueue_alike(actor=actor, requests=alike))
+        return self._acknowledged(enqueue_batch(actor=actor, requests=alike))
 
     def submit_array(self) -> int:
         actor, request = self._asked()

@@ -15,13 +15,14 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName
 from common.errors import InvalidInput, NotFound
 from sessions_app import array_ends, dependencies, lifecycle
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.service import enqueue_session
 from sessions_app.array_services import end_array
 from sessions_app.dependents import settle_after_array, settle_all
-from sessions_app.forecast import forecast_session
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency
 from sessions_app.requests import parse_request
 from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination, enqueue_session
+from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place

@@ -14,13 +14,10 @@ from accounts.policies import ResourcePolicy
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import InvalidInput, LimitExceeded
 from common.models import AuditEntry
-from sessions_app import services
-from sessions_app.forecast import forecast_session
-from sessions_app.models import ComputeSession
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.service import enqueue_session
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session
 from sessions_app.states import Status
-from tests.elsewhere import elsewhere
 from tests.factories import actor_for, api_client
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
@@ -98,22 +95,6 @@ def test_a_refusal_names_lists_beside_limits_at_their_fields(place: Place) -> No
     assert [each["limit"] for each in refusal["limits"]] == ["sessions"]
     assert refusal["fields"]["image"] == [each["message"] for each in refusal["allow_lists"]]
     assert "may use no image. Superadmins change the policy" in refusal["message"]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_list_that_is_set_while_a_session_is_written_holds(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    insert = services.insert_session
-
-    def slowly(*arguments: Any, **options: Any) -> ComputeSession:
-        elsewhere(lambda: limit(place.project, allowed_images=[]))
-        return insert(*arguments, **options)
-
-    monkeypatch.setattr(services, "insert_session", slowly)
-    with pytest.raises(LimitExceeded, match="may use no image"):
-        place.enqueue()
-    assert not ComputeSession.objects.exists()
 
 
 def test_lists_are_checked_kept_tidy_and_audited(place: Place) -> None:

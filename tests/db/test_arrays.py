@@ -20,17 +20,18 @@ from common.errors import Conflict, LimitExceeded, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import array_ends, lifecycle, reconcile
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.names import suggest_name
 from sessions_app.array_services import Progress, end_array, progress_of
 from sessions_app.arrays import release_all, release_elements
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependents import settle_dependents
-from sessions_app.forecast import forecast_session
 from sessions_app.holds import release_what_is_due
 from sessions_app.launcher import end_session, launch_session, plan_of
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination, suggest_name, terminate_session
+from sessions_app.services import begin_termination, terminate_session
 from sessions_app.specs import build_environment
 from sessions_app.states import Reason, Status
 from sessions_app.stops import stop_soon

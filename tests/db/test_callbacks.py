@@ -17,6 +17,7 @@ from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput
 from common.models import AuditEntry
 from sessions_app import callback_sending, callbacks
+from sessions_app.admission.service import enqueue_batch
 from sessions_app.callback_rules import Fault, Reach, target_of
 from sessions_app.callback_secrets import make_callback_secret
 from sessions_app.callback_sending import post
@@ -24,7 +25,7 @@ from sessions_app.callbacks import callback_url_of, deliveries_of, tell_callback
 from sessions_app.launcher import end_session
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
 from sessions_app.requests import parse_request
-from sessions_app.services import begin_termination, enqueue_alike
+from sessions_app.services import begin_termination
 from sessions_app.states import Reason
 from sessions_app.web.callbacks import EXAMPLE
 from tests.doubles.callback_server import CallbackServer
@@ -210,7 +211,7 @@ def test_many_that_are_asked_for_at_once_tell_the_same_address(
     asked = [
         parse_request(place.request(name=f"train-{number}", callback_url=server.url)) for number in range(3)
     ]
-    ids = enqueue_alike(actor=actor_for(place.owner), requests=asked)
+    ids = enqueue_batch(actor=actor_for(place.owner), requests=asked)
     told = set(SessionCallback.objects.values_list("pk", "url", "host"))
     assert told == {(each, server.url, target_of(server.url).host) for each in ids}
 

@@ -21,9 +21,9 @@ from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
 from common.actors import ActorKind
 from common.redis import client
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession, Kernel, SessionArray, SessionDependency, SessionTransition
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session
 from tests.chaos.auditor import STUCK_AFTER_ROUNDS, Auditor
 from tests.chaos.questions import TABLES
 from tests.factories import actor_for

@@ -19,12 +19,13 @@ from common.errors import InvalidInput, NotFound
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.service import enqueue_session
 from sessions_app.dependents import settle_all, settle_dependents
-from sessions_app.forecast import forecast_session
 from sessions_app.holds import release_what_is_due
 from sessions_app.models import ComputeSession, SessionDependency
 from sessions_app.requests import parse_request
-from sessions_app.services import begin_termination, enqueue_session, terminate_session
+from sessions_app.services import begin_termination, terminate_session
 from sessions_app.states import Reason, Status
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place

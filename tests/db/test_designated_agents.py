@@ -10,7 +10,7 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.errors import LimitExceeded, NotFound
 from scheduler.tick import run_tick
-from sessions_app.forecast import forecast_session
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.states import Status

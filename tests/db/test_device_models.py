@@ -10,7 +10,7 @@ from agents.services import is_as_before, record_heartbeat
 from agents.states import AgentState
 from common.errors import InvalidInput, LimitExceeded, NotFound
 from scheduler.tick import run_tick
-from sessions_app.forecast import forecast_session
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from tests.factories import actor_for

@@ -20,7 +20,7 @@ from common.actors import SYSTEM
 from scheduler.estimates import MOST_AHEAD
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
-from sessions_app.forecast import prospect_of
+from sessions_app.admission.forecast import prospect_of
 from sessions_app.models import ComputeSession
 from sessions_app.short_reasons import short_reason
 from sessions_app.start_ranges import StartRange

@@ -1,10 +1,11 @@
 """What folders hold: counted, kept, shown, and held against the limits of whose they are."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -13,8 +14,8 @@ from accounts.models import Project, User
 from accounts.quota import Limit
 from common import clock
 from common.errors import LimitExceeded, NotFound
-from sessions_app import services as session_services
-from sessions_app.forecast import forecast_session
+from sessions_app.admission import load
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.requests import parse_request
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host
@@ -298,9 +299,14 @@ def test_a_count_between_the_check_and_the_row_is_seen_by_the_row(
     place = make_place()
     folder = make_folder(place.owner, name="own")
     limit(place.owner, max_folder_bytes=KIB)
-    monkeypatch.setattr(session_services, "demand_within_limits", lambda *_, **_options: [])
-    written_by_a_session(folder, "big", 3 * KIB)
-    measure_due_folders()
+    lock = load.hold_folders
+
+    def count_and_lock(folder_ids: Iterable[UUID]) -> None:
+        written_by_a_session(folder, "big", 3 * KIB)
+        measure_due_folders()
+        lock(folder_ids)
+
+    monkeypatch.setattr(load, "hold_folders", count_and_lock)
     with pytest.raises(LimitExceeded, match="2 KiB more than its limit"):
         place.enqueue(mounts=[{"folder": "own"}])
 

@@ -17,7 +17,7 @@ from scheduler.models import KeptTick
 from scheduler.replay import replay
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
-from sessions_app.forecast import forecast_session
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.group_limits import refusing_now
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request

@@ -19,8 +19,9 @@ from scheduler.engine import Policy
 from scheduler.estimates import MOST_AHEAD
 from scheduler.models import SchedulerState
 from scheduler.tick import run_tick
-from sessions_app.forecast import Outlook, forecast_session
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.models import ComputeSession
+from sessions_app.ports import Outlook
 from sessions_app.requests import parse_request
 from sessions_app.states import Reason, Status
 from tests.factories import actor_for, make_project

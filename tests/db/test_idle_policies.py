@@ -15,6 +15,7 @@ from common.instants import Step
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app import idle
+from sessions_app.admission.service import enqueue_session
 from sessions_app.extending import extend_session
 from sessions_app.idle_facts import outlook_of
 from sessions_app.idle_models import IdleWatch, SessionIdle
@@ -22,7 +23,6 @@ from sessions_app.idle_rules import Cause, Judged
 from sessions_app.launcher import launch_session
 from sessions_app.models import ComputeSession, KernelMetric
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session
 from sessions_app.states import Reason
 from tests.db.test_idle_sessions import (
     MINUTE,

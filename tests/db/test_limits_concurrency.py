@@ -11,10 +11,10 @@ from accounts.keypairs import create_keypair
 from accounts.limiting import Limited
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
-from sessions_app import services
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
@@ -107,7 +107,7 @@ def test_the_database_alone_lets_no_more_in_than_may(
     place: Place, counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is refused in words beforehand: every request gets as far as its row."""
-    monkeypatch.setattr(services, "demand_within_limits", lambda *_, **_options: [])
+    monkeypatch.setattr("sessions_app.admission.decide.check_room", lambda *_: None)
     limit(place.project, **{counted: COUNTED[counted]})
 
     def submit(actor: Actor, number: int) -> None:

@@ -11,8 +11,8 @@ from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
 from scheduler.tick import run_tick
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.arrays import release_all, release_elements
-from sessions_app.forecast import forecast_session
 from sessions_app.missing_images import settle_missing_images
 from sessions_app.models import ComputeSession, SessionArray
 from sessions_app.reconcile import enforce_deadlines

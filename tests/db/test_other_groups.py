@@ -12,7 +12,7 @@ from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
 from scheduler import pictures
-from sessions_app.forecast import forecast_session, prospect_of
+from sessions_app.admission.forecast import forecast_session, prospect_of
 from sessions_app.requests import parse_request
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place

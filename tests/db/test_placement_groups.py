@@ -17,7 +17,7 @@ from scheduler.placement_groups import hosts_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import placement_rules
-from sessions_app.forecast import forecast_session
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.shortcuts import request_like

@@ -1,6 +1,7 @@
 """Priorities of requests: what policies allow, who goes first, and what the database refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -12,11 +13,11 @@ from accounts.roles import Role
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from scheduler.tick import run_tick
-from sessions_app import inserting
-from sessions_app.forecast import forecast_session
+from sessions_app.admission import load
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session
 from sessions_app.states import Status
 from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_user
@@ -93,15 +94,15 @@ def test_superadmins_need_no_policy_and_keep_to_those_that_are_there(place: Plac
 
 @pytest.mark.django_db(transaction=True)
 def test_a_policy_that_is_taken_away_meanwhile_counts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the friendly check and the row."""
+    """Before the policy is locked."""
     policy = limit(place.owner, max_priority=20)
-    hold = inserting.hold_folders
+    lock = load._lock_project
 
-    def take_away(folders: object) -> None:
+    def take_away(*arguments: Any) -> Any:
         elsewhere(lambda: ResourcePolicy.objects.filter(pk=policy.pk).update(max_priority=None))
-        hold(folders)  # type: ignore[arg-type]
+        return lock(*arguments)
 
-    monkeypatch.setattr(inserting, "hold_folders", take_away)
+    monkeypatch.setattr(load, "_lock_project", take_away)
     refusal(place, 20)
     assert not ComputeSession.objects.exists()
 

@@ -21,7 +21,7 @@ from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, Not
 from common.models import AuditEntry
 from scheduler.engine import ReasonCode
 from scheduler.tick import run_tick
-from sessions_app import services as session_services
+from sessions_app.admission import load
 from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place
@@ -122,15 +122,14 @@ def test_overseers_of_a_domain_see_what_its_people_may_use_and_superadmins_all(p
 def test_what_a_group_does_not_take_is_refused_also_in_the_last_moment(
     place: Place, monkeypatch: pytest.MonkeyPatch, changes: Any, asked: Any, refusal: type[BerthError]
 ) -> None:
-    meant = session_services.demand_within_limits
+    meant = load._lock_group
 
-    def meanwhile(*args: Any, **more: Any) -> Any:
+    def meanwhile(*args: Any) -> Any:
         elsewhere(lambda: change(place, **changes))
-        return meant(*args, **more)
+        return meant(*args)
 
-    monkeypatch.setattr(session_services, "check_fits_somewhere", lambda *args: None)
     with monkeypatch.context() as patch:
-        patch.setattr(session_services, "demand_within_limits", meanwhile)
+        patch.setattr(load, "_lock_group", meanwhile)
         with pytest.raises(refusal):
             place.enqueue(**asked)
     with pytest.raises(refusal) as told:

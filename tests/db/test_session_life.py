@@ -16,11 +16,12 @@ from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Permi
 from images.models import Registry
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
+from sessions_app.admission.service import enqueue_session
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 from sessions_app.states import DEADLINES_S, Reason, Status
 from tests import factories
 from tests.doubles.runtimes import FullRuntime, LostRuntime

@@ -16,10 +16,11 @@ from accounts.policies import LimitUse, ResourcePolicy
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded, PermissionDenied
 from scheduler.tick import run_tick
+from sessions_app.admission.service import enqueue_session
 from sessions_app.lifecycle import transition
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.services import terminate_session
 from sessions_app.states import HOLDING, LIVE, Reason, Status
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_limits import limit, use_of

@@ -20,8 +20,8 @@ from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import launcher
+from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession
-from sessions_app.services import enqueue_session
 from sessions_app.states import Status
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host

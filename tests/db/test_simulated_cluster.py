@@ -29,11 +29,11 @@ from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import dependents, launcher, reconcile
+from sessions_app.admission.service import enqueue_session
 from sessions_app.array_rules import check_array
 from sessions_app.kept_logs import kept_log
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, Hold
-from sessions_app.services import enqueue_session
 from sessions_app.states import Reason, Status
 from tests.factories_sessions import make_place
 from tests.waiting import wait_until

@@ -13,8 +13,8 @@ from portal.services import notify_of_what_nears
 from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
 from sessions_app import reconcile
+from sessions_app.admission.forecast import forecast_session
 from sessions_app.events import SessionEnqueued
-from sessions_app.forecast import forecast_session
 from sessions_app.holds import release_what_is_due
 from sessions_app.models import ComputeSession
 from sessions_app.queues import queues
@@ -80,11 +80,12 @@ def test_a_tick_is_asked_for_when_the_time_comes(place: Place, heard: list[objec
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What is announced of sessions that queue."""
-    from sessions_app import holds, services
+    from sessions_app import holds
+    from sessions_app.admission import service
 
     told: list[object] = []
     monkeypatch.setattr(holds, "announce", told.append)
-    monkeypatch.setattr(services, "announce", told.append)
+    monkeypatch.setattr(service, "announce", told.append)
     return told
 
 

@@ -6,10 +6,10 @@ from django.test import Client
 from agents.models import Agent, AgentSlot, ResourceGroup
 from common.errors import BerthError, LimitExceeded
 from scheduler import pictures
-from sessions_app.forecast import forecast_session
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.service import enqueue_batch
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_alike
 from tests.factories import actor_for
 from tests.factories_scheduler import Cluster
 from tests.factories_sessions import GIB, Place, make_place
@@ -40,7 +40,7 @@ def refusal(place: Place, **changes: object) -> BerthError:
     """Of a request, in whatever way it is asked for."""
     actor, request = actor_for(place.owner), parse_request(place.request(**changes))
     with pytest.raises(LimitExceeded) as created:
-        enqueue_alike(actor=actor, requests=[request])
+        enqueue_batch(actor=actor, requests=[request])
     with pytest.raises(LimitExceeded) as checked:
         forecast_session(actor, request)
     one, other = created.value, checked.value

@@ -27,7 +27,7 @@ from common.slots import CPU, MEM
 from images.models import ContainerImage
 from portal.demo_audit import make_audit
 from portal.demo_budgets import make_budgets
-from sessions_app.copied import new_host_label
+from sessions_app.admission.names import new_host_label
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 from vfolders.models import StorageHost, VFolder

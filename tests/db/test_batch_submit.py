@@ -8,11 +8,11 @@ import pytest
 from common.errors import Conflict, InvalidInput, LimitExceeded
 from common.models import AuditEntry
 from scheduler.tick import run_tick
+from sessions_app.admission.service import enqueue_batch
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionTransition
 from sessions_app.queueing import Hold
 from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.services import enqueue_alike
 from sessions_app.states import Status
 from tests.factories import actor_for
 from tests.factories_limits import limit, use_of
@@ -37,7 +37,7 @@ def alike(place: Place, count: int, **changes: object) -> list[SessionRequest]:
 
 
 def ask(place: Place, requests: list[SessionRequest]) -> list[ComputeSession]:
-    ids = enqueue_alike(actor=actor_for(place.owner), requests=requests)
+    ids = enqueue_batch(actor=actor_for(place.owner), requests=requests)
     by_id = ComputeSession.objects.in_bulk(ids)
     return [by_id[each] for each in ids]
 
@@ -132,7 +132,7 @@ def test_one_news_asks_for_a_tick_of_all(
     place: Place, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     news: list[object] = []
-    monkeypatch.setattr("sessions_app.services.announce", news.append)
+    monkeypatch.setattr("sessions_app.admission.service.announce", news.append)
 
     ask(place, alike(place, 3))
     ask(place, [replace(alike(place, 1)[0], name="alone")])

@@ -1,0 +1,158 @@
+"""Decides on a request from its loaded inputs alone. No database: a submit and a check before it get one answer."""
+
+from collections.abc import Callable, Sequence
+
+from django.utils.translation import gettext as _
+
+from accounts import allow_lists, budget_selectors
+from accounts.limits import check_room
+from common.errors import BerthError, InvalidInput, LimitExceeded
+from common.languages import paragraph
+from common.slots import ResourceSlots, format_slots
+from images.allowed import lists_asked
+from sessions_app.admission.inputs import AdmissionInputs
+from sessions_app.admission.names import name_is_used
+from sessions_app.dependencies import check_possible
+from sessions_app.designated import check_designated_agent
+from sessions_app.device_models import check_device_model
+from sessions_app.group_rules import check_group_takes
+from sessions_app.limits import limit_hits, priority_hits
+from sessions_app.requests import clash_sentence, clashing_path
+
+
+def decide(inputs: AdmissionInputs) -> list[BerthError]:
+    """Return all refusals, the one to raise first; empty where the request is accepted."""
+    refusals = []
+    for check in CHECKS:
+        try:
+            check(inputs)
+        except BerthError as error:
+            refusals.append(error)
+    return refusals
+
+
+def require_admissible(inputs: AdmissionInputs) -> None:
+    """Raise the first refusal, if there is any."""
+    for refusal in decide(inputs):
+        raise refusal
+
+
+def _check_group(inputs: AdmissionInputs) -> None:
+    check_group_takes(inputs.group, inputs.request)
+
+
+def _check_mounts(inputs: AdmissionInputs) -> None:
+    _check_resolved(inputs, "mounts")
+    if clash := clashing_path([mount.path for mount in inputs.mounts]):
+        raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
+
+
+def _check_dependencies(inputs: AdmissionInputs) -> None:
+    _check_resolved(inputs, "dependencies")
+    for index, dependency in enumerate(inputs.dependencies):
+        check_possible(index, dependency)
+
+
+def _check_callback(inputs: AdmissionInputs) -> None:
+    _check_resolved(inputs, "callback_url")
+
+
+def _check_device_model(inputs: AdmissionInputs) -> None:
+    check_device_model(inputs.group, inputs.request, inputs.device_models)
+
+
+def _check_agent(inputs: AdmissionInputs) -> None:
+    _check_resolved(inputs, "designated_agent")
+    if inputs.agent is not None:
+        check_designated_agent(inputs.agent, inputs.image, inputs.request)
+
+
+def _check_enough_for_image(inputs: AdmissionInputs) -> None:
+    requested, minimum = inputs.request.slots, ResourceSlots(inputs.image.min_slots)
+    if not minimum.fits_in(requested):
+        raise InvalidInput(
+            _("The image {image} needs at least {least}; you asked for {asked}.").format(
+                image=inputs.image, least=format_slots(minimum), asked=format_slots(requested)
+            ),
+            fields={"resources": [_("At least {amounts}.").format(amounts=format_slots(minimum))]},
+        )
+
+
+def _check_size(inputs: AdmissionInputs) -> None:
+    """Refuse what no machine of the group could hold, among those that can run the image and have the model named."""
+    if inputs.has_machine:
+        return
+    request, group, architecture = inputs.request, inputs.group.name, inputs.image.architecture
+    requested, model = request.slots, request.device_model
+    capacities = {
+        name: [machine.capacity for machine in machines if machine.suits(architecture, model)]
+        for name, machines in inputs.machine_sizes.items()
+    }
+    roomy = [name for name in sorted(capacities) if any(requested.fits_in(each) for each in capacities[name])]
+    elsewhere = [
+        _("The resource group “{group}” has a machine that is large enough.").format(group=name)
+        for name in roomy[:1]
+    ]
+    here = capacities.get(group, [])
+    if not here:
+        raise _no_machine(inputs, elsewhere)
+    largest = max(
+        here,
+        key=lambda capacity: sum(
+            min(requested[name], capacity[name]) / requested[name] for name in requested
+        ),
+    )
+    sentence = (
+        _("No machine of “{group}” with {model} has {amounts}.")
+        if model
+        else _("No machine of “{group}” has {amounts}.")
+    ).format(group=group, model=model, amounts=format_slots(requested))
+    fits = _("The largest that fits is {amounts}.").format(amounts=format_slots(largest))
+    any_model = [_("Ask for less, or for any model.")] if model else []
+    hint = paragraph([fits, *any_model, *elsewhere])
+    field = "device_model" if model else "resources"
+    raise LimitExceeded(sentence, hint=hint, fields={field: [paragraph([sentence, hint])]})
+
+
+def _no_machine(inputs: AdmissionInputs, elsewhere: Sequence[str]) -> LimitExceeded:
+    hint = next(
+        iter(elsewhere), _("Choose another resource group, or ask an administrator to add a machine.")
+    )
+    group, image = inputs.group.name, inputs.image
+    if group not in inputs.machine_sizes:
+        return LimitExceeded(_("The resource group “{group}” has no machine.").format(group=group), hint=hint)
+    sentence = _("The image {image} is for {architecture}, and no machine of “{group}” is.").format(
+        image=image, architecture=image.architecture, group=group
+    )
+    return LimitExceeded(sentence, hint=hint, fields={"image": [paragraph([sentence, hint])]})
+
+
+def _check_limits(inputs: AdmissionInputs) -> None:
+    """Refuse with every limit, allow-list and budget that is in the way."""
+    scopes, request = inputs.scopes, inputs.request
+    check_room(
+        (
+            *limit_hits(scopes, request, len(inputs.requests)),
+            *priority_hits(inputs.actor, scopes, request.priority),
+            *inputs.folder_limits,
+        ),
+        budget_selectors.refusals(inputs.budgets),
+        allow_lists.refusals(scopes, lists_asked(inputs.image)),
+    )
+
+
+def _check_names(inputs: AdmissionInputs) -> None:
+    for request in inputs.requests:
+        if request.name in inputs.used_names:
+            raise name_is_used(request.name)
+
+
+def _check_resolved(inputs: AdmissionInputs, field: str) -> None:
+    if (refusal := inputs.unresolved.get(field)) is not None:
+        raise refusal
+
+
+CHECKS: Sequence[Callable[[AdmissionInputs], None]] = (
+    _check_group, _check_mounts, _check_dependencies, _check_callback, _check_device_model, _check_agent,
+    _check_enough_for_image, _check_size, _check_limits, _check_names,
+)  # fmt: skip

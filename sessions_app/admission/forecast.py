@@ -1,0 +1,155 @@
+"""What would become of a request: refused as creating it would be, or the machine it would get, or why it would wait.
+Nothing is written.
+
+The scheduler decides, which is an app above: it is asked by the port `start_forecaster`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from accounts.limits import scope_ids
+from accounts.models import Project
+from accounts.spending import BudgetState
+from agents.group_rooms import Sought, with_room
+from agents.models import ResourceGroup
+from agents.selectors import SlotRoom, rooms, usable_resource_groups
+from common import clock
+from common.actors import Actor
+from common.slots import ResourceSlots
+from images.models import ContainerImage
+from sessions_app import holds
+from sessions_app.admission.inputs import AdmissionInputs
+from sessions_app.admission.service import check_session
+from sessions_app.arrays import elements_of
+from sessions_app.dependencies import hold_for
+from sessions_app.group_limits import refusing_now
+from sessions_app.group_rules import takes
+from sessions_app.limits import longest_lifetime_s, own_session_limit
+from sessions_app.models import ComputeSession
+from sessions_app.placement_rules import key_of_group
+from sessions_app.ports import Outlook, Prospect, Question, start_forecaster
+from sessions_app.requests import SessionRequest
+from sessions_app.selectors import own_sessions
+
+STARTS_NOW = "starts_now"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The answer to a request that would be accepted. `other_groups` have room for it now and nobody who waits; `live_sessions` are the actor's, this one not among them."""
+
+    inputs: AdmissionInputs
+    outlook: Outlook
+    other_groups: Sequence[str]
+    live_sessions: int
+    live_limit: int | None
+    budgets: Sequence[BudgetState]
+    rooms: Mapping[str, SlotRoom]
+
+
+def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
+    """None for one that waits in no queue. Other groups are looked for where the actor is its owner. At most 14 queries, any number
+    of rows."""
+    prospect = start_forecaster.get().prospect_of(session)
+    if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
+        return prospect
+    slots, image = ResourceSlots(session.requested_slots), session.image
+    asked = SessionRequest(
+        name=session.name,
+        project=session.project.name,
+        image=image.reference,
+        type=session.type,
+        slots=slots,
+        shm_bytes=session.shm_bytes,
+        timeout_s=session.timeout_s,
+        device_model=session.device_model,
+    )
+    others = _other_groups(actor, session.project, session.resource_group, image, asked, prospect.lasts)
+    return replace(prospect, other_groups=others)
+
+
+def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
+    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 21 queries, 3 more where there are
+    budgets, any number of folders, machines and waiting sessions; half of them where nothing
+    of the group has changed since it was asked about. Rights and limits are read each time."""
+    inputs = check_session(actor, elements_of(request))
+    image, group = inputs.image, inputs.group
+    outlook = _outlook(
+        inputs,
+        Question(
+            group=group,
+            architecture=image.architecture,
+            slots=request.slots,
+            keys=inputs.scope_keys,
+            scopes=inputs.scopes,
+            budgets=inputs.budgets,
+            lasts_s=request.timeout_s or longest_lifetime_s(inputs.scopes, group),
+            priority=request.priority,
+            kind=(actor.user_id or 0, image.pk, request.type),
+            designated_agent_id=inputs.agent.pk if inputs.agent else None,
+            may_run_elsewhere=request.may_run_elsewhere,
+            device_model=request.device_model,
+            placement_key=key_of_group(inputs.project.pk, actor.user_id or 0, request.placement_group)
+            if request.placement_group
+            else "",
+            placement_rule=request.placement_rule,
+        ),
+    )
+    known = outlook.rooms
+    return Forecast(
+        inputs=inputs,
+        outlook=outlook,
+        other_groups=_other_groups(actor, inputs.project, group, image, request, outlook.lasts)
+        if outlook.waits_for_group
+        else [],
+        live_sessions=own_sessions(actor).live().count(),
+        live_limit=own_session_limit(inputs.scopes),
+        budgets=inputs.budgets,
+        rooms=rooms(actor, group_id=group.pk, architecture=image.architecture) if known is None else known,
+    )
+
+
+def _outlook(inputs: AdmissionInputs, question: Question) -> Outlook:
+    """Of a session that is held, only what holds it."""
+    held_by = hold_for(inputs.dependencies, inputs.project.pk)
+    standing = holds.standing_of(inputs.request.start_at, held_by)
+    if not standing.hold:
+        standing = inputs.image_hold or standing
+    if standing.hold:
+        return Outlook("", standing.reason.value, standing.message)
+    return start_forecaster.get().foresee(question)
+
+
+def _other_groups(
+    actor: Actor,
+    project: Project,
+    group: ResourceGroup,
+    image: ContainerImage,
+    request: SessionRequest,
+    lasts: timedelta,
+) -> list[str]:
+    """Where a machine takes it now and nobody waits: it would start there at once. At most 4 queries."""
+    taking = [each for each in _usable_groups(actor, project) if each != group and takes(each, request)]
+    limiting = refusing_now(taking, request.type, actor.user_id or 0, request.slots, clock.now())
+    others = {each.pk: each.name for each in taking if each.pk not in limiting}
+    sought = Sought(
+        slots=request.slots,
+        architecture=image.architecture,
+        scopes=scope_ids(actor, project),
+        lasts=lasts,
+        device_model=request.device_model,
+        image=image.reference if image.registry_id is None else "",
+    )
+    roomy = with_room(others, sought)
+    found = {pk: name for pk, name in others.items() if pk in roomy}
+    if not found:
+        return []
+    waiting = ComputeSession.objects.waiting().filter(resource_group_id__in=found)
+    busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
+    return [name for pk, name in found.items() if pk not in busy]
+
+
+def _usable_groups(actor: Actor, project: Project) -> Iterable[ResourceGroup]:
+    """Return the groups in use in which the actor may start sessions in `project`, by name. One query."""
+    return usable_resource_groups(actor, project).filter(is_active=True).order_by("name")

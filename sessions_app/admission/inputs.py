@@ -1,0 +1,63 @@
+"""The inputs of an admission decision: all that is read before a request is accepted or refused."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from accounts.limits import scope_ids
+from accounts.models import Project
+from accounts.quota import Level, LimitState, Scope
+from accounts.spending import BudgetState
+from agents.models import Agent, ResourceGroup
+from agents.selectors import MachineSize
+from common.actors import Actor
+from common.errors import BerthError
+from images.models import ContainerImage
+from sessions_app.dependencies import Dependency
+from sessions_app.holds import Standing
+from sessions_app.requests import SessionRequest
+from vfolders.models import VFolder
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedMount:
+    """A folder that the actor may mount, and its path in the containers."""
+
+    folder: VFolder
+    path: str
+    is_readonly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionInputs:
+    """What a request for one or more sessions names, and the limits and facts that decide it.
+
+    `requests` differ in name, command and environment alone; the first stands for all. `unresolved` has, by field of
+    the request, why what it names there cannot be used; that field is empty here then.
+    """
+
+    actor: Actor
+    requests: Sequence[SessionRequest]
+    project: Project
+    image: ContainerImage
+    group: ResourceGroup
+    scopes: Sequence[Scope]  # whose policies limit the sessions, with what they use now
+    budgets: Sequence[BudgetState]
+    folder_limits: Sequence[LimitState]  # limits of bytes that the owners of writable folders exceed
+    # Of the names asked for, those that live sessions of the actor have; none if locked: a constraint refuses them.
+    used_names: Collection[str]
+    has_machine: bool  # one of the group that could hold the request if it were empty
+    machine_sizes: Mapping[str, Sequence[MachineSize]]  # by name of usable group; empty if `has_machine`
+    image_hold: Standing | None  # None: a machine of the group has the image, or can pull it
+    device_models: Sequence[str] = ()  # in the group; empty if the request names none
+    mounts: Sequence[ResolvedMount] = ()
+    dependencies: Sequence[Dependency] = ()
+    agent: Agent | None = None
+    unresolved: Mapping[str, BerthError] = field(default_factory=dict)
+
+    @property
+    def request(self) -> SessionRequest:
+        return self.requests[0]
+
+    @property
+    def scope_keys(self) -> list[tuple[Level, int]]:
+        return scope_ids(self.actor, self.project).keys()

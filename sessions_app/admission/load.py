@@ -1,0 +1,234 @@
+"""Loads the inputs of an admission decision, locked for a submit or as they are for a check.
+
+Locked inputs stay as they are until the transaction ends: who changes one of them waits for the admission, or the
+admission waits and sees the change. Locks are taken in the order of ADR 8.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from accounts.admission_gate import enter_admission
+from accounts.budget_selectors import budget_states, have_budgets
+from accounts.limits import scope_ids
+from accounts.models import Domain, KeyPair, Membership, Project, User
+from accounts.policies import ResourcePolicy
+from accounts.selectors import (
+    access_usable_project,
+    may_do_everything,
+    refused_project,
+    usable_projects,
+)
+from agents.models import ResourceGroup
+from agents.selectors import (
+    access_resource_group,
+    has_machine_for,
+    machine_sizes,
+    meant_group,
+    usable_resource_groups,
+)
+from common.actors import Actor
+from common.errors import BerthError, NotFound
+from common.row_locks import RowLock, lock_by_id, lock_rows
+from images.models import ContainerImage, Registry
+from images.selectors import access_image, image_named, visible_images
+from sessions_app import holds
+from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
+from sessions_app.callbacks import check_callback
+from sessions_app.dependencies import Dependency, lock_awaited, resolve_dependencies
+from sessions_app.designated import find_designated_agent
+from sessions_app.device_models import device_models_in
+from sessions_app.limits import load_scopes, owners_of
+from sessions_app.requests import FolderRequest, SessionRequest
+from sessions_app.selectors import own_sessions
+from sessions_app.specs import HOME
+from vfolders.models import VFolder
+from vfolders.selectors import access_mountable_folder, mountable_candidates
+from vfolders.services import hold_folders
+
+Mounts = Sequence[ResolvedMount]
+PolicyId = int | None
+
+
+def load_admission_inputs(
+    actor: Actor, requests: Sequence[SessionRequest], *, is_locked: bool
+) -> AdmissionInputs:
+    """Return the inputs of these requests, which are alike; `is_locked`, in a transaction: nobody changes them until
+    it ends. At most 31 queries, any number of requests, folders and machines. Raises NotFound or PermissionDenied for
+    a project, an image or a resource group that the actor cannot use, NotFound for an account that is closed."""
+    request, unresolved = requests[0], _Unresolved()
+    project, image, group, mounts = (_lock_named if is_locked else _find_named)(actor, request, unresolved)
+    dependencies: Sequence[Dependency] = ()
+    agent = None
+    with unresolved.at("dependencies"):
+        dependencies = resolve_dependencies(actor, project, request.dependencies)
+    with unresolved.at("callback_url"):
+        check_callback(actor, request.callback_url)
+    with unresolved.at("designated_agent"):
+        agent = find_designated_agent(group, request)
+    keys = scope_ids(actor, project).keys()
+    scopes, folder_limits = load_scopes(keys, [mount.folder for mount in mounts if not mount.is_readonly])
+    has_machine = has_machine_for(
+        group, request.slots, architecture=image.architecture, device_model=request.device_model
+    )
+    return AdmissionInputs(
+        actor=actor,
+        requests=requests,
+        project=project,
+        image=image,
+        group=group,
+        scopes=scopes,
+        budgets=budget_states(owners_of(keys)) if have_budgets(owners_of(keys)) else (),
+        folder_limits=folder_limits,
+        used_names=() if is_locked else _used_names(actor, requests),
+        has_machine=has_machine,
+        machine_sizes={} if has_machine else machine_sizes(actor, project),
+        image_hold=holds.standing_of_image(group, image),
+        device_models=device_models_in([group], image.architecture) if request.device_model else (),
+        mounts=mounts,
+        dependencies=lock_awaited(dependencies) if is_locked else dependencies,
+        agent=agent,
+        unresolved=unresolved,
+    )
+
+
+class _Unresolved(dict[str, BerthError]):
+    """Refusals by field, which `decide` puts in their order."""
+
+    @contextmanager
+    def at(self, field: str) -> Iterator[None]:
+        """Keep what is refused within."""
+        try:
+            yield
+        except BerthError as error:
+            self[field] = error
+
+
+class _Named(NamedTuple):
+    """What every request names, and its folders."""
+
+    project: Project
+    image: ContainerImage
+    group: ResourceGroup
+    mounts: Mounts
+
+
+def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
+    project = access_usable_project(actor, request.project)
+    image = access_image(actor, request.image)
+    group = access_resource_group(actor, request.resource_group, project)
+    mounts: Mounts = ()
+    with unresolved.at("mounts"):
+        mounts = _resolve_mounts(actor, request.mounts)
+    return _Named(project, image, group, mounts)
+
+
+def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
+    """Lock them, the people and rights behind them and the policies that limit them, in the order of ADR 8."""
+    enter_admission()
+    policy_ids = _lock_owner(actor)
+    project = _lock_project(actor, request.project)
+    policy_ids += [project.policy_id, project.domain_policy_id]  # type: ignore[attr-defined]
+    mounts: Mounts = ()
+    with unresolved.at("mounts"):
+        mounts = _resolve_mounts(actor, request.mounts)
+        policy_ids += _lock_folder_projects(mounts, project)
+    lock_by_id(ResourcePolicy, policy_ids, RowLock.SHARE)
+    image = _lock_image(actor, request.image)
+    if mounts:
+        with unresolved.at("mounts"):
+            mounts = _lock_mounts(actor, mounts)
+    return _Named(project, image, _lock_group(actor, request.resource_group, project), mounts)
+
+
+def _lock_owner(actor: Actor) -> list[PolicyId]:
+    """Lock the account and the token, and return the policies of both. Whoever changes memberships of a person locks the
+    account too. Raises NotFound for an account that is closed."""
+    if actor.user_id is None:  # the system, or nobody: has no project either
+        return []
+    owners: list[User | KeyPair] = [
+        user for user in lock_by_id(User, [actor.user_id], RowLock.SHARE) if user.is_active
+    ]
+    if not owners:
+        raise NotFound(_("This account does not exist any more."))
+    # Requests by the token note when it was used, which is no input: so who changes its policy locks FOR UPDATE.
+    owners += lock_by_id(KeyPair, [actor.keypair_id], RowLock.KEY_SHARE)
+    return [owner.policy_id for owner in owners]
+
+
+def _lock_project(actor: Actor, name: str) -> Project:
+    """Lock the project, its domain and the membership in it; return it with `domain_policy_id`. Raises NotFound,
+    PermissionDenied."""
+    named = usable_projects(actor).filter(name=name).select_related(None)
+    named = named.annotate(domain_policy_id=F("domain__policy_id"))
+    project = next(iter(lock_rows(named, RowLock.SHARE, joined=[Domain, Membership])), None)
+    if project is None:
+        raise refused_project(actor, name)
+    return project
+
+
+def _lock_folder_projects(mounts: Mounts, project: Project) -> list[PolicyId]:
+    """Lock the other projects whose folders are mounted, as an archived one opens none; return their policies."""
+    ids = {mount.folder.project_id for mount in mounts} - {project.pk}
+    return [each.policy_id for each in lock_by_id(Project, ids, RowLock.SHARE)]
+
+
+def _lock_image(actor: Actor, reference: str) -> ContainerImage:
+    """Lock the image and its registry. Raises NotFound."""
+    named = visible_images(actor).filter(image_named(reference)).select_related(None)
+    image = next(iter(lock_rows(named, RowLock.SHARE)), None)
+    if image is None:  # it says why there is none, or finds the newest of a repository
+        return _lock_image(actor, str(access_image(actor, reference).pk))
+    if image.registry_id is not None:
+        [registry] = lock_by_id(Registry, [image.registry_id], RowLock.SHARE)
+        if not registry.is_enabled:
+            return access_image(actor, reference)
+    return image
+
+
+def _lock_group(actor: Actor, name: str, project: Project) -> ResourceGroup:
+    """Lock the resource group against changes of its settings and grants. Raises NotFound.
+
+    Ticks write where they are into its row, which is no input: so who changes settings or grants locks FOR UPDATE.
+    """
+    usable = usable_resource_groups(actor, project)
+    group = next(iter(lock_rows(meant_group(usable, name)[:1], RowLock.KEY_SHARE)), None)
+    if group is None:
+        return access_resource_group(actor, name, project)
+    if not group.is_public and not may_do_everything(actor):  # grants are rows of their own
+        access_resource_group(actor, group.name, project)
+    return group
+
+
+def _resolve_mounts(actor: Actor, requested: Sequence[FolderRequest]) -> Mounts:
+    """Return the folders that a request names. At most 2 queries. Raises NotFound, PermissionDenied, Conflict at the
+    field of the mount."""
+    candidates = mountable_candidates(actor, [mount.folder for mount in requested])
+    return tuple(_resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(requested))
+
+
+def _resolve_mount(
+    actor: Actor, index: int, mount: FolderRequest, candidates: Sequence[VFolder]
+) -> ResolvedMount:
+    try:
+        folder = access_mountable_folder(actor, mount.folder, candidates, is_readonly=mount.is_readonly)
+    except BerthError as error:
+        error.fields = {f"mounts.{index}.folder": [error.message]}
+        raise
+    return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.is_readonly)
+
+
+def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:
+    """Lock the folders, and return the same mounts as the actor may use them now. Raises what resolving them raises, and
+    Conflict where a folder was deleted."""
+    hold_folders(mount.folder.pk for mount in mounts)
+    by_id = [FolderRequest(str(mount.folder.pk), mount.path, mount.is_readonly) for mount in mounts]
+    return _resolve_mounts(actor, by_id)
+
+
+def _used_names(actor: Actor, requests: Sequence[SessionRequest]) -> set[str]:
+    names = [request.name for request in requests]
+    return set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))

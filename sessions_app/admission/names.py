@@ -1,0 +1,35 @@
+"""Names and secrets of new sessions."""
+
+import base64
+import secrets
+
+from django.utils.translation import gettext as _
+
+from common.actors import Actor
+from common.errors import Conflict
+from sessions_app.selectors import own_sessions
+
+
+def suggest_name(actor: Actor, stem: str) -> str:
+    """Return `stem`-1, -2 … : the first that no live session, and no array, of the actor has. One query."""
+    names = own_sessions(actor).live().filter(name__startswith=f"{stem}-").values_list("name", flat=True)
+    taken = {name.removeprefix(f"{stem}-").partition("-")[0] for name in names}  # an element is NAME-INDEX
+    return next(f"{stem}-{number}" for number in range(1, len(taken) + 2) if str(number) not in taken)
+
+
+def name_is_used(name: str) -> Conflict:
+    return Conflict(
+        _("You have a live session called “{name}” already.").format(name=name),
+        hint=_("Choose another name, or stop that session first."),
+        fields={"name": [_("Used by a live session of yours.")]},
+    )
+
+
+def new_host_label() -> str:
+    """Return 16 base32 characters, 80 random bits: the part of an app host that names the session, never used again."""
+    return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+
+
+def new_app_token() -> str:
+    """Return 48 hexadecimal digits, which the apps of one session ask for."""
+    return secrets.token_hex(24)

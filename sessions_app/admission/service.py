@@ -1,0 +1,107 @@
+"""Accepts requests for sessions: load and lock the inputs, decide, insert, announce."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from operator import attrgetter
+from uuid import UUID
+
+from django.db import IntegrityError
+from django.utils.translation import gettext as _
+
+from accounts.limits import write_within_limits
+from common.actors import Actor
+from common.database import constraint_of
+from common.errors import InvalidInput
+from common.events import announce
+from sessions_app import lifecycle
+from sessions_app.admission.decide import require_admissible
+from sessions_app.admission.inputs import AdmissionInputs
+from sessions_app.admission.insert import insert_sessions
+from sessions_app.admission.load import load_admission_inputs
+from sessions_app.admission.names import name_is_used
+from sessions_app.arrays import elements_of
+from sessions_app.events import SessionEnqueued, SessionsEnqueued
+from sessions_app.holds import check_start_time
+from sessions_app.models import ComputeSession
+from sessions_app.requests import SessionRequest
+from sessions_app.selectors import own_sessions
+from sessions_app.states import Status
+
+OWN_FIELDS = ("name", "command", "environment")
+"""What each request of a batch may have of its own."""
+_shared = attrgetter(*(each.name for each in fields(SessionRequest) if each.name not in OWN_FIELDS))
+
+
+def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
+    """Return a PENDING session of the actor; of a request for an array the first of its elements, which are all inserted
+    or none. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
+    return _enqueue(actor, elements_of(request))[0]
+
+
+def enqueue_batch(*, actor: Actor, requests: Sequence[SessionRequest]) -> list[UUID]:
+    """Return the ids of PENDING sessions of the actor in this order, all of them or none. The requests differ in
+    `OWN_FIELDS` alone and are decided on together. Raises what `enqueue_session` raises."""
+    _check_batch(requests)
+    return [session.pk for session in _enqueue(actor, requests)]
+
+
+def check_session(actor: Actor, requests: Sequence[SessionRequest]) -> AdmissionInputs:
+    """Return the inputs by which these requests, which are alike, would be accepted now. Locks and writes nothing.
+    Raises what enqueueing them would raise."""
+    return _admissible(actor, requests, is_locked=False)
+
+
+def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> list[ComputeSession]:
+    def admit() -> list[ComputeSession]:
+        sessions = insert_sessions(_admissible(actor, requests, is_locked=True))
+        _announce(sessions)
+        return sessions
+
+    try:
+        return write_within_limits(admit)
+    except IntegrityError as error:  # of two requests at the same moment
+        if constraint_of(error) != "live_session_name_of_owner":
+            raise
+        raise name_is_used(_used_name(actor, requests)) from error
+
+
+def _admissible(actor: Actor, requests: Sequence[SessionRequest], *, is_locked: bool) -> AdmissionInputs:
+    check_start_time(requests[0])
+    inputs = load_admission_inputs(actor, requests, is_locked=is_locked)
+    require_admissible(inputs)
+    return inputs
+
+
+def _announce(sessions: Sequence[ComputeSession]) -> None:
+    """Wake the scheduler and open pages once the transaction has committed."""
+    first, is_alone = sessions[0], len(sessions) == 1
+    if not first.held_for:  # before the news for pages, which nobody waits for
+        group_id = first.resource_group_id
+        announce(SessionEnqueued(first.pk, group_id) if is_alone else SessionsEnqueued(group_id))
+    if is_alone:
+        lifecycle.push_session_change(first)
+        return
+    changed = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in sessions]
+    lifecycle.push_sessions_changed(changed, Status.PENDING)
+
+
+def _check_batch(requests: Sequence[SessionRequest]) -> None:
+    """Raises InvalidInput for a name that comes twice, ValueError for none and for what else differs."""
+    if not requests:
+        raise ValueError("No session was asked for.")
+    if any(_shared(each) != _shared(requests[0]) for each in requests):
+        raise ValueError(f"They may differ in {OWN_FIELDS} alone.")
+    seen: set[str] = set()
+    for each in requests:
+        if each.name in seen:
+            sentence = _("The name “{name}” comes twice. Give each session a name of its own.")
+            sentence = sentence.format(name=each.name)
+            raise InvalidInput(sentence, fields={"name": [sentence]})
+        seen.add(each.name)
+
+
+def _used_name(actor: Actor, requests: Sequence[SessionRequest]) -> str:
+    """Return the first of their names that a live session of the actor has; the first where that ended meanwhile."""
+    names = [request.name for request in requests]
+    used = set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))
+    return next((name for name in names if name in used), names[0])
