@@ -19,7 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from portal.ops.errors import PreflightFailed
 from portal.ops.machine_network import SUITE, AptSources, machine_apt_sources
@@ -120,7 +120,7 @@ def choose_packages(packages: Iterable[Package]) -> list[Package]:
     return [chosen[name] for name in sorted(chosen)]
 
 
-def write_root_tar(packages: dict[str, bytes], target: BinaryIO) -> None:
+def write_root_tar(packages: dict[str, bytes], target: IO[bytes]) -> None:
     """Unpacks the packages into one tar file in the owners and modes that they state."""
     seen: set[str] = set()
     with tarfile.open(fileobj=target, mode="w") as root:

@@ -1,19 +1,22 @@
 """The virtual environment in the checkout, with exactly the pinned requirements."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from portal.ops.console import Say
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import Layout, content_hash
+from portal.ops.layout import CHECKOUT, Layout, content_hash
 from portal.ops.machine import (
     apt_install,
     can_apt_install,
     download_environment,
     run_step,
 )
+from portal.ops.supervisor import CHILD
 
 REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -21,17 +24,13 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 SUITABLE = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
 
 
-def prepare_venv(layout: Layout, log: Say) -> None:
-    """A virtual environment with pip in .venv, still without packages. May use apt. Raises PreflightFailed."""
-    if is_current(layout) or has_pip(layout.python):
-        return
-    create_venv(layout.venv, log)
-
-
-def install_requirements(layout: Layout, log: Say) -> None:
-    """Bring .venv to the pins; does nothing when they have not changed. Raises PreflightFailed."""
+def ensure_venv(layout: Layout, log: Say) -> None:
+    """Make .venv and bring it to the pins; does nothing when they have not changed. May use apt.
+    Raises PreflightFailed."""
     if is_current(layout):
         return
+    if not has_pip(layout.python):
+        create_venv(layout.venv, log)
     log("installing the pinned Python packages")
     pip_install(layout, *(layout.checkout / name for name in REQUIREMENTS), log=log)
     stamp_file(layout).write_text(stamp(layout))
@@ -73,6 +72,25 @@ def first_suitable_python() -> Path | None:
     else the one that runs this. None if neither does."""
     candidates = (SYSTEM_PYTHON, Path(sys.executable))
     return next((python for python in candidates if runs(python, "-I", "-c", SUITABLE)), None)
+
+
+def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
+    """Run a module of ours in .venv, where it may use the pinned packages. It dies with this process.
+
+    It prints on our output. Raises PreflightFailed with what it wrote to stderr (errors.exit_code_of).
+    """
+    command = [str(layout.python), "-P", "-m", module, *arguments]
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(int(signal.SIGTERM)), "-1", "-1", *command],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        message, _, fix = done.stderr.strip().rpartition("\n")
+        raise PreflightFailed(message, fix)
 
 
 def pip_install(layout: Layout, *requirements: Path, log: Say) -> None:
