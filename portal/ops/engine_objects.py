@@ -5,6 +5,7 @@ Several installations may share one engine, and with it the images. Each leaves 
 """
 
 import contextlib
+import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,16 @@ def remove_container(engine: docker.DockerClient, name: str) -> None:
         engine.api.remove_container(name, force=True, v=True)
 
 
+def build_id(data: Path) -> str:
+    """Return what names the builds for this data directory; others may build on the same engine."""
+    return hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]
+
+
+def build_container(data: Path) -> str:
+    """Return the name of the container of a build, by which one that was killed is found again."""
+    return f"berth-build-{build_id(data)}"
+
+
 def remove_images(engine: docker.DockerClient, log: Say, label: str = ROLE_LABEL) -> None:
     """Remove images with our label, those built on others first; one that a container uses stays."""
     images = engine.api.images(filters={"label": label})
@@ -125,6 +136,7 @@ def purge_engine(data: Path) -> None:
     installation = values["BERTH_INSTALLATION"]
     try:
         with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
+            remove_container(engine, build_container(data))
             remove_objects(engine, installation, log)
             if has_others(engine, installation):
                 log("another Berth uses this engine: the images stay")
@@ -133,7 +145,7 @@ def purge_engine(data: Path) -> None:
                 remove_images(engine, log)
     except APIError as refusal:
         raise PreflightFailed(
-            f"The container engine refused to remove what is ours: {refusal.explanation}",
+            f"The container engine refused to remove what is ours: {refusal.explanation or refusal}",
             "Remove what it complains about, then run bin/down --purge again.",
         ) from refusal
     except (DockerException, requests.RequestException) as fault:

@@ -7,7 +7,6 @@ a layer.
 """
 
 import contextlib
-import hashlib
 import io
 import re
 import sys
@@ -27,7 +26,7 @@ from docker.types import LogConfig, Mount
 from portal.ops import debian_base, machine_network
 from portal.ops.console import speaker
 from portal.ops.engine import ensure_engine
-from portal.ops.engine_objects import connect, remove_container
+from portal.ops.engine_objects import build_container, build_id, connect, remove_container
 from portal.ops.envfile import read_env
 from portal.ops.errors import PreflightFailed, exit_code_of
 from portal.ops.image_recipe import RECIPE, Recipe, read_recipe
@@ -69,7 +68,7 @@ def ensure_session_image(
                 log(f"The session image {recipe.reference} is ready.")
     except APIError as error:
         raise PreflightFailed(
-            f"The container engine refused a step of the session image: {error.explanation}",
+            f"The container engine refused a step of the session image: {error.explanation or error}",
             "Remove what it complains about, then run bin/up again.",
         ) from error
     except ENGINE_FAULTS as error:
@@ -87,10 +86,8 @@ class _Build:
         self._engine = engine
         self._log = log
         self._logs = data_dir / "logs"
-        # Others may build on the same engine at the same time; a build that was killed is found again by the next one.
-        own = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
-        self._container = f"berth-build-{own}"
-        self._raw_tag = f"raw-{own}"
+        self._container = build_container(data_dir)
+        self._raw_tag = f"raw-{build_id(data_dir)}"
 
     def build(self, recipe: Recipe) -> None:
         base, is_borrowed = self._ensure_base(recipe.settings["base"])

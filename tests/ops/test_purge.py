@@ -15,6 +15,7 @@ import pytest
 from docker import DockerClient
 from docker.types import IPAMConfig, IPAMPool
 
+from portal.ops import purge as purging
 from portal.ops.engine import SYSTEM_SOCKET
 from portal.ops.engine_objects import (
     connect,
@@ -186,6 +187,42 @@ def test_only_what_bin_up_built_leaves_the_checkout(layout: Layout) -> None:
 
     assert {path.name for path in layout.checkout.iterdir()} == {"portal", "node_modules"}
     assert source.exists()
+
+
+def note_engine(layout: Layout, address: str) -> None:
+    write_env(layout.env_file, {**read_env(layout.env_file), "BERTH_ENGINE": address})
+
+
+def test_data_are_purged_though_their_engine_is_gone(
+    layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(layout)
+    note_engine(layout, "unix:///nonexistent/docker.sock")
+    layout.venv.symlink_to(CHECKOUT / ".venv")
+
+    purge(layout, silent)
+
+    assert "the engine does not answer" in capfd.readouterr().out
+    assert not layout.data.exists()
+    assert (CHECKOUT / ".venv" / "bin" / "python").exists()
+
+
+def test_nothing_is_purged_where_the_engine_cannot_be_asked(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without .venv and PyPI: the objects on the engine could not be named any more."""
+
+    def fail(*_: object) -> None:
+        raise PreflightFailed("PyPI does not answer.", "Check the network.")
+
+    fill(layout)
+    note_engine(layout, "unix:///nonexistent/docker.sock")
+    (layout.checkout / "portal" / "ops").mkdir(parents=True)  # holds the lock of a set-up
+    monkeypatch.setattr(purging, "ensure_venv", fail)
+
+    with pytest.raises(PreflightFailed, match="PyPI"):
+        purge(layout, silent)
+    assert layout.env_file.exists()
 
 
 def test_what_others_run_from_stays_and_it_is_said_who_they_are(layout: Layout) -> None:

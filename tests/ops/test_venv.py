@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from portal.ops import venv
-from portal.ops.venv import create_venv, first_suitable_python
+from portal.ops.envfile import write_env
+from portal.ops.errors import PreflightFailed
+from portal.ops.layout import layout_of
+from portal.ops.venv import create_venv, first_suitable_python, run_in_venv
 
 OURS = Path(sys.executable)
 
@@ -46,3 +49,12 @@ def test_the_environment_is_made_with_the_suitable_python(system_python: Path, t
     create_venv(tmp_path / "there", lambda _line: None)
 
     assert (tmp_path / "arguments").read_text() == f"-I -m venv {tmp_path}/there\n"
+
+
+def test_a_failure_of_a_program_in_the_environment_comes_with_its_fix(tmp_path: Path) -> None:
+    write_env(tmp_path / "env", {"BERTH_ENGINE": f"unix://{tmp_path}/gone.sock"})
+
+    with pytest.raises(PreflightFailed, match="engine stopped answering") as caught:
+        run_in_venv(layout_of(None), "portal.ops.session_image", str(tmp_path))
+
+    assert caught.value.fix == "Check the engine, then run bin/up again."
