@@ -1,5 +1,5 @@
 """The root file system of a small Debian, made without root and without any tool, for machines that no
-container registry answers. Standard library only.
+container registry answers.
 
 As debootstrap does it, in two stages: the essential packages are fetched from the mirror and unpacked
 into one tar file here; `SECOND_STAGE` then runs in a container of it and installs them properly.

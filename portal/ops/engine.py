@@ -239,7 +239,7 @@ def _last_line(text: str) -> str:
 
 
 def prepare_engine(data: Path) -> None:
-    """Note in the env file of this data directory which engine it uses, and on the engine that it does."""
+    """Find the engine, write its address to the env file, and mark the installation's presence on it."""
     env_file = layout_of(str(data)).env_file
     values = {**read_env(env_file), "BERTH_ENGINE": ensure_engine(speaker("up"))}
     write_env(env_file, values)

@@ -1,7 +1,7 @@
-"""What an installation leaves on a container engine, by label: how it is found and removed. Runs in .venv.
+"""Find and remove what an installation has on a container engine, by label. Runs in .venv.
 
-Several installations may share one engine, and with it the images. Each leaves a small volume there that says
-"this portal uses this engine", so that the last one to go takes the images along, and no one before it.
+Several installations may share one engine, and with it the images. Each leaves a small volume there that
+says "this portal uses this engine", so that the last one to be purged removes the images.
 """
 
 import contextlib
@@ -27,8 +27,10 @@ PORTAL_LABEL = "io.berth.portal"
 
 
 def connect(address: str, timeout_s: int = 60) -> docker.DockerClient:
-    """Return a client of the engine at unix:///path or tcp://host:port (TLS as DOCKER_TLS_VERIFY and
-    DOCKER_CERT_PATH say), in the engine's own API version. Raises DockerException where none answers."""
+    """Return a client of the engine at unix:///path or tcp://host:port, in its own API version.
+
+    TLS as DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say. Raises DockerException where none answers.
+    """
     return docker.from_env(timeout=timeout_s, environment={**os.environ, "DOCKER_HOST": address})
 
 

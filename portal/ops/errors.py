@@ -14,7 +14,7 @@ class PreflightFailed(Exception):
 
 
 def exit_code_of(step: Callable[[], object]) -> int:
-    """Run a step as a program of its own (venv.run_in_venv starts it) and return its exit code.
+    """Run a step as a program that venv.run_in_venv started, and return its exit code.
 
     A failure is written to stderr: the message, then the fix as the last line.
     """

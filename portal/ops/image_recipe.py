@@ -1,4 +1,4 @@
-"""The recipe of a session image: a folder with recipe.json, install.sh and the files that it needs."""
+"""Recipe of a session image: a folder with recipe.json, install.sh and the files it needs."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ class Recipe:
 
 
 def read_recipe(folder: Path = RECIPE) -> Recipe:
-    """Return the recipe in a folder. Its digest covers each file's path and content, and nothing else."""
+    """Return the recipe in a folder. Its digest covers each file's path and content, no more."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     digest = hashlib.sha256()

@@ -1,9 +1,9 @@
 """Builds the session image from its recipe, through the engine's API alone. Runs in .venv.
 
-A build is one container of the base image that runs the recipe's install.sh and is committed. The recipe
-and the machine's package settings are copied into a volume of that container, which goes with it: neither
-a docker command nor BuildKit nor a shared file system is needed, and no setting of this machine gets into
-a layer.
+A build is one container of the base image that runs the recipe's install.sh and is committed. The
+recipe and the machine's package settings are copied into a volume of that container, which is removed
+with it: neither a docker command nor BuildKit nor a shared file system is needed, and no setting of
+this machine gets into a layer.
 """
 
 import contextlib
@@ -149,7 +149,7 @@ class _Build:
                 self._engine.images.remove(raw)
 
     def _import(self, root: str, *, tag: str) -> str:
-        """Make an image with one layer from a tar file; so a package that was unpacked twice is held once."""
+        """Make an image of one layer from a tar file: a package unpacked twice is held once."""
         repository = LOCAL_BASE.partition(":")[0]
         labels = ["LABEL io.berth.role=base-image"]
         self._engine.api.import_image(src=root, repository=repository, tag=tag, changes=labels)
@@ -157,7 +157,7 @@ class _Build:
 
     @contextlib.contextmanager
     def _finished_container(self, image: str, script: str, files: Mapping[str, bytes]) -> Iterator[Container]:
-        """A container in which `script` has run well, with `files` under /mnt while it ran."""
+        """Yield a container in which `script` succeeded, with `files` under /mnt while it ran."""
         remove_container(self._engine, self._container)
         container = self._engine.containers.create(
             image,
@@ -190,7 +190,7 @@ class _Build:
             )
 
     def _follow(self, output: Iterable[bytes]) -> list[str]:
-        """Keep every line in the log file, show the steps and now and then a line in between; return the last ones."""
+        """Keep every line in the log file, show the steps and some lines between; return the last."""
         self._logs.mkdir(parents=True, exist_ok=True)
         last_lines: list[str] = []
         shown_at = time.monotonic()
@@ -206,7 +206,7 @@ class _Build:
         return last_lines
 
     def _network_mode(self) -> str:
-        """Return the machine's own network, which reaches its package servers and a proxy on its loopback too."""
+        """Return the machine's network, which reaches its package servers and a loopback proxy too."""
         options = self._engine.info().get("SecurityOptions") or []
         is_remapped = any(name in option for option in options for name in ("name=userns", "name=rootless"))
         return "bridge" if is_remapped else "host"
@@ -231,7 +231,7 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 
 def build_for(data: Path) -> None:
-    """Build it on the engine of this data directory, or of this machine where none is noted."""
+    """Build the image on the engine of this data directory, else on that of this machine."""
     address = read_env(layout_of(str(data)).env_file).get("BERTH_ENGINE")
     ensure_session_image(speaker("image"), data, address=address)
 

@@ -1,4 +1,4 @@
-"""The virtual environment in the checkout, with exactly the pinned requirements, and programs of ours in it."""
+"""The virtual environment in the checkout, with exactly the pinned requirements."""
 
 import os
 import shutil
