@@ -1,4 +1,4 @@
-"""All that the tests need, from a fresh clone; standard library alone. `bin/test` and `bin/check` run it first.
+"""All that the tests need, from a fresh clone; standard library alone, but for what runs in .venv. `bin/test` and `bin/check` run it first.
 
 python -m tests.prepare tools       # the virtual environment with the development requirements and the command line client
 python -m tests.prepare all         # … and engine, session image, assets, browser
@@ -11,13 +11,11 @@ from collections.abc import Mapping
 
 from portal.ops.assets import ensure_assets
 from portal.ops.console import Say, speaker
-from portal.ops.engine import ensure_engine
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout, content_hash, layout_of
 from portal.ops.locks import setting_up
 from portal.ops.machine import apt_install, can_apt_install, run_step
-from portal.ops.session_image import ensure_session_image
-from portal.ops.venv import install_requirements, pip_install, prepare_venv
+from portal.ops.venv import ensure_venv, pip_install, run_in_venv
 
 DEV_REQUIREMENTS = CHECKOUT / "requirements-dev.txt"
 CLIENT = CHECKOUT / "client"
@@ -39,8 +37,7 @@ def main() -> int:
 
 
 def prepare_tools(layout: Layout) -> None:
-    prepare_venv(layout, say)
-    install_requirements(layout, say)
+    ensure_venv(layout, say)
     stamp_file = layout.venv / "berth-requirements-dev"
     stamp = content_hash([DEV_REQUIREMENTS])
     if not stamp_file.exists() or stamp_file.read_text() != stamp:
@@ -74,10 +71,9 @@ def install_client(layout: Layout) -> None:
 
 
 def prepare_all(layout: Layout) -> None:
-    engine = ensure_engine(say)
     data = layout.checkout / "var" / "test"
     data.mkdir(parents=True, exist_ok=True)
-    ensure_session_image(speaker("image"), data, address=engine)
+    run_in_venv(layout, "portal.ops.session_image", str(data))
     ensure_assets(layout, settings_environment(layout), say)
     ensure_program("chromium", "chromium", say)
     ensure_program("busybox", "busybox-static", say)

@@ -1,1 +1,1 @@
-"""What stands behind bin/up and bin/down. Standard library only: it runs before the venv exists."""
+"""Code of bin/up and bin/down. What they import is standard library only: it runs before .venv exists."""

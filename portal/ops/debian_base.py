@@ -1,5 +1,5 @@
 """The root file system of a small Debian, made without root and without any tool, for machines that no
-container registry answers. Standard library only.
+container registry answers.
 
 As debootstrap does it, in two stages: the essential packages are fetched from the mirror and unpacked
 into one tar file here; `SECOND_STAGE` then runs in a container of it and installs them properly.
@@ -19,7 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from portal.ops.errors import PreflightFailed
 from portal.ops.machine_network import SUITE, AptSources, machine_apt_sources
@@ -120,7 +120,7 @@ def choose_packages(packages: Iterable[Package]) -> list[Package]:
     return [chosen[name] for name in sorted(chosen)]
 
 
-def write_root_tar(packages: dict[str, bytes], target: BinaryIO) -> None:
+def write_root_tar(packages: dict[str, bytes], target: IO[bytes]) -> None:
     """Unpacks the packages into one tar file in the owners and modes that they state."""
     seen: set[str] = set()
     with tarfile.open(fileobj=target, mode="w") as root:

@@ -1,16 +1,24 @@
-"""Finds the container engine of this machine, or installs and starts one. Standard library only."""
+"""Finds the container engine of this machine, or installs and starts one. Runs in .venv."""
 
+import contextlib
 import json
 import os
 import pwd
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from portal.ops.engine_api import EngineClient, EngineForbidden, EngineRefused, EngineUnreachable
-from portal.ops.errors import PreflightFailed
+from docker.errors import DockerException
+
+from portal.ops.console import speaker
+from portal.ops.engine_objects import connect, mark_presence
+from portal.ops.envfile import read_env, write_env
+from portal.ops.errors import PreflightFailed, exit_code_of
+from portal.ops.layout import layout_of
 
 SYSTEM_SOCKET = "unix:///var/run/docker.sock"
 DAEMON_CONFIG = Path("/etc/docker/daemon.json")
@@ -43,13 +51,9 @@ def _answering_address() -> str | None:
     rootless = f"unix://{os.environ.get('XDG_RUNTIME_DIR', f'/run/user/{os.getuid()}')}/docker.sock"
     forbidden = False
     for address in [chosen] if chosen else [SYSTEM_SOCKET, rootless]:
-        try:
-            EngineClient(address).get("/version")
-        except EngineForbidden:
+        if _is_forbidden(address):
             forbidden = True
-        except (EngineUnreachable, EngineRefused):
-            continue
-        else:
+        elif _answers(address):
             return address
     if chosen:
         raise PreflightFailed(
@@ -63,6 +67,20 @@ def _answering_address() -> str | None:
             f"sudo usermod -aG docker {user}, then sign in again.",
         )
     return None
+
+
+def _answers(address: str, timeout_s: int = 10) -> bool:
+    try:
+        connect(address, timeout_s=timeout_s).close()
+    except DockerException:
+        return False
+    return True
+
+
+def _is_forbidden(address: str) -> bool:
+    """Return whether a socket is there that this user may not open."""
+    place = urlsplit(address)
+    return place.scheme == "unix" and os.path.exists(place.path) and not os.access(place.path, os.W_OK)
 
 
 def _require_right_to_start() -> None:
@@ -155,22 +173,19 @@ def _start_by_hand() -> subprocess.Popen[bytes]:
 
 
 def _wait_for_engine(*, limit_s: float, daemon: subprocess.Popen[bytes] | None) -> bool:
-    client = EngineClient(SYSTEM_SOCKET)
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
-        try:
-            client.get("/version", timeout_s=2)
-        except (EngineUnreachable, EngineRefused):
-            if daemon is not None and daemon.poll() is not None:
-                return False
-            time.sleep(0.1)
-        else:
+        if _answers(SYSTEM_SOCKET, timeout_s=2):
             return True
+        if daemon is not None and daemon.poll() is not None:
+            return False
+        time.sleep(0.1)
     return False
 
 
 def _require_limits(address: str) -> None:
-    info = EngineClient(address).get("/info", timeout_s=30)
+    with contextlib.closing(connect(address, timeout_s=30)) as engine:
+        info = engine.info()
     checks = {"MemoryLimit": "memory", "CpuCfsQuota": "cpu", "PidsLimit": "pids"}
     missing = [group for field, group in checks.items() if info.get(field) is False]
     if missing:
@@ -221,3 +236,16 @@ def _remove_stale_pidfile() -> None:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
+
+
+def prepare_engine(data: Path) -> None:
+    """Find the engine, write its address to the env file, and mark the installation's presence on it."""
+    env_file = layout_of(str(data)).env_file
+    values = {**read_env(env_file), "BERTH_ENGINE": ensure_engine(speaker("up"))}
+    write_env(env_file, values)
+    with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
+        mark_presence(engine, values["BERTH_INSTALLATION"])
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code_of(lambda: prepare_engine(Path(sys.argv[1]))))

@@ -1,7 +1,7 @@
 """What this machine is set up with to reach package servers, as files for a build container.
 
 Proxies, the private certificate authority, pip's index and apt's mirror. They hold credentials at
-times: a build gets them in memory, and nothing of them may stay in an image. Standard library only.
+times: a build gets them in a volume, and nothing of them may stay in an image.
 """
 
 import configparser

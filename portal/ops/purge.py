@@ -7,25 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from portal.ops.console import Say
-from portal.ops.engine_api import EngineClient, EngineUnreachable
-from portal.ops.engine_objects import has_others, remove_images, remove_objects, remove_walls
 from portal.ops.envfile import read_env
 from portal.ops.layout import Layout
-from portal.ops.locks import directory_lock, holders
+from portal.ops.locks import directory_lock, holders, setting_up
 from portal.ops.originals import check_is_original
-
-DEFAULT_ENGINE = "unix:///var/run/docker.sock"
+from portal.ops.venv import ensure_venv, run_in_venv, runs
 
 
 def purge(layout: Layout, log: Say) -> None:
-    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay. Raises PreflightFailed for a copy."""
+    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay.
+
+    The engine is spoken to from .venv, which is made anew if it is missing or broken: without it,
+    containers would stay that nothing can name any more. Raises PreflightFailed if that fails, and
+    for a copy.
+    """
     check_is_original(layout)
-    values = read_env(layout.env_file)
-    if installation := values.get("BERTH_INSTALLATION"):
-        try:
-            purge_engine(EngineClient(values.get("BERTH_ENGINE", DEFAULT_ENGINE)), installation, log)
-        except EngineUnreachable as fault:
-            log(f"the engine does not answer, so its containers and images stay: {fault}")
+    if "BERTH_ENGINE" in read_env(layout.env_file):
+        if not runs(layout.python, "-c", "import docker"):
+            with setting_up(layout.checkout, log):
+                ensure_venv(layout, log)
+        run_in_venv(layout, "portal.ops.engine_objects", str(layout.data))
     with directory_lock(layout.checkout, waits=False) as is_ours_alone:
         purge_data(layout, log)
         if is_ours_alone:
@@ -35,15 +36,6 @@ def purge(layout: Layout, log: Say) -> None:
                 f"bin/up on other data, tests or a bench run from this checkout ({holders(layout.checkout)}): "
                 ".venv, node_modules and assets stay"
             )
-
-
-def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:
-    remove_objects(engine, installation, log)
-    if has_others(engine, installation):
-        log("another Berth uses this engine: the images stay")
-    else:
-        remove_walls(engine, installation, log)
-        remove_images(engine, log)
 
 
 def purge_data(layout: Layout, log: Say) -> None:

@@ -1,40 +1,45 @@
-"""Builds the session image from its recipe, through the engine's API alone. Standard library only.
+"""Builds the session image from its recipe, through the engine's API alone. Runs in .venv.
 
-A build is one container of the base image that runs the recipe's install.sh and is committed. The recipe
-and the machine's package settings are streamed into a tmpfs of that container: neither a docker command
-nor BuildKit nor a shared file system is needed, and no setting of this machine gets into a layer.
+A build is one container of the base image that runs the recipe's install.sh and is committed. The
+recipe and the machine's package settings are copied into a volume of that container, which is removed
+with it: neither a docker command nor BuildKit nor a shared file system is needed, and no setting of
+this machine gets into a layer.
 """
 
 import contextlib
-import hashlib
 import io
-import json
 import re
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from http import HTTPStatus
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+
+import docker
+import requests
+import urllib3
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.models.containers import Container
+from docker.types import LogConfig, Mount
 
 from portal.ops import debian_base, machine_network
 from portal.ops.console import speaker
 from portal.ops.engine import ensure_engine
-from portal.ops.engine_api import EngineClient, EngineRefused, EngineUnreachable
-from portal.ops.errors import PreflightFailed
+from portal.ops.engine_objects import build_container, build_id, connect, remove_container
+from portal.ops.envfile import read_env
+from portal.ops.errors import PreflightFailed, exit_code_of
+from portal.ops.image_recipe import RECIPE, Recipe, read_recipe
+from portal.ops.layout import layout_of
 
-RECIPE = Path(__file__).resolve().parents[2] / "images" / "recipes" / "python"
 LOCAL_BASE = f"berth/debian:{machine_network.SUITE}"
-PULL_SILENCE_S = 20
-BUILD_SILENCE_S = 300
+CALL_TIMEOUT_S = 600  # a commit writes all that was installed
+BUILD_LIMIT_S = 1800
+ENGINE_FAULTS = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError)
 SHOWN_PREFIX = "## "
 SHOWN_DETAIL = re.compile(r"Get:|Unpacking |Setting up |Collecting |Downloading |Installing ")
 SHOWN_EVERY_S = 5
 TMPFS = {
-    "/mnt": "mode=0755",
     "/tmp": "mode=1777,exec",
     "/root": "mode=0700",
     "/var/cache/apt": "mode=0755",
@@ -42,32 +47,6 @@ TMPFS = {
 }
 
 Log = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """A recipe folder: its recipe.json, all its files, and the reference of the image that it makes."""
-
-    settings: Mapping[str, Any]
-    files: Mapping[str, bytes]
-    digest: str
-
-    @property
-    def reference(self) -> str:
-        return f"{self.settings['name']}:{self.settings['version']}-{self.digest[:12]}"
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return {
-            "io.berth.role": "session-image",
-            "io.berth.recipe": self.digest,
-            "io.berth.title": self.settings["title"],
-            "io.berth.description": self.settings["description"],
-            "io.berth.icon": self.settings["icon"],
-            "io.berth.readonly-root": str(self.settings.get("readonly_root", False)).lower(),
-            "io.berth.apps": json.dumps(self.settings["apps"], separators=(",", ":")),
-            **{f"io.berth.min.{slot}": amount for slot, amount in self.settings["minimum"].items()},
-        }
 
 
 def ensure_session_image(
@@ -80,70 +59,63 @@ def ensure_session_image(
     PreflightFailed.
     """
     recipe = read_recipe(recipe_folder)
-    client = EngineClient(address or ensure_engine(log))
+    address = address or ensure_engine(log)
     try:
-        if _has_image(client, recipe.reference):
-            return recipe.reference
-        log(f"Building the session image {recipe.reference} (once, one to three minutes).")
-        build = _Build(client, log, data_dir)
-        base, is_borrowed = build.ensure_base(recipe.settings["base"])
-        build.build_session_image(recipe, base)
-        if is_borrowed:
-            client.delete(f"/images/{base}")  # its layers live on in ours, and go with it
-    except EngineUnreachable as error:
+        with contextlib.closing(connect(address, timeout_s=CALL_TIMEOUT_S)) as engine:
+            if not _has_image(engine, recipe.reference):
+                log(f"Building the session image {recipe.reference} (once, one to three minutes).")
+                _Build(engine, log, data_dir).build(recipe)
+                log(f"The session image {recipe.reference} is ready.")
+    except APIError as error:
+        raise PreflightFailed(
+            f"The container engine refused a step of the session image: {error.explanation or error}",
+            "Remove what it complains about, then run bin/up again.",
+        ) from error
+    except ENGINE_FAULTS as error:
         raise PreflightFailed(
             f"The container engine stopped answering while the session image was built: {error}",
             "Check the engine, then run bin/up again.",
         ) from error
-    except EngineRefused as error:
-        raise PreflightFailed(
-            f"The container engine refused a step of the session image: {error}",
-            "Remove what it complains about, then run bin/up again.",
-        ) from error
-    log(f"The session image {recipe.reference} is ready.")
     return recipe.reference
-
-
-def read_recipe(folder: Path) -> Recipe:
-    """The recipe in a folder. Its digest covers each file's path and content, and nothing else."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-    digest = hashlib.sha256()
-    for name, content in files.items():
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return Recipe(settings=json.loads(files["recipe.json"]), files=files, digest=digest.hexdigest())
 
 
 class _Build:
     """The steps that need the engine, a log and a place for files."""
 
-    def __init__(self, client: EngineClient, log: Log, data_dir: Path) -> None:
-        self._client = client
+    def __init__(self, engine: docker.DockerClient, log: Log, data_dir: Path) -> None:
+        self._engine = engine
         self._log = log
         self._logs = data_dir / "logs"
-        # Others may build on the same engine at the same time; a build that was killed is found again by the next one.
-        own = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
-        self._container = f"berth-build-{own}"
-        self._raw_tag = f"raw-{own}"
+        self._container = build_container(data_dir)
+        self._raw_tag = f"raw-{build_id(data_dir)}"
 
-    def ensure_base(self, reference: str) -> tuple[str, bool]:
-        """A base image on the engine, and whether it came only for this build."""
-        if _has_image(self._client, LOCAL_BASE):
+    def build(self, recipe: Recipe) -> None:
+        base, is_borrowed = self._ensure_base(recipe.settings["base"])
+        self._build_on(base, recipe)
+        if is_borrowed:
+            self._engine.images.remove(base)  # its layers live on in ours, and go with it
+
+    def _ensure_base(self, reference: str) -> tuple[str, bool]:
+        """Return a base image on the engine, and whether it came only for this build."""
+        if _has_image(self._engine, LOCAL_BASE):
             return LOCAL_BASE, False
-        if _has_image(self._client, reference):
+        if _has_image(self._engine, reference):
             return reference, False
         self._log(f"Asking the registry for {reference}.")
-        if self._pull(reference):
-            return reference, True
-        self._make_local_base()
-        return LOCAL_BASE, False
+        try:
+            self._engine.images.pull(reference)
+        except ENGINE_FAULTS:
+            self._log("No registry answers: making a base from Debian packages instead.")
+            self._make_local_base()
+            return LOCAL_BASE, False
+        return reference, True
 
-    def build_session_image(self, recipe: Recipe, base: str) -> None:
+    def _build_on(self, base: str, recipe: Recipe) -> None:
         files = {f"recipe/{name}": content for name, content in recipe.files.items()}
         machine = machine_network.build_files(folder="/mnt/machine")
         files |= {f"machine/{name}": content for name, content in machine.items()}
         script = ". /mnt/machine/environment && cd /mnt/recipe && exec sh -eu install.sh"
-        with self._finished_container(base, script, files):
+        with self._finished_container(base, script, files) as container:
             environment = [f"{name}={value}" for name, value in recipe.settings["environment"].items()]
             config = {
                 "User": "work",
@@ -154,81 +126,62 @@ class _Build:
             }
             self._log("Saving the image.")
             repository, _, tag = recipe.reference.rpartition(":")
-            query = {"container": self._container, "repo": repository, "tag": tag}
-            self._client.post("/commit", query=query, body=config, timeout_s=600)
-
-    def _pull(self, reference: str) -> bool:
-        name, _, tag = reference.rpartition(":")
-        query = {"fromImage": name, "tag": tag}
-        try:
-            for _ in self._client.messages("/images/create", query=query, timeout_s=PULL_SILENCE_S):
-                pass
-        except (EngineRefused, EngineUnreachable):
-            self._log("No registry answers: making a base from Debian packages instead.")
-            return False
-        return True
+            container.commit(repository, tag, conf=config)
 
     def _make_local_base(self) -> None:
-        packages = debian_base.fetch_packages(self._client.get("/version")["Arch"], self._log)
+        packages = debian_base.fetch_packages(self._engine.version()["Arch"], self._log)
         self._log(f"Unpacking {len(packages)} packages into a base image.")
-        with tempfile.TemporaryFile() as root:
-            debian_base.write_root_tar(packages, root)
-            raw = self._import(root, tag=self._raw_tag)
+        with tempfile.NamedTemporaryFile() as root:
+            debian_base.write_root_tar(packages, root.file)
+            root.flush()
+            raw = self._import(root.name, tag=self._raw_tag)
         files = {f"packages/{name}": content for name, content in packages.items()}
         try:
             with (
-                self._finished_container(raw, debian_base.SECOND_STAGE, files),
-                tempfile.TemporaryFile() as root,
+                self._finished_container(raw, debian_base.SECOND_STAGE, files) as container,
+                tempfile.NamedTemporaryFile() as root,
             ):
-                self._client.download(f"/containers/{self._container}/export", root)
-                self._import(root, tag=machine_network.SUITE)
+                root.writelines(container.export())  # type: ignore[arg-type]  # they are bytes
+                root.flush()
+                self._import(root.name, tag=machine_network.SUITE)
         finally:
-            self._client.delete(f"/images/{raw}")
+            with contextlib.suppress(ImageNotFound):
+                self._engine.images.remove(raw)
 
-    def _import(self, root: Any, *, tag: str) -> str:
-        """One layer from a tar file; so a package that was unpacked twice is held once."""
-        root.seek(0)
+    def _import(self, root: str, *, tag: str) -> str:
+        """Make an image of one layer from a tar file: a package unpacked twice is held once."""
         repository = LOCAL_BASE.partition(":")[0]
-        query = {"fromSrc": "-", "repo": repository, "tag": tag, "changes": "LABEL io.berth.role=base-image"}
-        for _ in self._client.messages("/images/create", query=query, body=root, timeout_s=BUILD_SILENCE_S):
-            pass
+        labels = ["LABEL io.berth.role=base-image"]
+        self._engine.api.import_image(src=root, repository=repository, tag=tag, changes=labels)
         return f"{repository}:{tag}"
 
     @contextlib.contextmanager
-    def _finished_container(self, image: str, script: str, files: Mapping[str, bytes]) -> Iterator[None]:
-        """A container in which `script` has run well, with `files` under /mnt while it ran."""
-        package = _tar(files)
-        unpack = f"set -eu; head -c {len(package)} | tar -x -C /mnt --no-same-owner; {script}"
-        self._client.delete(f"/containers/{self._container}", query={"force": "1", "v": "1"})
-        body = {
-            "Image": image,
-            "User": "0:0",  # by number: the raw base has no list of users yet
-            "Cmd": ["/bin/sh", "-c", unpack],
-            "WorkingDir": "/",
-            "OpenStdin": True,
-            "StdinOnce": True,
-            "AttachStdin": True,
-            "Labels": {"io.berth.role": "image-build"},
-            "HostConfig": {"NetworkMode": self._network(), "Tmpfs": TMPFS},
-        }
-        self._client.post("/containers/create", query={"name": self._container}, body=body)
+    def _finished_container(self, image: str, script: str, files: Mapping[str, bytes]) -> Iterator[Container]:
+        """Yield a container in which `script` succeeded, with `files` under /mnt while it ran."""
+        remove_container(self._engine, self._container)
+        container = self._engine.containers.create(
+            image,
+            ["timeout", str(BUILD_LIMIT_S), "/bin/sh", "-eu", "-c", script],
+            name=self._container,
+            user="0:0",  # by number: the raw base has no list of users yet
+            working_dir="/",
+            labels={"io.berth.role": "image-build"},
+            network_mode=self._network_mode(),
+            mounts=[Mount("/mnt", None)],
+            tmpfs=TMPFS,
+            log_config=LogConfig(type=LogConfig.types.JSON),
+        )
         try:
-            self._run(package)
-            yield
+            container.put_archive("/mnt", _tar(files))
+            self._run(container)
+            yield container
         finally:
-            self._client.delete(f"/containers/{self._container}", query={"force": "1", "v": "1"})
+            remove_container(self._engine, self._container)
 
-    def _run(self, package: bytes) -> None:
-        attachment = self._client.attach(self._container, timeout_s=BUILD_SILENCE_S)
-        try:
-            self._client.post(f"/containers/{self._container}/start")
-            attachment.write(package)
-            last_lines = self._follow(attachment.lines())
-        except OSError as error:
-            raise EngineUnreachable(f"the build was silent for {BUILD_SILENCE_S} s") from error
-        finally:
-            attachment.close()
-        status = self._client.post(f"/containers/{self._container}/wait")["StatusCode"]
+    def _run(self, container: Container) -> None:
+        container.start()
+        last_lines = self._follow(container.logs(stream=True, follow=True))
+        status = container.wait()["StatusCode"]
         if status != 0:
             raise PreflightFailed(
                 f"Building the session image failed (exit code {status}): {' | '.join(last_lines[-3:])}",
@@ -236,13 +189,13 @@ class _Build:
                 "again.",
             )
 
-    def _follow(self, lines: Iterator[str]) -> list[str]:
-        """Keeps every line in the log file, shows the steps and now and then a line in between; returns the last ones."""
+    def _follow(self, output: Iterable[bytes]) -> list[str]:
+        """Keep every line in the log file, show the steps and some lines between; return the last."""
         self._logs.mkdir(parents=True, exist_ok=True)
         last_lines: list[str] = []
         shown_at = time.monotonic()
         with (self._logs / "session-image.log").open("a", encoding="utf-8") as log_file:
-            for line in lines:
+            for line in (line for part in output for line in part.decode(errors="replace").splitlines()):
                 log_file.write(line + "\n")
                 is_step, line = line.startswith(SHOWN_PREFIX), line.removeprefix(SHOWN_PREFIX).strip()
                 if is_step or (SHOWN_DETAIL.match(line) and time.monotonic() - shown_at > SHOWN_EVERY_S):
@@ -252,20 +205,18 @@ class _Build:
                     last_lines = [*last_lines[-9:], line]
         return last_lines
 
-    def _network(self) -> str:
-        """The machine's own network, which reaches its package servers and a proxy on its loopback too."""
-        options = self._client.get("/info", timeout_s=30).get("SecurityOptions") or []
+    def _network_mode(self) -> str:
+        """Return the machine's network, which reaches its package servers and a loopback proxy too."""
+        options = self._engine.info().get("SecurityOptions") or []
         is_remapped = any(name in option for option in options for name in ("name=userns", "name=rootless"))
         return "bridge" if is_remapped else "host"
 
 
-def _has_image(client: EngineClient, reference: str) -> bool:
+def _has_image(engine: docker.DockerClient, reference: str) -> bool:
     try:
-        client.get(f"/images/{reference}/json")
-    except EngineRefused as refusal:
-        if refusal.status == HTTPStatus.NOT_FOUND:
-            return False
-        raise
+        engine.images.get(reference)
+    except ImageNotFound:
+        return False
     return True
 
 
@@ -279,15 +230,11 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
     return package.getvalue()
 
 
-def main() -> int:
-    """`python -m portal.ops.session_image DATA ENGINE`: what went wrong stands on stderr, the fix in its last line."""
-    try:
-        ensure_session_image(speaker("image"), Path(sys.argv[1]), address=sys.argv[2])
-    except PreflightFailed as fault:
-        sys.stderr.write(f"{fault.message}\n{fault.fix}\n")
-        return 1
-    return 0
+def build_for(data: Path) -> None:
+    """Build the image on the engine of this data directory, else on that of this machine."""
+    address = read_env(layout_of(str(data)).env_file).get("BERTH_ENGINE")
+    ensure_session_image(speaker("image"), data, address=address)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code_of(lambda: build_for(Path(sys.argv[1]))))

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,20 +13,17 @@ from portal.ops import preflight
 from portal.ops.assets import ensure_assets
 from portal.ops.console import speaker
 from portal.ops.doorman import at_the_door
-from portal.ops.engine import ensure_engine
-from portal.ops.engine_api import EngineClient
-from portal.ops.engine_objects import mark_presence
 from portal.ops.envfile import read_env, updated, write_env
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import CHECKOUT, Layout, layout_of
+from portal.ops.image_recipe import read_recipe
+from portal.ops.layout import Layout, layout_of
 from portal.ops.locks import directory_lock, running, setting_up
 from portal.ops.machine import is_root
 from portal.ops.originals import PLACE, check_no_original
 from portal.ops.portal_processes import Portal
 from portal.ops.processes import end_leftovers, mark_of
-from portal.ops.session_image import ensure_session_image
-from portal.ops.supervisor import CHILD, ServiceFailed
-from portal.ops.venv import install_requirements, prepare_venv
+from portal.ops.supervisor import ServiceFailed
+from portal.ops.venv import ensure_venv, run_in_venv
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 
@@ -108,35 +104,37 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
 def set_up_and_run(
     options: argparse.Namespace, layout: Layout, *, began_at: float, leave_door: Callable[[], None]
 ) -> int:
-    engine = ensure_engine(say)
-    environment = portal_environment(options, layout, engine)
-    mark_presence(EngineClient(engine), environment["BERTH_INSTALLATION"])
+    write_settings(options, layout)
     with directory_lock(layout.checkout, is_shared=True):
         with setting_up(layout.checkout, say):
-            prepare_venv(layout, say)
-            image = InBackground(lambda: "" if options.no_image else build_image(layout, engine))
-            install_requirements(layout, say)
+            ensure_venv(layout, say)
+            run_in_venv(layout, "portal.ops.engine", str(layout.data))
+            environment = portal_environment(layout)
+            image = InBackground(lambda: None if options.no_image else build_image(layout))
             ensure_assets(layout, environment, say)
-            reference = image.result()
+            image.wait()
+        reference = "" if options.no_image else read_recipe().reference
         portal = Portal(layout, environment, host=options.host, port=options.port, image=reference)
         running_portal = portal.run(has_demo=not options.no_demo, began_at=began_at, before_web=leave_door)
         return asyncio.run(running_portal)
 
 
-def portal_environment(options: argparse.Namespace, layout: Layout, engine: str) -> dict[str, str]:
-    """What every process of the portal gets; also writes the env file. The caller's variables win."""
+def write_settings(options: argparse.Namespace, layout: Layout) -> None:
+    """Bring the env file to this run: what is missing is generated, addresses follow the options."""
     given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
     values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
-    values["BERTH_ENGINE"] = engine
-    values[PLACE] = str(layout.data.resolve())
-    write_env(layout.env_file, values)
+    write_env(layout.env_file, {**values, PLACE: str(layout.data.resolve())})
+
+
+def portal_environment(layout: Layout) -> dict[str, str]:
+    """Return what every process of the portal gets: the env file; the caller's variables win."""
     caller = {
         name: value
         for name, value in os.environ.items()
         if value or name not in ("DATABASE_URL", "REDIS_URL")
     }
     return {
-        **values,
+        **read_env(layout.env_file),
         **caller,
         "BERTH_DATA": str(layout.data),
         "PYTHONUNBUFFERED": "1",
@@ -145,46 +143,29 @@ def portal_environment(options: argparse.Namespace, layout: Layout, engine: str)
     }
 
 
-def build_image(layout: Layout, engine: str) -> str:
-    """The reference of the session image, built where the engine lacks it. Raises PreflightFailed.
-
-    A build takes memory that Python does not give back, so it has a process of its own, which dies with this one.
-    """
-    build = [sys.executable, "-P", "-m", "portal.ops.session_image", str(layout.data), engine]
-    done = subprocess.run(
-        [sys.executable, str(CHILD), str(int(signal.SIGTERM)), "-1", "-1", *build],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        message, _, fix = done.stderr.strip().rpartition("\n")
-        raise PreflightFailed(message, fix)
-    return ensure_session_image(speaker("image"), layout.data, address=engine)
+def build_image(layout: Layout) -> None:
+    """Build the session image where the engine lacks it. Raises PreflightFailed."""
+    run_in_venv(layout, "portal.ops.session_image", str(layout.data))
 
 
 class InBackground:
     """A step that runs beside others; it does not keep an interrupted bin/up alive."""
 
-    def __init__(self, step: Callable[[], str]) -> None:
+    def __init__(self, step: Callable[[], None]) -> None:
         self._step = step
-        self._value = ""
         self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def result(self) -> str:
-        """Wait for it; raises what it raised."""
+    def wait(self) -> None:
+        """Raises what the step raised."""
         self._thread.join()
         if self._fault:
             raise self._fault
-        return self._value
 
     def _run(self) -> None:
         try:
-            self._value = self._step()
+            self._step()
         except BaseException as fault:  # noqa: BLE001 -- handed to the thread that waits
             self._fault = fault
 

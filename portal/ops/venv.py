@@ -1,55 +1,36 @@
 """The virtual environment in the checkout, with exactly the pinned requirements."""
 
-import importlib.util
+import os
 import shutil
+import signal
 import subprocess
 import sys
-from math import inf
 from pathlib import Path
-from statistics import median
 
 from portal.ops.console import Say
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import Layout, content_hash
+from portal.ops.layout import CHECKOUT, Layout, content_hash
 from portal.ops.machine import (
     apt_install,
     can_apt_install,
     download_environment,
     run_step,
 )
+from portal.ops.supervisor import CHILD
 
 REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-SYSTEM_PROGRAMS = Path("/usr/bin")
-CLEARLY = 1.15
-TURNS = 15
-PATIENCE_S = 10
-# What a portal does all day: small objects, their attributes, calls. Seconds; nothing from another version, or one that makes no environments.
-_SPEED = f"""
-import ensurepip, sys, timeit
-if sys.version_info[:2] != {sys.version_info[:2]}:
-    sys.exit("another version")
-class Row:
-    def __init__(self, number):
-        self.number, self.text = number, str(number)
-def work():
-    rows = {{number: Row(number) for number in range(1000)}}
-    return sum(len(getattr(row, "text")) for row in rows.values() if isinstance(row, Row))
-print(min(timeit.repeat(work, number=1, repeat=50)))
-"""
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+SUITABLE = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
 
 
-def prepare_venv(layout: Layout, log: Say) -> None:
-    """A virtual environment with pip in .venv, still without packages. May use apt. Raises PreflightFailed."""
-    if is_current(layout) or has_pip(layout.python):
-        return
-    create_venv(layout.venv, log)
-
-
-def install_requirements(layout: Layout, log: Say) -> None:
-    """Bring .venv to the pins; does nothing when they have not changed. Raises PreflightFailed."""
+def ensure_venv(layout: Layout, log: Say) -> None:
+    """Make .venv and bring it to the pins; does nothing when they have not changed. May use apt.
+    Raises PreflightFailed."""
     if is_current(layout):
         return
+    if not has_pip(layout.python):
+        create_venv(layout.venv, log)
     log("installing the pinned Python packages")
     pip_install(layout, *(layout.checkout / name for name in REQUIREMENTS), log=log)
     stamp_file(layout).write_text(stamp(layout))
@@ -69,7 +50,8 @@ def stamp(layout: Layout) -> str:
 
 
 def create_venv(venv: Path, log: Say) -> None:
-    if importlib.util.find_spec("ensurepip") is None:
+    python = first_suitable_python()
+    if python is None:
         package = f"python{VERSION}-venv"
         if not can_apt_install():
             raise PreflightFailed(
@@ -77,38 +59,38 @@ def create_venv(venv: Path, log: Say) -> None:
                 f"Run: sudo apt-get update && sudo apt-get install -y {package}",
             )
         apt_install(package, log=log)
+        python = Path(sys.executable)
     if venv.exists():
         shutil.rmtree(venv)
-    python = faster_python()
-    log(f"making a virtual environment with Python {VERSION}, {python}")
+    log(f"making a virtual environment with {python}")
     fix = "Remove .venv and run bin/up again."
     run_step([str(python), "-I", "-m", "venv", str(venv)], title="Making .venv", fix=fix, log=log)
 
 
-def faster_python(programs: Path = SYSTEM_PROGRAMS) -> Path:
-    """This Python, or the machine's own of the same version where that is clearly faster: distributions optimise theirs by profiles, who
-    builds one himself mostly does not, and loses a quarter of all speed (ADR 51)."""
-    ours, system = Path(sys.executable), programs / f"python{VERSION}"
-    # Each by its neighbour in time: a machine that others use has half its speed for seconds, and the best of one Python may be from
-    # another time than the best of the other.
-    times_as_long = []
-    for _ in range(TURNS):
-        took_s = speed_s(ours), speed_s(system)
-        if inf in took_s:
-            return ours
-        times_as_long.append(took_s[0] / took_s[1])
-    return system if median(times_as_long) > CLEARLY else ours
+def first_suitable_python() -> Path | None:
+    """Return the first Python that is new enough and makes virtual environments: that of the system,
+    else the one that runs this. None if neither does."""
+    candidates = (SYSTEM_PYTHON, Path(sys.executable))
+    return next((python for python in candidates if runs(python, "-I", "-c", SUITABLE)), None)
 
 
-def speed_s(python: Path) -> float:
-    """Seconds that a small piece of work takes it; endless where it does not work, or is of another version than this."""
-    try:
-        done = subprocess.run(
-            [python, "-I", "-c", _SPEED], capture_output=True, text=True, check=True, timeout=PATIENCE_S
-        )
-        return float(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return inf
+def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
+    """Run a module of ours in .venv, where it may use the pinned packages. It dies with this process.
+
+    It prints on our output. Raises PreflightFailed with what it wrote to stderr (errors.exit_code_of).
+    """
+    command = [str(layout.python), "-P", "-m", module, *arguments]
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(int(signal.SIGTERM)), "-1", "-1", *command],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        message, _, fix = done.stderr.strip().rpartition("\n")
+        raise PreflightFailed(message, fix)
 
 
 def pip_install(layout: Layout, *requirements: Path, log: Say) -> None:

@@ -1,5 +1,6 @@
 """What a session reaches from its network on a real machine, and what it does not."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -17,8 +18,7 @@ from agents.runtime.base import HelperSpec, NetworkSpec, ProcessResult
 from agents.runtime.docker_client import run_once
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.wire import helper_config
-from portal.ops.engine_api import EngineClient
-from portal.ops.engine_objects import remove_walls
+from portal.ops.engine_objects import connect, remove_walls
 from portal.ops.session_image import ensure_session_image
 from tests import engines
 from tests.waiting import wait_until
@@ -218,18 +218,6 @@ class InNetworkOf(DockerRuntime):
         return run_once(self._client, spec.name, moved(helper_config(spec), self._network), timeout_s)
 
 
-class ClientInNetworkOf(EngineClient):
-    """The same for what bin/down does."""
-
-    def __init__(self, container: str) -> None:
-        super().__init__(engines.ADDRESS)
-        self._network = f"container:{container}"
-
-    def post(self, path: str, *, body: Any = None, **options: Any) -> Any:
-        is_helper = path == "/containers/create"
-        return super().post(path, body=moved(body, self._network) if is_helper else body, **options)
-
-
 def moved(config: dict[str, Any], network: str) -> dict[str, Any]:
     return {**config, "HostConfig": {**config["HostConfig"], "NetworkMode": network}}
 
@@ -249,7 +237,8 @@ def test_walls_that_were_removed_are_raised_again(
     assert "hello" not in inside.answer_of(machine.address, 8000)
 
     said: list[str] = []
-    remove_walls(ClientInNetworkOf(machine.name), engines.INSTALLATION, said.append)
+    with contextlib.closing(connect(engines.ADDRESS)) as engine:
+        remove_walls(engine, engines.INSTALLATION, said.append, network_mode=f"container:{machine.name}")
     assert said == ["removed the walls"]
     wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
 

@@ -8,14 +8,13 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from portal.ops.engine_api import EngineClient
-from portal.ops.engine_objects import INSTALLATION_LABEL, PORTAL_LABEL, listed, remove_objects
+from portal.ops.engine import SYSTEM_SOCKET
+from portal.ops.engine_objects import INSTALLATION_LABEL, PORTAL_LABEL, connect, objects_of, remove_objects
 from portal.ops.envfile import free_port, interface_addresses, read_env
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
-from portal.ops.purge import DEFAULT_ENGINE, purge_data
+from portal.ops.purge import purge_data
 from tests.e2e.person import Person
 from tests.processes import process_of
 from tests.waiting import wait_until
@@ -36,7 +35,7 @@ class RunningPortal:
         self.port = free_port()
         self.url = f"http://localhost:{self.port}"
         self.environment = {**own_environment(), **(environment or {})}
-        self.engine = EngineClient(self.environment.get("DOCKER_HOST") or DEFAULT_ENGINE)
+        self.engine = connect(self.environment.get("DOCKER_HOST") or SYSTEM_SOCKET)
         self._options = options
         self.kept_sessions: set[str] = set()  # those of the module that runs, which its tests share
         self._people: dict[str, Person] = {}
@@ -82,7 +81,7 @@ class RunningPortal:
         assert marked_processes(self.data) == []
         assert not self.data.exists()
         assert self.engine_objects(installation) == []
-        assert not listed(self.engine, "/volumes", f"{PORTAL_LABEL}={installation}")["Volumes"]
+        assert not self.engine.volumes.list(filters={"label": f"{PORTAL_LABEL}={installation}"})
 
     @property
     def output(self) -> str:
@@ -106,23 +105,15 @@ class RunningPortal:
     def engine_objects(self, installation: str = "") -> list[str]:
         """Names of containers, networks and volumes of sessions of this installation."""
         label = f"{INSTALLATION_LABEL}={installation or self.installation}"
-        containers = listed(self.engine, "/containers/json", label, all="true")
-        networks = listed(self.engine, "/networks", label)
-        volumes = listed(self.engine, "/volumes", label)["Volumes"] or []
-        names = [container["Names"][0] for container in containers]
-        return sorted([*names, *(thing["Name"] for thing in [*networks, *volumes])])
+        containers, networks, volumes = objects_of(self.engine, label)
+        names = [container.attrs["Names"][0] for container in containers]
+        return sorted([*names, *(thing.attrs["Name"] for thing in [*networks, *volumes])])
 
     def commands_in(self, session_id: str) -> list[str]:
         """Command lines of all processes in the session's container, as the engine tells them."""
-        (container,) = self._containers_of(session_id)
-        processes = self.engine.get(f"/containers/{container['Id']}/top?ps_args=-eo%20pid,args")
-        return [" ".join(process[1:]) for process in processes["Processes"]]
-
-    def _containers_of(self, session_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = listed(
-            self.engine, "/containers/json", f"io.berth.session={session_id}"
-        )
-        return found
+        filters: dict[str, str | list[str] | bool] = {"label": f"io.berth.session={session_id}"}
+        (container,) = self.engine.containers.list(sparse=True, filters=filters)
+        return [" ".join(process[1:]) for process in container.top(ps_args="-eo pid,args")["Processes"]]
 
     @staticmethod
     def _read(process: subprocess.Popen[str], lines: list[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from portal.ops import engine
 from portal.ops.engine import ensure_engine
-from portal.ops.engine_api import EngineClient, EngineForbidden, EngineRefused, EngineUnreachable
+from portal.ops.engine_objects import connect
 from portal.ops.errors import PreflightFailed
 
 NOBODY = 65534
@@ -22,7 +22,10 @@ NOBODY = 65534
 class EngineWithoutLimits(BaseHTTPRequestHandler):
     """An engine on a machine whose kernel was started without the memory controller."""
 
-    answers: ClassVar[dict[str, Any]] = {"/version": {}, "/info": {"MemoryLimit": False, "PidsLimit": True}}
+    answers: ClassVar[dict[str, Any]] = {
+        "/version": {"ApiVersion": "1.41"},
+        "/v1.41/info": {"MemoryLimit": False, "PidsLimit": True},
+    }
 
     def do_GET(self) -> None:
         is_known = self.path in self.answers
@@ -124,22 +127,10 @@ def test_a_forbidden_socket_names_the_group(
     no_engine: Path, engine_socket: Path, monkeypatch: pytest.MonkeyPatch, as_nobody: None
 ) -> None:
     monkeypatch.setattr(engine, "SYSTEM_SOCKET", f"unix://{engine_socket}")
-    monkeypatch.setattr(engine.EngineClient, "get", forbid)
+    monkeypatch.setattr(os, "access", lambda *_: False)
 
     assert "may not use it" in refusal().message
     assert "usermod -aG docker" in refusal().fix
-
-
-def forbid(client: EngineClient, path: str, **_: object) -> None:
-    raise EngineForbidden(client.address)
-
-
-def test_the_client_tells_silence_from_refusal(engine_socket: Path, tmp_path: Path) -> None:
-    with pytest.raises(EngineUnreachable):
-        EngineClient(f"unix://{tmp_path}/gone.sock").get("/version")
-    with pytest.raises(EngineRefused, match="no such thing") as caught:
-        EngineClient(f"unix://{engine_socket}").get("/nothing")
-    assert caught.value.status == 404
 
 
 @pytest.mark.docker
@@ -149,4 +140,4 @@ def test_the_engine_of_this_machine_is_found_without_a_word() -> None:
     address = ensure_engine(lines.append)
 
     assert lines == []
-    assert "Version" in EngineClient(address).get("/version")
+    assert "Version" in connect(address).version()

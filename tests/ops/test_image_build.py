@@ -3,20 +3,20 @@
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError, ImageNotFound, NotFound
 
 from portal.ops import machine_network, session_image
 from portal.ops.debian_base import Package, choose_packages, parse_packages, write_root_tar
 from portal.ops.engine import ensure_engine
-from portal.ops.engine_api import EngineClient, EngineRefused, EngineUnreachable
+from portal.ops.engine_objects import connect
 from portal.ops.errors import PreflightFailed
+from portal.ops.image_recipe import read_recipe
 from portal.ops.machine_network import AptSources, build_files, parse_apt_sources
-from portal.ops.session_image import ensure_session_image, read_recipe
+from portal.ops.session_image import ensure_session_image
 
 SECRET = "http://someone:hidden-word@127.0.0.1:9"
 
@@ -206,59 +206,70 @@ def recipe(tmp_path: Path) -> Path:
 def test_a_build_leaves_nothing_of_this_machine_in_the_image(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = EngineClient(ensure_engine(print))
+    engine = connect(ensure_engine(print))
     ensure_session_image(print, tmp_path)  # so that the base is there
     monkeypatch.setenv("HTTPS_PROXY", SECRET)
     lines: list[str] = []
     reference = ensure_session_image(lines.append, tmp_path, recipe_folder=recipe)
     try:
         assert "Installing." in lines
-        image = client.get(f"/images/{reference}/json")
-        assert image["Config"]["Labels"]["io.berth.role"] == "session-image"
-        assert image["Config"]["Labels"]["io.berth.recipe"] == read_recipe(recipe).digest
-        assert image["Config"]["User"] == "work"
-        assert image["Config"]["Env"] == ["HOME=/home/work", "PATH=/usr/bin:/bin"]
-        assert "hidden-word" not in json.dumps([image, client.get(f"/images/{reference}/history")])
+        image = engine.images.get(reference)
+        assert image.attrs["Config"]["Labels"]["io.berth.role"] == "session-image"
+        assert image.attrs["Config"]["Labels"]["io.berth.recipe"] == read_recipe(recipe).digest
+        assert image.attrs["Config"]["User"] == "work"
+        assert image.attrs["Config"]["Env"] == ["HOME=/home/work", "PATH=/usr/bin:/bin"]
+        assert "hidden-word" not in json.dumps([image.attrs, image.history()])
         with (tmp_path / "image.tar").open("wb") as target:
-            client.download(f"/images/{reference}/get", target)
+            target.writelines(image.save())
         assert names_and_contents(tmp_path / "image.tar") >= {"etc/made"}
         assert b"hidden-word" not in (tmp_path / "image.tar").read_bytes()
         assert ensure_session_image(lines.append, tmp_path, recipe_folder=recipe) == reference
     finally:
-        client.delete(f"/images/{reference}")
+        engine.images.remove(reference)
 
 
-class EngineThatOnlyImports(EngineClient):
-    """It has no image, reaches no registry, and makes no container. `imported` and `deleted` are names of images."""
+class EngineThatOnlyImports:
+    """It has no image, reaches no registry, and makes no container. `imported` and `deleted` are names of
+    images. It stands for its own collections as well."""
 
     def __init__(self) -> None:
-        super().__init__("unix:///nonexistent/docker.sock")
+        self.images = self.containers = self.api = self
         self.imported: list[str] = []
         self.deleted: list[str] = []
 
-    def get(self, path: str, *, timeout_s: float = 10) -> Any:
-        if path.startswith("/images/"):
-            raise EngineRefused(HTTPStatus.NOT_FOUND, "no such image")
+    def get(self, reference: str) -> None:
+        raise ImageNotFound(reference)
+
+    def pull(self, reference: str) -> None:
+        raise NotFound("no registry")
+
+    def version(self) -> dict[str, str]:
         return {"Arch": "amd64"}
 
-    def post(self, path: str, **_: Any) -> Any:
-        raise EngineRefused(HTTPStatus.INTERNAL_SERVER_ERROR, "no containers today")
+    def info(self) -> dict[str, Any]:
+        return {}
 
-    def delete(self, path: str, **_: Any) -> None:
-        self.deleted += [path.removeprefix("/images/")] if path.startswith("/images/") else []
+    def import_image(self, *, repository: str, tag: str, **_: Any) -> None:
+        self.imported.append(f"{repository}:{tag}")
 
-    def messages(self, path: str, *, query: Mapping[str, str], **_: Any) -> Iterator[dict[str, Any]]:
-        if "fromImage" in query:
-            raise EngineUnreachable("no registry")
-        self.imported.append(f"{query['repo']}:{query['tag']}")
-        yield from ()
+    def create(self, *_: Any, **__: Any) -> None:
+        raise APIError("", explanation="no containers today")
+
+    def remove(self, name: str) -> None:
+        self.deleted.append(name)
+
+    def remove_container(self, name: str, **_: Any) -> None:
+        raise NotFound(name)
+
+    def close(self) -> None:
+        pass
 
 
 def test_two_builds_on_one_engine_take_no_image_from_each_other(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = EngineThatOnlyImports()
-    monkeypatch.setattr(session_image, "EngineClient", lambda _: engine)
+    monkeypatch.setattr(session_image, "connect", lambda *_, **__: engine)
     monkeypatch.setattr(session_image.debian_base, "fetch_packages", lambda *_: {})
     for data in ("one", "other"):
         with pytest.raises(PreflightFailed, match="no containers today"):
@@ -287,8 +298,9 @@ def test_a_failed_build_says_where_to_read_and_leaves_no_container(recipe: Path,
     assert "exit code 7" in caught.value.message
     assert "no server answered" in caught.value.message
     assert "session-image.log" in caught.value.fix
-    containers = EngineClient(ensure_engine(print)).get("/containers/json?all=1")
-    assert not [one for one in containers if "no server answered" in one["Command"]]
+    engine = connect(ensure_engine(print))
+    commands = [one.attrs["Command"] for one in engine.containers.list(all=True, sparse=True)]
+    assert not [command for command in commands if "no server answered" in command]
 
 
 def test_the_suite_is_the_one_of_the_base() -> None:

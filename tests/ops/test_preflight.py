@@ -79,5 +79,5 @@ def test_what_tests_and_benches_leave_in_a_checkout_is_in_nobodys_way(tmp_path: 
 
 
 def test_set_up_needs_nothing_but_the_standard_library() -> None:
-    code = f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); import portal.ops.up, portal.ops.down"
+    code = f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); import portal.ops.up, portal.ops.down, tests.prepare"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

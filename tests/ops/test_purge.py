@@ -1,5 +1,6 @@
 """bin/down --purge: what is ours goes, what is not stays."""
 
+import contextlib
 import io
 import os
 import shutil
@@ -11,20 +12,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker import DockerClient
+from docker.types import IPAMConfig, IPAMPool
 
-from portal.ops.engine_api import EngineClient
-from portal.ops.engine_objects import has_others, listed, mark_presence, remove_images, remove_objects
+from portal.ops import purge as purging
+from portal.ops.engine import SYSTEM_SOCKET
+from portal.ops.engine_objects import (
+    connect,
+    has_others,
+    mark_presence,
+    objects_of,
+    remove_images,
+    remove_objects,
+)
 from portal.ops.envfile import new_installation_id, read_env, write_env
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.locks import directory_lock
 from portal.ops.machine import is_root
 from portal.ops.originals import check_is_original, check_no_original
-from portal.ops.purge import DEFAULT_ENGINE, purge, purge_checkout, purge_data, remove_tree
+from portal.ops.purge import purge, purge_checkout, purge_data, remove_tree
 from portal.ops.quarters import server_account
-from portal.ops.up import portal_environment
-
-NO_ENGINE = "unix:///nonexistent/docker.sock"
+from portal.ops.up import write_settings
 
 
 def silent(_: str) -> None:
@@ -114,7 +123,7 @@ def test_quarters_elsewhere_go_too_but_only_if_they_bear_our_name(layout: Layout
 
 def run_once(layout: Layout) -> None:
     """As far as its env file is concerned."""
-    portal_environment(Namespace(host="127.0.0.1", port=8080), layout, NO_ENGINE)
+    write_settings(Namespace(host="127.0.0.1", port=8080), layout)
 
 
 def test_a_copy_is_not_purged_and_does_not_start_beside_its_original(layout: Layout, tmp_path: Path) -> None:
@@ -180,6 +189,42 @@ def test_only_what_bin_up_built_leaves_the_checkout(layout: Layout) -> None:
     assert source.exists()
 
 
+def note_engine(layout: Layout, address: str) -> None:
+    write_env(layout.env_file, {**read_env(layout.env_file), "BERTH_ENGINE": address})
+
+
+def test_data_are_purged_though_their_engine_is_gone(
+    layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(layout)
+    note_engine(layout, "unix:///nonexistent/docker.sock")
+    layout.venv.symlink_to(CHECKOUT / ".venv")
+
+    purge(layout, silent)
+
+    assert "the engine does not answer" in capfd.readouterr().out
+    assert not layout.data.exists()
+    assert (CHECKOUT / ".venv" / "bin" / "python").exists()
+
+
+def test_nothing_is_purged_where_the_engine_cannot_be_asked(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without .venv and PyPI: the objects on the engine could not be named any more."""
+
+    def fail(*_: object) -> None:
+        raise PreflightFailed("PyPI does not answer.", "Check the network.")
+
+    fill(layout)
+    note_engine(layout, "unix:///nonexistent/docker.sock")
+    (layout.checkout / "portal" / "ops").mkdir(parents=True)  # holds the lock of a set-up
+    monkeypatch.setattr(purging, "ensure_venv", fail)
+
+    with pytest.raises(PreflightFailed, match="PyPI"):
+        purge(layout, silent)
+    assert layout.env_file.exists()
+
+
 def test_what_others_run_from_stays_and_it_is_said_who_they_are(layout: Layout) -> None:
     layout.venv.mkdir()
     (layout.venv / "berth-requirements").touch()
@@ -199,12 +244,13 @@ def test_tests_hold_the_checkout_that_they_run_from() -> None:
 
 
 @pytest.fixture
-def engine() -> EngineClient:
-    return EngineClient(DEFAULT_ENGINE)
+def engine() -> Iterator[DockerClient]:
+    with contextlib.closing(connect(SYSTEM_SOCKET)) as client:
+        yield client
 
 
 @pytest.fixture
-def installation(engine: EngineClient) -> Iterator[str]:
+def installation(engine: DockerClient) -> Iterator[str]:
     """An installation of this test alone; whatever it leaves is removed."""
     name = new_installation_id()
     yield name
@@ -212,41 +258,34 @@ def installation(engine: EngineClient) -> Iterator[str]:
     remove_images(engine, silent, label=f"io.berth.role={name}")
 
 
-def make_objects(engine: EngineClient, installation: str) -> None:
+def make_objects(engine: DockerClient, installation: str) -> None:
     """A network, a volume, an image and a container that was never started."""
     labels = {"io.berth.installation": installation}
-    subnet = {"Subnet": f"10.214.{int(installation.encode().hex(), 16) % 256}.0/28"}
-    engine.post(
-        "/networks/create",
-        body={"Name": f"berth-{installation}", "Labels": labels, "IPAM": {"Config": [subnet]}},
-    )
-    engine.post("/volumes/create", body={"Name": f"berth-home-{installation}", "Labels": labels})
+    subnet = IPAMPool(subnet=f"10.214.{int(installation.encode().hex(), 16) % 256}.0/28")
+    engine.networks.create(f"berth-{installation}", labels=labels, ipam=IPAMConfig(pool_configs=[subnet]))
+    engine.volumes.create(f"berth-home-{installation}", labels=labels)
     archive = io.BytesIO()
     tarfile.open(fileobj=archive, mode="w").close()
-    query = {
-        "fromSrc": "-",
-        "repo": f"berth/{installation}",
-        "changes": f"LABEL io.berth.role={installation}",
-    }
-    for _ in engine.messages("/images/create", query=query, body=archive.getvalue(), timeout_s=30):
-        pass
-    body = {"Image": f"berth/{installation}", "Cmd": ["/nothing"], "Labels": labels}
-    engine.post("/containers/create", query={"name": f"berth-{installation}"}, body=body)
+    engine.api.import_image_from_data(
+        archive.getvalue(),
+        repository=f"berth/{installation}",
+        tag="latest",
+        changes=[f"LABEL io.berth.role={installation}"],
+    )
+    engine.containers.create(
+        f"berth/{installation}", ["/nothing"], name=f"berth-{installation}", labels=labels
+    )
 
 
-def objects(engine: EngineClient, installation: str) -> list[int]:
-    ours = f"io.berth.installation={installation}"
-    return [
-        len(listed(engine, "/containers/json", ours, all="true")),
-        len(listed(engine, "/networks", ours)),
-        len(listed(engine, "/volumes", ours)["Volumes"] or []),
-        len(listed(engine, "/images/json", f"io.berth.role={installation}")),
-    ]
+def objects(engine: DockerClient, installation: str) -> list[int]:
+    found = objects_of(engine, f"io.berth.installation={installation}")
+    images = engine.images.list(filters={"label": f"io.berth.role={installation}"})
+    return [len(things) for things in (*found, images)]
 
 
 @pytest.mark.docker
 def test_objects_and_images_of_an_installation_leave_the_engine(
-    engine: EngineClient, installation: str
+    engine: DockerClient, installation: str
 ) -> None:
     make_objects(engine, installation)
     assert objects(engine, installation) == [1, 1, 1, 1]
@@ -259,7 +298,7 @@ def test_objects_and_images_of_an_installation_leave_the_engine(
 
 @pytest.mark.docker
 def test_objects_of_another_installation_stay_and_so_does_an_image_that_they_use(
-    engine: EngineClient, installation: str
+    engine: DockerClient, installation: str
 ) -> None:
     make_objects(engine, installation)
 
@@ -270,10 +309,10 @@ def test_objects_of_another_installation_stay_and_so_does_an_image_that_they_use
 
 
 @pytest.mark.docker
-def test_an_idle_installation_is_noticed_by_another_one(engine: EngineClient, installation: str) -> None:
+def test_an_idle_installation_is_noticed_by_another_one(engine: DockerClient, installation: str) -> None:
     mark_presence(engine, installation)
     mark_presence(engine, installation)
     assert has_others(engine, new_installation_id())
 
     remove_objects(engine, installation, silent)
-    assert listed(engine, "/volumes", f"io.berth.portal={installation}")["Volumes"] in (None, [])
+    assert engine.volumes.list(filters={"label": f"io.berth.portal={installation}"}) == []

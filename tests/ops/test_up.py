@@ -14,12 +14,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from portal.ops.engine_api import EngineClient
-from portal.ops.engine_objects import remove_objects
+from portal.ops.engine import SYSTEM_SOCKET
+from portal.ops.engine_objects import connect, remove_objects
 from portal.ops.envfile import free_port, read_env
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
-from portal.ops.purge import DEFAULT_ENGINE, purge_data
+from portal.ops.purge import purge_data
 from tests.processes import process_of
 from tests.waiting import wait_until
 
@@ -110,7 +110,7 @@ class Place:
         for started in self._started:
             started.process.wait(30)
         if installation := read_env(self.data / "env").get("BERTH_INSTALLATION"):
-            remove_objects(EngineClient(DEFAULT_ENGINE), installation, silent)
+            remove_objects(connect(SYSTEM_SOCKET), installation, silent)
         purge_data(Layout(checkout=CHECKOUT, data=self.data), silent)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.labels import MAX_APPS, MAX_APPS_TEXT, AppHint, parse_apps, read_hints
-from portal.ops.session_image import RECIPE, read_recipe
+from portal.ops.image_recipe import RECIPE, read_recipe
 
 APP = {"name": "lab", "title": "Lab", "port": 8888, "command": ["lab", "--token={token}"], "autostart": True}
 
