@@ -115,8 +115,8 @@ def _as_told(others: Mapping[Any, str]) -> dict[str, list[str]]:
 def only_looking() -> PermissionDenied:
     """Why nothing is done for somebody who looks at the portal as another."""
     return PermissionDenied(
-        _("You look at Berth as somebody else, and nothing can be changed meanwhile. Nothing was done."),
-        hint=_("Stop viewing first, then do it as yourself."),
+        _("Impersonation is read-only. Nothing was done."),
+        hint=_("Stop impersonating first, then do it as yourself."),
         code="only_looking",
     )
 
