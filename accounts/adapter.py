@@ -32,7 +32,7 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         **DefaultAccountAdapter.error_messages,
         "account_inactive": gettext_lazy("This account is closed."),
         "email_password_mismatch": gettext_lazy("E-mail address or password is not right."),
-        "enter_current_password": gettext_lazy("This is not your present password."),
+        "enter_current_password": gettext_lazy("This is not your current password."),
         "incorrect_password": gettext_lazy("This is not your password."),
         "invalid_password_reset": gettext_lazy("This link opens nothing any more."),
     }

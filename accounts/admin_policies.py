@@ -20,8 +20,8 @@ from common.audited_admin import HoldersNamed
 from common.languages import gettext_noop
 
 LEAST_USE = gettext_lazy(
-    "Percent of what a session holds; below any of these, or all, it ends after the grace, batch sessions only where their resource group ends them for"
-    " little use. Empty: as the resource group says."
+    "Percent of what is allocated to a session; below any of these, or all, it ends after the grace time, batch sessions only"
+    " where their resource group ends them for low utilization. Empty: as the resource group says."
 )
 
 
@@ -49,7 +49,7 @@ class PolicyForm(forms.ModelForm):
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
             "max_idle_s": gettext_lazy(
-                "Seconds without anybody at work in it after which an interactive session ends."
+                "Seconds without user activity after which an interactive session ends."
             ),
             **dict.fromkeys(LEAST_USES, LEAST_USE),
             "use_rule": gettext_lazy("When utilization is low, of the resources that have a minimum here."),
@@ -59,7 +59,7 @@ class PolicyForm(forms.ModelForm):
             "use_grace_s": gettext_lazy(
                 "Seconds from low utilization to the end. Empty: as the resource group says."
             ),
-            "max_extensions": gettext_lazy("How often the end of a session may be put off; 0 forbids it."),
+            "max_extensions": gettext_lazy("How often a session may be extended; 0 forbids it."),
             "max_extension_s": gettext_lazy("Seconds, at most, each time."),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
             "max_priority": PRIORITY,
@@ -82,7 +82,7 @@ class PolicyAdmin(HoldersNamed):
     def get_fields(self, request: HttpRequest, obj: ResourcePolicy | None = None) -> tuple[str, ...]:
         return ("limits_whom", *PolicyForm.Meta.fields)
 
-    @admin.display(description=gettext_lazy("Limits whom"))
+    @admin.display(description=gettext_lazy("Applies to"))
     def limits_whom(self, policy: ResourcePolicy) -> str:
         if policy._state.adding:
             return "–"

@@ -42,12 +42,12 @@ REFUSALS = {
         "{scope} may use images from {entries} alone; this one comes from {asked}."
     ),
     AllowList.IMAGES: gettext_noop("{scope} may use the images {entries} alone; this one is {asked}."),
-    AllowList.STORAGE_HOSTS: gettext_noop("{scope} may make folders on {entries} alone, not on {asked}."),
+    AllowList.STORAGE_HOSTS: gettext_noop("{scope} may create folders on {entries} alone, not on {asked}."),
 }
 REFUSALS_OF_ALL = {
     AllowList.REGISTRIES: gettext_noop("{scope} may use images from no registry."),
     AllowList.IMAGES: gettext_noop("{scope} may use no image."),
-    AllowList.STORAGE_HOSTS: gettext_noop("{scope} may make folders on no storage host."),
+    AllowList.STORAGE_HOSTS: gettext_noop("{scope} may create folders on no storage host."),
 }
 _REGISTRY = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?::[0-9]{1,5})?(?:/[a-z0-9][a-z0-9._-]*)*\Z")
 _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/@*-]*\Z")

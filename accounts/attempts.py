@@ -131,7 +131,7 @@ def _what_else(purpose: Purpose, limit: Limit) -> str:
         return _("A mail that came before works, too; look among what was sorted out as well.")
     if limit is Limit.ACCOUNT:
         return _(
-            "A browser or a network from which you signed in lately is let in at once, and so is a passkey."
+            "A browser or a network from which you signed in recently is let in at once, and so is a passkey."
         )
     if purpose is Purpose.PASSWORD and settings.BERTH_MAIL:
         return _("Who has forgotten the password chooses another one by mail.")

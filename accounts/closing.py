@@ -177,12 +177,12 @@ def _checked_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str])
     wait_exclusive("mail-domains", wait_s=10)
     elsewhere = MailDomain.objects.select_related("domain").filter(name__in=names).exclude(domain=domain)
     if taken := elsewhere.first():
-        sentence = _("Addresses of “{name}” are at home in the domain “{domain}”.").format(
+        sentence = _("The mail domain “{name}” belongs to the domain “{domain}”.").format(
             name=taken.name, domain=taken.domain.name
         )
         raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
     if sign_up is SignUp.OPEN and not names:
-        sentence = _("Say whose addresses are at home in this domain; nobody could sign up otherwise.")
+        sentence = _("Give the mail domains of this domain; nobody could sign up otherwise.")
         raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
     return names
 

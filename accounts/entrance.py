@@ -23,7 +23,7 @@ class SignUp(StrEnum):
 
 SIGN_UP_TITLES = {
     SignUp.CLOSED: gettext_noop("Closed: administrators add people"),
-    SignUp.INVITATION: gettext_noop("By invitation: people with a link make their account themselves"),
+    SignUp.INVITATION: gettext_noop("By invitation: people with a link create their account themselves"),
     SignUp.OPEN: gettext_noop("Open: whoever has an e-mail address of the domain, too"),
 }
 
@@ -46,11 +46,7 @@ def check_mail_domains(names: Sequence[str]) -> list[str]:
     found = list(dict.fromkeys(name.strip().lower().removeprefix("@") for name in names if name.strip()))
     for name in found:
         if not _MAIL_DOMAIN.fullmatch(name):
-            raise ValueError(
-                _("{name} is not what stands behind the @ of an address, such as “uni.example”.").format(
-                    name=quoted(name)
-                )
-            )
+            raise ValueError(_("{name} is no mail domain, such as “uni.example”.").format(name=quoted(name)))
     if len(found) > MOST_MAIL_DOMAINS:
         raise ValueError(_("At most {most} of them.").format(most=MOST_MAIL_DOMAINS))
     return found

@@ -198,7 +198,7 @@ def _check_vouched(user: User, *, is_new: bool) -> None:
     """Whoever typed an address into an invitation need not be its owner; who comes now is, and would share the account."""
     if not is_new and EmailAddress.objects.filter(user=user, verified=False).exists():
         raise NoAccount(
-            _("The account of {name} was made by somebody who did not prove that address.").format(
+            _("The account of {name} was created by somebody who did not prove that address.").format(
                 name=user.email
             ),
             reason="address_not_verified",

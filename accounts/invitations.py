@@ -232,7 +232,7 @@ def _refusal_of(state: InvitationState) -> Conflict:
         InvitationState.VOID: _("Whoever invited you may not do so any more."),
     }
     return Conflict(
-        sentences[state], hint=_("Ask for another one; if you made your account already, sign in.")
+        sentences[state], hint=_("Ask for another one; if you created your account already, sign in.")
     )
 
 

@@ -188,8 +188,8 @@ def _demand_within(maker: KeyPair | None, scopes: Collection[str], of: KeyPair |
         return
     if maker.policy_id is not None:
         raise PermissionDenied(
-            _("A token with a policy of its own makes no tokens: they would not be bound by it."),
-            hint=_("Make it on your profile, or with another token."),
+            _("A token with a policy of its own creates no tokens: they would not be bound by it."),
+            hint=_("Create it on your profile, or with another token."),
         )
     if beyond := set(scopes) - set(maker.scopes):
         sentence = _("Your token does not have these scopes itself: {scopes}.").format(

@@ -42,7 +42,7 @@ def create_policy(
     InvalidInput, PermissionDenied."""
     if Action.CREATE not in authority.on_policy(standing_of(actor), domain.pk if domain else None):
         raise refusal_about(
-            _("You may not make the policy “{name}” there: only in your own domain, as its administrator."),
+            _("You may not create the policy “{name}” there: only in your own domain, as its administrator."),
             name,
         )
     policy = ResourcePolicy(name=name, domain=domain, **(limits or {}))

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 def invitation(its: Invitation, url: str) -> EmailMessage:
     inviter = its.inviter.get_short_name() if its.inviter else "Berth"
-    text = _("{name} invites you to Berth. Make your account here, until {day}:").format(
+    text = _("{name} invites you to Berth. Create your account here, until {day}:").format(
         name=_one_line(inviter), day=its.expires_at.date().isoformat()
     )
     end = _("The link works once. If you expected no invitation, leave it be.")
@@ -28,7 +28,7 @@ def invitation(its: Invitation, url: str) -> EmailMessage:
 
 def sign_up(email: str, url: str) -> EmailMessage:
     text = _(
-        "Somebody, probably you, wants an account of Berth with this address. Make it here, within a day:"
+        "Somebody, probably you, wants an account of Berth with this address. Create it here, within a day:"
     )
     end = _("If it was not you, leave this mail be: then nothing happens.")
     return EmailMessage(_("Your account of Berth"), _paragraphs(text, url, end), to=[email])

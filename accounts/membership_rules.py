@@ -43,7 +43,7 @@ def _checked(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRu
     if kind is RuleKind.MAIL:
         names = check_mail_domains([value])
         if not names:
-            raise ValueError(_("Say what stands behind the @ of the addresses."))
+            raise ValueError(_("Give the part of the addresses after the @."))
         return MemberRule(kind, names[0])
     provider, colon, group = check_text(value, max_length=LONGEST_GROUP).partition(":")
     if not colon or not group.strip() or provider not in providers:

@@ -66,7 +66,7 @@ class ResourcePolicy(models.Model):
         related_name="own_policies",
         help_text=gettext_lazy("Empty: of the whole installation."),
     )
-    is_default = models.BooleanField(default=False, help_text=gettext_lazy("New people get it."))
+    is_default = models.BooleanField(default=False, help_text=gettext_lazy("Default for new people."))
     max_slots = models.JSONField(default=dict, blank=True)
     max_sessions = models.PositiveIntegerField(null=True, blank=True)
     max_pending_sessions = models.PositiveIntegerField(null=True, blank=True)
@@ -104,7 +104,7 @@ class ResourcePolicy(models.Model):
         null=True,
         blank=True,
         validators=[
-            MinValueValidator(1, gettext_lazy("Allow at least one browser, or close the account instead."))
+            MinValueValidator(1, gettext_lazy("Allow at least one login, or close the account instead."))
         ],
     )
     allowed_registries = _names("Places that images may come from.")

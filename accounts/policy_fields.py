@@ -19,7 +19,7 @@ UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
 EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is unlimited; cuda=0 forbids it.")
 
 BROWSERS = gettext_lazy(
-    "In which one person is signed in at once. One more sign-in ends the oldest; a lower number ends none before that."
+    "Browsers in which one person is signed in at the same time. One more sign-in ends the oldest; a lower number ends none before that."
 )
 PRIORITY = gettext_lazy(
     "From 0 to 100. Nobody starts sessions with a priority above 0 unless a policy of the whole installation says so here."
@@ -143,9 +143,9 @@ def percent_field(**options: Any) -> forms.IntegerField:
 def _parse_span(text: str, least_s: int, most_s: int) -> int:
     seconds = parse_duration(text)
     if seconds < least_s:
-        raise ValueError(_("{least} is the least.").format(least=duration_words(least_s)))
+        raise ValueError(_("The minimum is {least}.").format(least=duration_words(least_s)))
     if seconds > most_s:
-        raise ValueError(_("{most} is the most.").format(most=duration_words(most_s)))
+        raise ValueError(_("The maximum is {most}.").format(most=duration_words(most_s)))
     return seconds
 
 

@@ -78,7 +78,7 @@ TITLES = {
     Limit.SLOTS: gettext_noop("{slot} in sessions"),
     Limit.SESSIONS: gettext_noop("Live sessions"),
     Limit.PENDING_SESSIONS: gettext_noop("Waiting sessions"),
-    Limit.PENDING_SLOTS: gettext_noop("{slot} asked for by waiting sessions"),
+    Limit.PENDING_SLOTS: gettext_noop("{slot} requested by waiting sessions"),
     Limit.CONTAINERS: gettext_noop("Containers of a session"),
     Limit.LIFETIME: gettext_noop("Lifetime of a session"),
     Limit.IDLE_TIMEOUT: gettext_noop("Idle timeout of a session"),
@@ -95,7 +95,7 @@ TITLES = {
     Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
     Limit.KEYPAIRS: gettext_noop("API tokens"),
     Limit.REQUESTS: gettext_noop("Requests of one API token in a minute"),
-    Limit.BROWSERS: gettext_noop("Browsers signed in at once"),
+    Limit.BROWSERS: gettext_noop("Concurrent logins"),
 }
 SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 SCOPES = {
@@ -106,7 +106,7 @@ SCOPES = {
 }
 # {scope} begins the sentence; {asked}, {used}, {left} and {value} are amounts in words.
 REFUSALS = {
-    Limit.SLOTS: gettext_noop("{scope} may hold at most {value}; you asked for {asked}."),
+    Limit.SLOTS: gettext_noop("{scope} may have at most {value} allocated; you asked for {asked}."),
     Limit.SESSIONS: gettext_noop("{scope} has reached its limit of live sessions ({used} of {value})."),
     Limit.PENDING_SESSIONS: gettext_noop(
         "{scope} has reached its limit of waiting sessions ({used} of {value})."
@@ -141,7 +141,7 @@ REFUSALS = {
     Limit.KEYPAIRS: gettext_noop("{scope} has reached its limit of API tokens ({used} of {value})."),
     Limit.REQUESTS: gettext_noop("{scope} may send at most {value} requests in a minute with one API token."),
     Limit.BROWSERS: gettext_noop(
-        "{scope} may be signed in in at most {value} browsers at once; you asked for {asked}."
+        "{scope} may have at most {value} concurrent logins; you asked for {asked}."
     ),
 }
 

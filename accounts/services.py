@@ -49,7 +49,7 @@ def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
 @transaction.atomic
 def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") -> Project:
     if Action.CREATE not in authority.on_project(standing_of(actor), project_id=0, domain_id=domain.pk):
-        raise refusal_about(_("You may not make projects in the domain “{name}”."), domain.name)
+        raise refusal_about(_("You may not create projects in the domain “{name}”."), domain.name)
     project = Project(domain=domain, name=name, title=title)
     clean(project)
 

@@ -90,7 +90,7 @@ def mail_password_link(*, actor: Actor, user_id: int) -> None:
     if not settings.BERTH_MAIL:
         raise Conflict(
             _("No mail is set up here, so none can be sent."),
-            hint=_("Make a link that signs the person in, or ask the operator to set EMAIL_URL."),
+            hint=_("Create a link that signs the person in, or ask the operator to set EMAIL_URL."),
         )
     if not user.is_active or (is_vouched_for(user) and not user.has_usable_password()):
         raise Conflict(_("{name} chooses no password here.").format(name=user.email))

@@ -54,8 +54,8 @@ def read_public_key(line: str) -> PublicKey:
     if any(mark in line for mark in _PRIVATE):
         raise PrivateKeyGiven(
             _(
-                "This is a private key. It was sent over the network now, so take it as leaked: delete it, make a new pair with "
-                "ssh-keygen, and paste the file that ends in .pub."
+                "This is a private key. It was sent over the network now, so take it as leaked: delete it, create a new pair"
+                " with ssh-keygen, and paste the file that ends in .pub."
             )
         )
     if _OTHER_FORM in line:
@@ -89,7 +89,7 @@ def _parts(line: str) -> tuple[str, str, str]:
             _("This is a certificate. Paste the public key itself, from the file without “-cert”.")
         )
     if words[0] == _DSA:
-        raise ValueError(_("DSA keys are too weak. Make another one: ssh-keygen -t ed25519"))
+        raise ValueError(_("DSA keys are too weak. Create another one: ssh-keygen -t ed25519"))
     if words[0] not in TYPES:
         if any(f" {name} " in line for name in TYPES):
             raise ValueError(_("Options stand in front of this key. Paste it from the name of its type on."))

@@ -55,7 +55,7 @@ def access_viewed(actor: Actor, user_id: int) -> User:
     person = access_user(actor, user_id, Action.VIEW_AS)
     if not viewing_lasts():
         raise PermissionDenied(
-            _("Nobody may look at Berth as somebody else here."),
+            _("Impersonation is switched off here."),
             hint=_("The setting BERTH_VIEW_AS_MINUTES says so."),
         )
     if not (person.is_active and person.domain.is_active):
@@ -132,6 +132,6 @@ def _checked(reason: str) -> str:
     except ValueError as error:
         raise InvalidInput(str(error), fields={"reason": [str(error)]}) from error
     if not text:
-        sentence = _("Say why you look.")
+        sentence = _("Give a reason.")
         raise InvalidInput(sentence, fields={"reason": [sentence]})
     return text

@@ -32,6 +32,6 @@ def contradictions(group: "ResourceGroup") -> dict[str, str]:
         found["use_grace_s"] = too_late
     if group.max_extensions and not group.extension_s:
         found["extension_s"] = _(
-            "An extension of no time puts nothing off. Say how long one is, or allow none."
+            "An extension of no time extends nothing. Give its length, or allow no extensions."
         )
     return found

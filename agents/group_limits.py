@@ -116,7 +116,7 @@ def _fault_of_amounts(limit: Mapping[str, Any]) -> str:
         for name, most in amounts.items()
     ):
         return _("Give an amount for each slot.")
-    return "" if any(given) else _("Say what its sessions may hold together, or those of each person.")
+    return "" if any(given) else _("Give a limit for all sessions together, or a limit per person.")
 
 
 def _fault_of_types(limit: Mapping[str, Any], known_types: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | Non
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)],
-        help_text=gettext_lazy("Percent of what a session holds. Empty: as policies say."),
+        help_text=gettext_lazy("Percent of what is allocated to a session. Empty: as policies say."),
     )
 
 
@@ -102,7 +102,7 @@ class ResourceGroup(models.Model):
         default=True, help_text=gettext_lazy("A paused group takes requests and starts nothing.")
     )
     is_public = models.BooleanField(
-        default=True, help_text=gettext_lazy("Everybody may use it; else only whom it is granted to.")
+        default=True, help_text=gettext_lazy("Everybody may use it; else only those with a grant.")
     )
     strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
     scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
@@ -122,7 +122,7 @@ class ResourceGroup(models.Model):
         ),
     )
     usage_half_life_s = models.PositiveIntegerField(
-        gettext_lazy("Half-life of use"),
+        gettext_lazy("Fair-share half-life"),
         default=7 * 86400,
         validators=[MinValueValidator(LEAST_HALF_LIFE_S), MaxValueValidator(MOST_HALF_LIFE_S)],
         help_text=gettext_lazy("Seconds after which past use counts half, with fair share."),
@@ -151,24 +151,24 @@ class ResourceGroup(models.Model):
     session_types = ArrayField(
         models.CharField(max_length=12, choices=SessionType),
         default=every_session_type,
-        help_text=gettext_lazy("What it takes."),
+        help_text=gettext_lazy("Types of sessions that it accepts."),
     )
     max_session_slots = models.JSONField(
         default=dict,
         blank=True,
-        help_text=gettext_lazy("What one session may ask for at most; what is not named is unlimited."),
+        help_text=gettext_lazy("The maximum that one session may request; what is not named is unlimited."),
     )
     limits = models.JSONField(
         default=list,
         blank=True,
         help_text=gettext_lazy(
-            "What its sessions may hold together, and those of each person, always or at certain hours."
+            "Limits for all its sessions together and per person, always or at certain hours."
         ),
     )
     max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
     max_idle_s = _span(
         gettext_lazy("Idle timeout"),
-        gettext_lazy("Seconds without anybody at work in it after which an interactive session ends."),
+        gettext_lazy("Seconds without user activity after which an interactive session ends."),
     )
     min_cpu_percent = _percent(gettext_lazy("Minimum CPU utilization"))
     min_mem_percent = _percent(gettext_lazy("Minimum memory utilization"))
@@ -193,7 +193,7 @@ class ResourceGroup(models.Model):
         gettext_lazy("Batch too"),
         default=False,
         help_text=gettext_lazy(
-            "Batch sessions end for little use as well; nobody is expected at work in them."
+            "Batch sessions end for low utilization as well; no user activity is expected in them."
         ),
     )
     max_extensions = models.PositiveIntegerField(
@@ -203,15 +203,15 @@ class ResourceGroup(models.Model):
         gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
     )
     cpu_overcommit = _factor(
-        gettext_lazy("CPU overcommit"),
+        gettext_lazy("CPU over-commit"),
         gettext_lazy(
-            "Sessions together may hold so many times the cores of a machine. One gets no more than it has."
+            "So many times the cores of a machine are allocated to all sessions together. One session gets no more than the machine has."
         ),
     )
     mem_overcommit = _factor(
-        gettext_lazy("Memory overcommit"),
+        gettext_lazy("Memory over-commit"),
         gettext_lazy(
-            "The same of memory. Where sessions then use more than there is, some of them are killed."
+            "Like CPU over-commit, for memory. Where sessions then use more than there is, some of them are killed."
         ),
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)

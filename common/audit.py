@@ -79,8 +79,8 @@ def record_each(*, actor: Actor, action: str, done: Iterable[tuple[models.Model,
 def only_looking() -> PermissionDenied:
     """Why nothing is done for somebody who looks at the portal as another."""
     return PermissionDenied(
-        _("You look at Berth as somebody else, and nothing can be changed meanwhile. Nothing was done."),
-        hint=_("Stop viewing first, then do it as yourself."),
+        _("Impersonation is read-only. Nothing was done."),
+        hint=_("Stop impersonating first, then do it as yourself."),
         code="only_looking",
     )
 

@@ -69,7 +69,7 @@ def takes_idempotency_key(post: Callable[..., Response]) -> Callable[..., Respon
         if not _KEY.match(key):
             raise InvalidInput(
                 _("{header} is not 1 to 255 printable ASCII characters.").format(header=HEADER),
-                hint=_("A random UUID for each thing that is to be made serves well."),
+                hint=_("A random UUID for each thing that is to be created serves well."),
             )
         with transaction.atomic():
             kept = _kept_answer(actor_of(request), f"key:{key}", _hash_of(request.path, request.data))
@@ -133,7 +133,7 @@ def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
     if kept.request_hash != request_hash:
         raise KeyUsedOtherwise(
             _("This {header} came before with another request.").format(header=HEADER),
-            hint=_("Use a new key for each thing that is to be made."),
+            hint=_("Use a new key for each thing that is to be created."),
         )
     return kept
 
@@ -153,7 +153,7 @@ def _repeated(kept: KeptAnswer) -> Response:
     if not kept.body:
         raise AnswerNotKept(
             _("This was done already. Its answer held a secret, which is shown once and kept nowhere."),
-            hint=_("If the secret was lost, delete what was made, and make another with a new key."),
+            hint=_("If the secret was lost, delete what was created, and create another with a new key."),
         )
     return Response(json.loads(kept.body), status=kept.status, headers={REPLAYED_HEADER: "true"})
 

@@ -41,7 +41,7 @@ _LOOKS = {
     # callbacks
     "waiting": Look("hourglass", gettext_noop("Waiting"), Tone.WARN),
     "delivered": Look("circle-check", gettext_noop("Delivered"), Tone.GOOD),
-    "given_up": Look("alert-circle", gettext_noop("Given up"), Tone.BAD),
+    "given_up": Look("alert-circle", gettext_noop("Failed"), Tone.BAD),
     # agents
     "connected": Look("plug-connected", gettext_noop("Connected"), Tone.GOOD),
     "lost": Look("plug-connected-x", gettext_noop("Lost"), Tone.BAD),
@@ -60,10 +60,10 @@ _LOOKS = {
     "revoked": Look("ban", gettext_noop("Revoked"), Tone.QUIET),
     "void": Look("user-off", gettext_noop("Void"), Tone.WARN),
     # budgets and prices
-    "within": Look("circle-check", gettext_noop("Within"), Tone.GOOD),
+    "within": Look("circle-check", gettext_noop("Within budget"), Tone.GOOD),
     "nearly_spent": Look("alert-triangle", gettext_noop("Nearly used up"), Tone.WARN),
     "spent": Look("alert-circle", gettext_noop("Used up"), Tone.BAD),
-    "holds": Look("circle-check", gettext_noop("Holds now"), Tone.GOOD),
+    "holds": Look("circle-check", gettext_noop("In effect"), Tone.GOOD),
     "to_come": Look("calendar", gettext_noop("Upcoming"), Tone.BUSY),
     "over": Look("archive", gettext_noop("Past"), Tone.QUIET),
     # tokens

@@ -29,7 +29,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 TITLES = {
     TokenScope.READ: gettext_noop("See everything that you see, and change nothing"),
     TokenScope.SESSIONS: gettext_noop("Start, use and stop sessions"),
-    TokenScope.FOLDERS: gettext_noop("Make, fill and delete folders"),
+    TokenScope.FOLDERS: gettext_noop("Create, fill and delete folders"),
     TokenScope.ADMIN: gettext_noop("Change all else: your keys, and people and projects that you administer"),
 }
 

@@ -139,7 +139,7 @@ SENTENCES = MappingProxyType(
             Tone.WARN,
         ),
         Code.WAITED_IN_VAIN: Sentence(
-            gettext_noop("“{name}” was cancelled: a session that it comes after ended otherwise."),
+            gettext_noop("“{name}” was cancelled: a dependency did not meet its condition."),
             gettext_noop("Its history says which."),
             "clock-off",
             Tone.WARN,
@@ -200,7 +200,7 @@ SENTENCES = MappingProxyType(
         ),
         Code.TOKEN_ENDS_SOON: Sentence(
             gettext_noop("The token “{name}” expires on {date}."),
-            gettext_noop("Make another one for what uses it."),
+            gettext_noop("Create another one for what uses it."),
             "key",
             Tone.WARN,
             "keys",
@@ -239,7 +239,9 @@ SENTENCES = MappingProxyType(
         ),
         Code.PASSWORDS_TRIED: Sentence(
             gettext_noop("Many wrong passwords were tried for your account."),
-            gettext_noop("No more of them are looked at for now. You are let in where you signed in lately."),
+            gettext_noop(
+                "No more of them are checked for now. You can sign in where you signed in recently."
+            ),
             "shield-lock",
             Tone.WARN,
         ),

@@ -87,8 +87,8 @@ def _fragmented(why: Explanation) -> Said:
     if why.kernel_count == 1:
         short = short_of(why.asked, why.best_agent)
         text = gettext_noop(
-            "Waits for {short} on one agent: resource group “{group}” has {in_all} free in all, but the agent with"
-            " the most room only {room}."
+            "Waits for {short} on one agent: resource group “{group}” has {in_all} free in total, but the agent with the most"
+            " room only {room}."
         )
         in_all, room = same_slots(why.group, short), same_slots(why.best_agent, short)
         return text, {"short": short, "in_all": in_all, "room": room}
@@ -109,14 +109,14 @@ def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
     }
     if why.asked[name] % MILLI:
         text = gettext_noop(
-            "Waits for {asked} of one device: resource group “{group}” has {in_all} free in all, but of no device"
-            " more than {room} on an agent with room for the rest."
+            "Waits for {asked} of one device: resource group “{group}” has {in_all} free in total, but of no device more than"
+            " {room} on an agent with room for the rest."
         )
         return text, {**arguments, "room": {name: devices.most_of_one}}
     text = gettext_noop(
-        "Waits for {asked} in whole devices on one agent: resource group “{group}” has {in_all} free in all, but in"
-        " parts of devices that others share, or on agents without room for the rest; no agent with room for the rest has"
-        " more than {room} whole."
+        "Waits for {asked} in whole devices on one agent: resource group “{group}” has {in_all} free in total, but in parts of"
+        " devices that others share, or on agents without room for the rest; no agent with room for the rest has more than"
+        " {room} whole."
     )
     return text, {**arguments, "room": {name: devices.whole}}
 
@@ -124,13 +124,13 @@ def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
 def _kept_free(why: Explanation) -> Said:
     if why.is_end_known:
         text = gettext_noop(
-            "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts"
-            " after that one, or at once with a time limit short enough to end before."
+            "There would be room now, but it is reserved for a session that is ahead and needs more of it. It starts after that"
+            " one, or at once with a time limit short enough to end before."
         )
     else:
         text = gettext_noop(
-            "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts"
-            " after that one."
+            "There would be room now, but it is reserved for a session that is ahead and needs more of it. It starts after that"
+            " one."
         )
     return text, {}
 
@@ -138,12 +138,12 @@ def _kept_free(why: Explanation) -> Said:
 def _priority(why: Explanation) -> Said:
     if why.is_raise_enough:
         text = gettext_noop(
-            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
+            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is reserved for them. It"
             " starts after them, or now with a priority above theirs."
         )
     else:
         text = gettext_noop(
-            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
+            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is reserved for them. It"
             " starts after them."
         )
     return text, {"count": why.ahead}
@@ -186,69 +186,65 @@ def _clock(instant: datetime) -> str:
 # By level: what its sessions hold of what they may, and that one session asks for more than all may hold.
 _HELD = {
     "domain": gettext_noop(
-        "Waits for {short}: sessions of the domain “{name}” hold {held}, and may hold {most}. It starts when some of"
-        " them end."
+        "Waits for {short}: sessions of the domain “{name}” have {held} of {most} allocated. It starts when some of them end."
     ),
     "project": gettext_noop(
-        "Waits for {short}: sessions of the project “{name}” hold {held}, and may hold {most}. It starts when some of"
-        " them end."
+        "Waits for {short}: sessions of the project “{name}” have {held} of {most} allocated. It starts when some of them end."
     ),
     "user": gettext_noop(
-        "Waits for {short}: sessions of {name} hold {held}, and may hold {most}. It starts when some of them end."
+        "Waits for {short}: sessions of {name} have {held} of {most} allocated. It starts when some of them end."
     ),
     "keypair": gettext_noop(
-        "Waits for {short}: sessions of the token “{name}” hold {held}, and may hold {most}. It starts when some of"
-        " them end."
+        "Waits for {short}: sessions of the token “{name}” have {held} of {most} allocated. It starts when some of them end."
     ),
     GROUP: gettext_noop(
-        "Waits for {short}: by the limit “{name}” of resource group “{group}” sessions may hold {most} together, and"
-        " they hold {held}. It starts when some of them end."
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} for all sessions together, with {held}"
+        " allocated. It starts when some of them end."
     ),
     GROUP_USER: gettext_noop(
-        "Waits for {short}: by the limit “{name}” of resource group “{group}” the sessions of one person may hold {most},"
-        " and those of its owner hold {held}. It starts when some of them end."
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} per person, with {held} allocated to"
+        " sessions of its owner. It starts when some of them end."
     ),
 }
 _NEVER = {
     "domain": gettext_noop(
-        "Asks for {short}, but all sessions of the domain “{name}” may hold only {most}: cancel it and ask for less."
+        "Asks for {short}, but the limit of all sessions of the domain “{name}” is {most}: cancel it and ask for less."
     ),
     "project": gettext_noop(
-        "Asks for {short}, but all sessions of the project “{name}” may hold only {most}: cancel it and ask for less."
+        "Asks for {short}, but the limit of all sessions of the project “{name}” is {most}: cancel it and ask for less."
     ),
     "user": gettext_noop(
-        "Asks for {short}, but all sessions of {name} may hold only {most}: cancel it and ask for less."
+        "Asks for {short}, but the limit of all sessions of {name} is {most}: cancel it and ask for less."
     ),
     "keypair": gettext_noop(
-        "Asks for {short}, but all sessions of the token “{name}” may hold only {most}: cancel it and ask for less."
+        "Asks for {short}, but the limit of all sessions of the token “{name}” is {most}: cancel it and ask for less."
     ),
     GROUP: gettext_noop(
-        "Asks for {short}, but by the limit “{name}” of resource group “{group}” all sessions together may hold only"
-        " {most}: cancel it and ask for less."
+        "Asks for {short}, but the limit “{name}” of resource group “{group}” is {most} for all sessions together: cancel it"
+        " and ask for less."
     ),
     GROUP_USER: gettext_noop(
-        "Asks for {short}, but by the limit “{name}” of resource group “{group}” the sessions of one person may hold"
-        " only {most}: cancel it and ask for less."
+        "Asks for {short}, but the limit “{name}” of resource group “{group}” is {most} per person: cancel it and ask for less."
     ),
 }
 _HELD_UNTIL = {
     GROUP: gettext_noop(
-        "Waits for {short}: by the limit “{name}” of resource group “{group}” sessions may hold {most} together until"
-        " {until} UTC, and they hold {held}. It starts when some of them end, or then."
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} for all sessions together until {until}"
+        " UTC, with {held} allocated. It starts when some of them end, or then."
     ),
     GROUP_USER: gettext_noop(
-        "Waits for {short}: by the limit “{name}” of resource group “{group}” the sessions of one person may hold {most}"
-        " until {until} UTC, and those of its owner hold {held}. It starts when some of them end, or then."
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} per person until {until} UTC, with {held}"
+        " allocated to sessions of its owner. It starts when some of them end, or then."
     ),
 }
 _NOT_BEFORE = {
     GROUP: gettext_noop(
-        "Waits until {until} UTC: by the limit “{name}” of resource group “{group}” sessions may hold only {most}"
-        " together until then, and it asks for {short}."
+        "Waits until {until} UTC: until then the limit “{name}” of resource group “{group}” is {most} for all sessions"
+        " together, and it asks for {short}."
     ),
     GROUP_USER: gettext_noop(
-        "Waits until {until} UTC: by the limit “{name}” of resource group “{group}” the sessions of one person may hold"
-        " only {most} until then, and it asks for {short}."
+        "Waits until {until} UTC: until then the limit “{name}” of resource group “{group}” is {most} per person, and it asks"
+        " for {short}."
     ),
 }
 
@@ -282,10 +278,10 @@ def _limit_reached(why: Explanation) -> Said:
 
 # Whoever may edit the policy, or the budget, of each level.
 _WHO = {
-    "domain": gettext_noop("A superadmin may raise what the domain may hold."),
-    "project": gettext_noop("An administrator of its domain may raise what the project may hold."),
-    "user": gettext_noop("An administrator of the domain may raise what a person may hold."),
-    "keypair": gettext_noop("An administrator of the domain may raise what a token may hold."),
+    "domain": gettext_noop("A superadmin may raise the limit of the domain."),
+    "project": gettext_noop("An administrator of its domain may raise the limit of the project."),
+    "user": gettext_noop("An administrator of the domain may raise the limit of a person."),
+    "keypair": gettext_noop("An administrator of the domain may raise the limit of a token."),
     **dict.fromkeys(OF_GROUP, gettext_noop("A superadmin may change the limits of the resource group.")),
 }
 

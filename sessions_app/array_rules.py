@@ -68,7 +68,7 @@ def _indices_of(parts: Sequence[str], value: str) -> list[int]:
     for part in parts:
         named = _range_of(part, value)
         if len(indices) + len(named) > MAX_ELEMENTS:
-            sentence = _("{value} has more than {most} elements. Ask for fewer, or make several arrays.")
+            sentence = _("{value} has more than {most} elements. Request fewer, or create several arrays.")
             raise ValueError(sentence.format(value=quoted(value), most=MAX_ELEMENTS))
         if named[-1] > HIGHEST_INDEX:
             sentence = _("{index} is too high for an index. The highest is {most}.")

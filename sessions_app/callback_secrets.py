@@ -38,11 +38,11 @@ def check_callback_secret(actor: Actor) -> None:
     """Raises Conflict for somebody who has none: nobody could tell whose their callbacks are."""
     if callback_secret(actor) is None:
         raise Conflict(
-            _("Callbacks are signed, and you have no secret for it yet."),
-            hint=_("Make one first: Settings → Callbacks, or “berth callback new-secret”."),
+            _("Callbacks are signed, and you have no callback secret yet."),
+            hint=_("Create one first: Settings → Callbacks, or “berth callback new-secret”."),
             code="no_callback_secret",
             fields={
-                "callback_url": [_("You have no secret for callbacks yet. Make one in Settings → Callbacks.")]
+                "callback_url": [_("You have no callback secret yet. Create one in Settings → Callbacks.")]
             },
         )
 

@@ -28,21 +28,21 @@ from sessions_app.states import REASON_SENTENCES, Reason
 
 # Of one session and of an array, by what is waited for; {others} is how many more there are.
 _WAITS = {
-    (ComputeSession, When.SUCCESS): gettext_noop("Waits until “{name}” has ended well."),
+    (ComputeSession, When.SUCCESS): gettext_noop("Waits until “{name}” has succeeded."),
     (ComputeSession, When.ANY): gettext_noop("Waits until “{name}” has ended."),
     (ComputeSession, When.FAILURE): gettext_noop("Waits until “{name}” has failed."),
-    (SessionArray, When.SUCCESS): gettext_noop("Waits until all of “{name}” have ended well."),
+    (SessionArray, When.SUCCESS): gettext_noop("Waits until all of “{name}” have succeeded."),
     (SessionArray, When.ANY): gettext_noop("Waits until all of “{name}” have ended."),
     (SessionArray, When.FAILURE): gettext_noop("Waits until all of “{name}” have ended and one has failed."),
 }
 _WAITS_FOR_MORE = {
     (ComputeSession, When.SUCCESS): gettext_noop(
-        "Waits until “{name}” has ended well, and for {others} more."
+        "Waits until “{name}” has succeeded, and for {others} more."
     ),
     (ComputeSession, When.ANY): gettext_noop("Waits until “{name}” has ended, and for {others} more."),
     (ComputeSession, When.FAILURE): gettext_noop("Waits until “{name}” has failed, and for {others} more."),
     (SessionArray, When.SUCCESS): gettext_noop(
-        "Waits until all of “{name}” have ended well, and for {others} more."
+        "Waits until all of “{name}” have succeeded, and for {others} more."
     ),
     (SessionArray, When.ANY): gettext_noop("Waits until all of “{name}” have ended, and for {others} more."),
     (SessionArray, When.FAILURE): gettext_noop(
@@ -51,28 +51,28 @@ _WAITS_FOR_MORE = {
 }
 _NEVER = {
     (ComputeSession, When.SUCCESS): gettext_noop(
-        "It was to start after “{name}” had ended well, which did not come about."
+        "It was to start after “{name}” had succeeded, which did not happen."
     ),
     (ComputeSession, When.FAILURE): gettext_noop(
-        "It was to start after “{name}” had failed, which did not come about."
+        "It was to start after “{name}” had failed, which did not happen."
     ),
     (SessionArray, When.SUCCESS): gettext_noop(
-        "It was to start after all of “{name}” had ended well, which did not come about."
+        "It was to start after all of “{name}” had succeeded, which did not happen."
     ),
     (SessionArray, When.FAILURE): gettext_noop(
-        "It was to start after one of “{name}” had failed, which did not come about."
+        "It was to start after one of “{name}” had failed, which did not happen."
     ),
 }
 # Of one that never ran itself, and so has neither succeeded nor failed.
 _NEVER_RAN = {
-    When.SUCCESS: gettext_noop("It was to start after “{name}” had ended well, but “{name}” never ran."),
+    When.SUCCESS: gettext_noop("It was to start after “{name}” had succeeded, but “{name}” never ran."),
     When.FAILURE: gettext_noop("It was to start after “{name}” had failed, but “{name}” never ran."),
 }
 _AHEAD = {
-    (ComputeSession, When.SUCCESS): gettext_noop("once it has ended well"),
+    (ComputeSession, When.SUCCESS): gettext_noop("once it has succeeded"),
     (ComputeSession, When.ANY): gettext_noop("once it has ended"),
     (ComputeSession, When.FAILURE): gettext_noop("once it has failed"),
-    (SessionArray, When.SUCCESS): gettext_noop("once all have ended well"),
+    (SessionArray, When.SUCCESS): gettext_noop("once all have succeeded"),
     (SessionArray, When.ANY): gettext_noop("once all have ended"),
     (SessionArray, When.FAILURE): gettext_noop("once all have ended and one has failed"),
 }
@@ -97,7 +97,7 @@ class Dependency:
     def words(self) -> str:
         """How it is to end, or that it did."""
         if self.is_in_vain:
-            return _("never ran") if self.never_ran else _("did not end so")
+            return _("never ran") if self.never_ran else _("condition not met")
         if self.is_met:
             return _("has ended")
         return _(_AHEAD[type(self.after), self.when])
@@ -184,7 +184,7 @@ def _meant(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID |
 def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: DependencyRequest) -> Dependency:
     found = meant.get(_key_of(asked.session))
     if found is None:
-        sentence = _("There is no session or array {name} that yours may come after.").format(
+        sentence = _("There is no session or array {name} on which yours may depend.").format(
             name=quoted(asked.session)
         )
         raise NotFound(sentence, fields={f"dependencies.{index}.session": [sentence]})
@@ -196,7 +196,7 @@ def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: Dependency
 def check_possible(index: int, dependency: Dependency) -> None:
     """Raises InvalidInput for one that has ended otherwise already."""
     if dependency.is_in_vain:
-        sentence = _("“{name}” has ended otherwise already, so this would never start.")
+        sentence = _("“{name}” has ended already and does not meet the condition, so this would never start.")
         if dependency.never_ran:
             sentence = _("“{name}” was cancelled before it ran, so this would never start.")
         if dependency.ended < dependency.count:

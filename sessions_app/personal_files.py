@@ -33,7 +33,7 @@ def access_dotfile(actor: Actor, path: str) -> Dotfile:
     """Whatever text `path` is. Raises NotFound."""
     found = next((file for file in visible_dotfiles(actor) if file.path == path), None)
     if found is None:
-        raise NotFound(_("You keep no file {path}.").format(path=quoted(path)))
+        raise NotFound(_("You have no dotfile {path}.").format(path=quoted(path)))
     return found
 
 
@@ -70,7 +70,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
         )
     if len(others) >= MOST_DOTFILES:
         raise LimitExceeded(
-            _("You keep {most} files, as many as one may.").format(most=MOST_DOTFILES),
+            _("You have {most} dotfiles, as many as one may.").format(most=MOST_DOTFILES),
             hint=_("Remove one of them, or keep more in a folder."),
         )
 

@@ -31,10 +31,10 @@ class Gang(StrEnum):
 
 
 _WORDS = {
-    PlacementRule.SPREAD: gettext_noop("apart, if there is room"),
-    PlacementRule.PACK: gettext_noop("together, if there is room"),
-    PlacementRule.STRICT_SPREAD: gettext_noop("never two on one machine"),
-    PlacementRule.STRICT_PACK: gettext_noop("all on the machines of the first"),
+    PlacementRule.SPREAD: gettext_noop("spread if possible"),
+    PlacementRule.PACK: gettext_noop("pack if possible"),
+    PlacementRule.STRICT_SPREAD: gettext_noop("spread strictly"),
+    PlacementRule.STRICT_PACK: gettext_noop("pack strictly"),
 }
 
 
@@ -52,10 +52,12 @@ def check_placement_together(request: Mapping[str, Any], problems: dict[str, lis
     """Add to `problems` a rule for which there is no group, and a group without a rule."""
     group, rule = request["placement_group"], request["placement_rule"]
     if rule and group == "" and request["array"] is None and "array" not in problems:
-        sentence = _("Name the placement group: the sessions that it is to be placed beside.")
+        sentence = _(
+            "Name the placement group: the sessions from which it is spread, or with which it is packed."
+        )
         problems.setdefault("placement_rule", [sentence])
     if group and rule == "":
-        sentence = _("Say by a rule how it is placed beside the others of its placement group: {rules}.")
+        sentence = _("Choose how it is placed in its placement group: {rules}.")
         problems.setdefault("placement_group", [sentence.format(rules=", ".join(PlacementRule))])
 
 

@@ -116,7 +116,7 @@ def list_explanation(session: ComputeSession) -> str:
 def columns() -> Head:
     """The head of a short table of sessions, without sorting."""
     labels = {"name": _("Name"), "status": _("Status"), "resources": _("Resources"), "machine": _("Machine")}
-    labels |= {"started": _("Asked for"), "actions": ""}
+    labels |= {"started": _("Requested"), "actions": ""}
     return Head(
         {"name": name, "label": label, "is_number": name == "started"} for name, label in labels.items()
     )

@@ -95,7 +95,7 @@ def delete_preset(*, actor: Actor, preset_id: int) -> None:
 def _demand_writes(actor: Actor, preset: ResourcePreset) -> None:
     if not writes(actor, preset):
         raise PermissionDenied(
-            _("You may not make presets there."),
+            _("You may not create presets there."),
             hint=_("Ask an administrator of the project or domain."),
         )
 

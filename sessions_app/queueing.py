@@ -138,7 +138,7 @@ def check_when(value: object) -> When:
         return When.SUCCESS
     if not isinstance(value, str) or value not in set(When):
         raise _WrongWhen(
-            _("{value} is no way to end. Use success, any or failure.").format(value=quoted(value))
+            _("{value} is no condition. Use success, any or failure.").format(value=quoted(value))
         )
     return When(value)
 

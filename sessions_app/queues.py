@@ -67,12 +67,12 @@ PUBLIC_REASONS = {
     "agent_unavailable": gettext_noop("Its agent takes no sessions now."),
     "never_fits": gettext_noop("Larger than any agent."),
     "no_capacity": gettext_noop("More than is free."),
-    "fragmented": gettext_noop("Free in all, but not on one agent."),
-    "kept_free": gettext_noop("Room is kept for one that is ahead."),
+    "fragmented": gettext_noop("Free in total, but not on one agent."),
+    "kept_free": gettext_noop("Capacity is reserved for a session ahead."),
     "priority": gettext_noop("Sessions with a higher priority are ahead."),
     "reservation": gettext_noop("Machines are reserved for others."),
-    "placement_rule": gettext_noop("No room where others of its group let it be."),
-    "making_room": gettext_noop("Room is being made for it."),
+    "placement_rule": gettext_noop("No room where its placement group allows it."),
+    "making_room": gettext_noop("Preemption is in progress for it."),
 }
 OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
 

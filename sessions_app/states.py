@@ -158,9 +158,7 @@ REASON_SENTENCES = MappingProxyType(
             gettext_noop("It reached its maximum wait: no machine had room by then.")
         ),
         Reason.DEPENDENCY: KeptSentence(gettext_noop("Waits until another session has ended.")),
-        Reason.DEPENDENCY_IN_VAIN: KeptSentence(
-            gettext_noop("A session that it comes after ended otherwise than it waited for.")
-        ),
+        Reason.DEPENDENCY_IN_VAIN: KeptSentence(gettext_noop("A dependency did not meet its condition.")),
         Reason.GROUP_CLOSED: KeptSentence(
             gettext_noop("Its resource group was not open to it any more. Start it in another one.")
         ),
@@ -184,7 +182,7 @@ NO_IMAGE_IN_TIME = KeptSentence(
 )
 LATE_END = KeptSentence(
     gettext_noop(
-        "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."
+        "Its machine has not removed its container yet and is asked again; until then its resources stay allocated."
     )
 )
 

@@ -179,7 +179,7 @@ UNREADABLE = (
     *(Bad("placement_rule", rule, "is no rule of a placement group") for rule in ("near", "SPREAD", 7, True, ["spread"], {"a": 1})),
     Bad("placement_rule", "spread", "Name the placement group"),
     *(Bad("placement_group", name, "cannot be a name") for name in ("a b", "-a", "x" * 65, "a/b", 7, ["web"])),
-    Bad("placement_group", "web", "Say by a rule how it is placed"),
+    Bad("placement_group", "web", "Choose how it is placed"),
     Bad("may_run_elsewhere", "yes", "neither true nor false"),
     Bad("may_run_elsewhere", True, "no machine is named"),
     Bad("dependencies", "prepare", "Give a list of at most 32 sessions"),

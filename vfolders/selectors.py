@@ -97,7 +97,7 @@ def access_mountable_folder(
     if not named:
         raise NotFound(
             _("There is no folder {name} among yours.").format(name=quoted(reference, 64)),
-            hint=_("Make it on the page Data, or check its name."),
+            hint=_("Create it on the page Data, or check its name."),
         )
     if len(named) > 1 and named[0].owner_id is None:
         ids = ", ".join(str(folder.pk) for folder in named)

@@ -60,7 +60,7 @@ class InvitationCreatedOut(InvitationOut):
 
 class InvitationInput(InputSerializer):
     email = TextField(
-        max_length=254, required=False, default="", allow_blank=True, help_text="Whom it is for."
+        max_length=254, required=False, default="", allow_blank=True, help_text="The person it is for."
     )
     domain = TextField(
         max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
@@ -87,7 +87,7 @@ class SignUpInput(InputSerializer):
         required=False,
         default=list,
         max_length=MOST_MAIL_DOMAINS,
-        help_text="What stands behind the @ of addresses at home in the domain.",
+        help_text="Mail domains: the part after the @ of addresses that belong to the domain.",
     )
 
 
@@ -148,7 +148,7 @@ class DomainSignUpView(APIView):
 
     @extend_schema(operation_id="read_sign_up", responses={200: SignUpOut, 403: ErrorOut})
     def get(self, request: Request, domain_id: int) -> Response:
-        """By whom accounts of a domain come to be, and whose addresses are at home in it."""
+        """Show how people sign up in a domain, and its mail domains."""
         return Response(SignUpOut(_domain_for_change(request, domain_id)).data)
 
     @extend_schema(operation_id="change_sign_up", request=SignUpInput, responses={200: SignUpOut})

@@ -45,7 +45,7 @@ class KeyPairListView(ListAPIView[KeyPair]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """A new API token. Its text is in this answer and nowhere else. One made with a token reaches no further than that
+        """A new API token. Its text is in this answer and nowhere else. One created with a token reaches no further than that
         token: no scope more, no day longer."""
         demand_newest_secret(request)
         asked = KeyPairCreateInput(data=request.data)
@@ -133,6 +133,6 @@ def demand_newest_secret(request: Request) -> None:
     its = request.auth
     if isinstance(its, KeyPair) and its.shown_secret_hash != its.secret_hash:
         raise PermissionDenied(
-            _("This secret was replaced by another one: it makes and changes no tokens."),
+            _("This secret was replaced by another one: it creates and changes no tokens."),
             hint=_("Use the new secret."),
         )

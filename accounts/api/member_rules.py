@@ -32,7 +32,7 @@ class MemberRuleInput(InputSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="mail: what stands behind the @; group: “provider:group”.",
+        help_text="mail: the part after the @; group: “provider:group”.",
     )
 
 

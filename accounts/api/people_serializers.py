@@ -92,7 +92,7 @@ class CloseInput(InputSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="E-mail of who gets the folders.",
+        help_text="E-mail of the new owner of the folders.",
     )
 
 
@@ -128,7 +128,7 @@ class NamedChangeInput(InputSerializer):
 
 class DomainChangeInput(NamedChangeInput):
     second_factor = serializers.ChoiceField(
-        choices=SECOND_FACTORS, required=False, help_text="Who has to have one."
+        choices=SECOND_FACTORS, required=False, help_text="People for whom a second factor is required."
     )
 
 

@@ -64,7 +64,7 @@ class PolicyListView(ListAPIView[ResourcePolicy]):
     @extend_schema(operation_id="create_policy", request=PolicyCreateInput, responses={201: PolicyOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make a policy of your domain or, as a superadmin, of the whole installation. It limits nobody yet."""
+        """Create a policy of your domain or, as a superadmin, of the whole installation. It limits nobody yet."""
         asked = PolicyCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), dict(asked.validated_data)
@@ -110,7 +110,7 @@ class PolicyUserListView(APIView):
 
     @extend_schema(operation_id="list_policy_users", responses={200: PolicyUserOut(many=True)})
     def get(self, request: Request, policy_id: int) -> Response:
-        """Whom it limits; at most a thousand of each level."""
+        """List the objects that it limits; at most a thousand of each level."""
         actor = actor_of(request)
         policy = access_policy(actor, policy_id, Action.VIEW)
         found = users_of(actor, policy, most=MOST_USERS)

@@ -88,7 +88,7 @@ class LimitsInput(InputSerializer):
     use_rule = serializers.ChoiceField(
         choices=USE_RULES,
         required=False,
-        help_text="any: a session uses too little if one that has a least use in this policy is below it; all: if all of them are, of what it holds.",
+        help_text="any: utilization is low if one resource with a minimum in this policy is below it; all: if all of those allocated to the session are.",
     )
     use_window_s = _count(
         "Seconds over which use is averaged; the shortest of all policies and the group holds. null: as the group says.",
@@ -102,9 +102,9 @@ class LimitsInput(InputSerializer):
     max_extensions = _count("How often the end of a session may be put off.")
     max_extension_s = _count("Seconds by which it is put off at most each time.", least=1)
     max_slots = AmountsField(
-        help_text="What running sessions hold together, as {cpu: cores, mem: “64g”, cuda: devices}."
+        help_text="Allocated resources of all running sessions together, as {cpu: cores, mem: “64g”, cuda: devices}."
     )
-    max_pending_slots = AmountsField(help_text="What waiting sessions ask for together.")
+    max_pending_slots = AmountsField(help_text="Requested resources of all waiting sessions together.")
     max_folders = _count("Folders.")
     max_folder_bytes = _count("Bytes of all folders together, as they were measured last.", MAX_AMOUNT)
     max_keypairs = _count("API tokens of a person.")
@@ -185,7 +185,9 @@ class PolicyUserOut(serializers.Serializer[Any]):
 
 
 class ImpactOut(serializers.Serializer[Any]):
-    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Whom it limits, by level.")
+    counts = serializers.DictField(
+        child=serializers.IntegerField(), help_text="How many it limits, by level."
+    )
     above = LimitOut(many=True, help_text="Who would use more than allowed, the furthest above first.")
     above_count = serializers.IntegerField(help_text="How many in all; not all are listed.")
     is_ending = serializers.BooleanField(

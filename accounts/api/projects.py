@@ -83,7 +83,7 @@ class ProjectListView(ListAPIView[Project]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make a project, as an administrator of the domain."""
+        """Create a project, as an administrator of the domain."""
         asked = ProjectCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), dict(asked.validated_data)
@@ -178,7 +178,7 @@ class DomainListView(ListAPIView[Domain]):
     @extend_schema(operation_id="create_domain", request=DomainCreateInput, responses={201: ManagedDomainOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make a domain, as a superadmin."""
+        """Create a domain, as a superadmin."""
         asked = DomainCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         domain = services.create_domain(actor=actor_of(request), **asked.validated_data)

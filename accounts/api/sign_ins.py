@@ -115,7 +115,7 @@ class UserSecondFactorView(APIView):
 
     @extend_schema(operation_id="reset_user_second_factor", responses={204: None})
     def delete(self, request: Request, user_id: int) -> Response:
-        """Take authenticator app, passkeys and recovery codes from somebody who has lost them. Make sure that it is they who ask."""
+        """Remove authenticator app, passkeys and recovery codes of somebody who has lost them. Make sure that it is they who ask."""
         second_factor.reset_second_factor(actor=actor_of(request), user_id=user_id)
         return Response(status=204)
 

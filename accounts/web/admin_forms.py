@@ -82,7 +82,7 @@ class InvitationForm(PersonForm):
         required=False,
         max_length=254,
         label=gettext_lazy("E-mail"),
-        help_text=gettext_lazy("Whom it is for. Empty: for whoever has the link."),
+        help_text=gettext_lazy("The person it is for. Empty: anybody with the link."),
         widget=forms.EmailInput(attrs=_TYPED),
     )
     projects = forms.MultipleChoiceField(
@@ -93,13 +93,13 @@ class InvitationForm(PersonForm):
         min_value=1,
         max_value=invitations.MOST_DAYS,
         initial=invitations.DAYS,
-        label=gettext_lazy("Days it is good for"),
+        label=gettext_lazy("Valid for (days)"),
     )
     uses = forms.IntegerField(
         min_value=1,
         max_value=invitations.MOST_USES,
         initial=1,
-        label=gettext_lazy("How many people may use it"),
+        label=gettext_lazy("Number of uses"),
     )
 
     def __init__(
@@ -115,7 +115,7 @@ class InvitationForm(PersonForm):
         self.domains = domains
         del self.fields["name"]
         self._choose("projects", [(name, name) for name in projects])
-        self._choose("policy", [("", _("The usual one")), *policies])
+        self._choose("policy", [("", _("Default")), *policies])
         for name, choices in (("projects", projects), ("policy", policies)):
             if not choices:
                 del self.fields[name]
@@ -123,15 +123,15 @@ class InvitationForm(PersonForm):
 
 class SignUpForm(forms.Form):
     sign_up = forms.ChoiceField(
-        label=gettext_lazy("Who may make an account"),
+        label=gettext_lazy("Sign-up"),
         choices=[(way.value, gettext_lazy(title)) for way, title in SIGN_UP_TITLES.items()],
     )
     mail_domains = forms.CharField(
         required=False,
         max_length=2000,
-        label=gettext_lazy("E-mail addresses at home here"),
+        label=gettext_lazy("Mail domains"),
         help_text=gettext_lazy(
-            "What stands behind the @, several with spaces between them: uni.example lab.example"
+            "The part of addresses after the @, several with spaces between them: uni.example lab.example"
         ),
         widget=forms.TextInput(attrs=_TYPED),
     )
@@ -147,7 +147,7 @@ class ClosingForm(forms.Form):
     heir = forms.CharField(
         required=False,
         max_length=254,
-        label=gettext_lazy("Who gets the folders"),
+        label=gettext_lazy("New owner of the folders"),
         help_text=gettext_lazy("The e-mail of somebody in the same domain."),
         widget=forms.EmailInput(attrs=_TYPED),
     )
@@ -167,7 +167,7 @@ class NamedForm(forms.Form):
 
 class DomainForm(NamedForm):
     second_factor = forms.ChoiceField(
-        label=gettext_lazy("Who has to have a second factor"),
+        label=gettext_lazy("Second factor required for"),
         choices=list(SECOND_FACTOR_WISHES.items()),
         initial=SecondFactor.OPTIONAL.value,
         required=False,
@@ -210,7 +210,7 @@ class PeopleFileForm(forms.Form):
 
 
 class BulkChangeForm(forms.Form):
-    change = forms.ChoiceField(label=gettext_lazy("What shall change"))
+    change = forms.ChoiceField(label=gettext_lazy("Change"))
 
     def __init__(
         self, data: object = None, *, choices: Sequence[tuple[str, Sequence[tuple[str, str]]]]

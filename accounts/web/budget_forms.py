@@ -20,7 +20,7 @@ class BudgetForm(forms.Form):
 
     unit = forms.ChoiceField(
         choices=[(unit.value, gettext_lazy(title)) for unit, title in UNITS.items()],
-        label=gettext_lazy("What it counts"),
+        label=gettext_lazy("Unit"),
         help_text=gettext_lazy("Money counts by the price list; hours, those of all accelerators together."),
     )
     amount = forms.DecimalField(
@@ -41,8 +41,8 @@ class BudgetForm(forms.Form):
         min_value=1,
         max_value=100,
         initial=80,
-        label=gettext_lazy("Warns at percent"),
-        help_text=gettext_lazy("Those whom it binds are told once a period."),
+        label=gettext_lazy("Warning threshold (percent)"),
+        help_text=gettext_lazy("The people it applies to are notified once a period."),
         widget=forms.TextInput(attrs=_NUMBER),
     )
     is_hard = forms.ChoiceField(
@@ -51,7 +51,7 @@ class BudgetForm(forms.Form):
             ("yes", gettext_lazy("New sessions are refused")),
         ],
         required=False,
-        label=gettext_lazy("When it is used up"),
+        label=gettext_lazy("When used up"),
         help_text=gettext_lazy("What runs goes on in any case."),
     )
 
@@ -71,7 +71,7 @@ class BudgetForm(forms.Form):
 class NewBudgetForm(BudgetForm):
     owner = forms.CharField(
         max_length=254,
-        label=gettext_lazy("Whom it binds"),
+        label=gettext_lazy("Applies to"),
         help_text=gettext_lazy("The name of a project, or the e-mail of a person."),
         widget=forms.TextInput(attrs=_TYPED),
     )

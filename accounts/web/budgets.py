@@ -61,7 +61,7 @@ TABLE = declare(
         search_label=gettext_noop("Search by project or person"),
         columns=(
             Column(
-                "owner", gettext_noop("Whom it binds"), (Coalesce("project__name", "user__email"),), is_fixed=True
+                "owner", gettext_noop("Applies to"), (Coalesce("project__name", "user__email"),), is_fixed=True
             ),
             Column("domain", gettext_noop("Domain")),
             Column("spent", gettext_noop("Spent"), ("unit", "amount")),
@@ -70,8 +70,8 @@ TABLE = declare(
             Column("period", gettext_noop("Period"), ("period", "starts_on")),
         ),
         filters=(
-            Filter("of", gettext_noop("Whom it binds"), lambda level: Q(project__isnull=level != Level.PROJECT)),
-            Filter("unit", gettext_noop("Counts"), lambda unit: Q(unit=unit)),
+            Filter("of", gettext_noop("Applies to"), lambda level: Q(project__isnull=level != Level.PROJECT)),
+            Filter("unit", gettext_noop("Unit"), lambda unit: Q(unit=unit)),
             Filter("period", gettext_noop("Period"), lambda period: Q(period=period)),
             Filter("hard", gettext_noop("When used up"), lambda word: Q(is_hard=word == "refuses")),
             Filter(

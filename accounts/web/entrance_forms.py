@@ -18,7 +18,7 @@ LABELS = {
     "login": gettext_lazy("E-mail"),
     "email": gettext_lazy("E-mail"),
     "password": gettext_lazy("Password"),
-    "oldpassword": gettext_lazy("Present password"),
+    "oldpassword": gettext_lazy("Current password"),
     "password1": gettext_lazy("New password"),
     "password2": gettext_lazy("New password, once more"),
     "code": gettext_lazy("Code"),

@@ -18,13 +18,13 @@ GRACES_HOURS = (0, 1, 24)
 class TokenChangeForm(forms.Form):
     name = TypedField(
         max_length=60,
-        label=gettext_lazy("What is it for?"),
+        label=gettext_lazy("Purpose"),
         widget=forms.TextInput(
             attrs={"placeholder": gettext_lazy("laptop, nightly training…"), "autocomplete": "off"}
         ),
     )
     scopes = TypedChoices(
-        label=gettext_lazy("What may it do?"),
+        label=gettext_lazy("Scopes"),
         required=False,
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
     )

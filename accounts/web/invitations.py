@@ -53,7 +53,7 @@ TABLE = declare(
             Column("projects", gettext_noop("Projects")),
             Column("inviter", gettext_noop("By"), ("inviter__email", "id"), is_usual=False),
             Column("until", gettext_noop("Until"), ("expires_at",), is_number=True),
-            Column("made", gettext_noop("Made"), ("created_at",), is_number=True, is_usual=False),
+            Column("made", gettext_noop("Created"), ("created_at",), is_number=True, is_usual=False),
             Column("revoke", "", is_fixed=True),
         ),
     )
@@ -145,7 +145,7 @@ def _page(
 
 def _tabs() -> tuple[Tab, ...]:
     is_over = Q(used__gte=F("uses")) | Q(revoked_at__isnull=False) | Q(expires_at__lte=clock.now())
-    return Tab("open", gettext_noop("Open"), ~is_over), Tab("over", gettext_noop("Over"), is_over)
+    return Tab("open", gettext_noop("Open"), ~is_over), Tab("over", gettext_noop("Ended"), is_over)
 
 
 def _row(invitation: Invitation, can_invite: bool) -> dict[str, Any]:

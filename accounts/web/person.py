@@ -83,9 +83,7 @@ def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
         return _closing_page(request, person, form, status=422, error=refusal.fields.get("confirm", [""])[0])
     messages.success(
         request,
-        _("The account of {person} is closed. What else becomes of their things stands below.").format(
-            person=person.email
-        ),
+        _("The account of {person} is closed. The offboarding report is below.").format(person=person.email),
     )
     return redirect("person", user_id)
 

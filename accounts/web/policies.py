@@ -55,7 +55,7 @@ TABLE = declare(
         columns=(
             Column("name", gettext_noop("Policy"), ("name", "id"), is_fixed=True),
             Column("domain", gettext_noop("Domain"), ("domain__name", "name")),
-            Column("limits", gettext_noop("What it limits")),
+            Column("limits", gettext_noop("Limits")),
             Column("users", gettext_noop("Used by")),
         ),
         filters=(Filter("domain", gettext_noop("Domain"), lambda name: Q(domain__name=name)),),

@@ -32,43 +32,43 @@ SECTIONS = (
         ("max_sessions", "max_pending_sessions", "max_containers", "max_priority"),
     ),
     (
-        gettext_noop("When sessions end"),
+        gettext_noop("Idle timeout and lifetime"),
         gettext_noop(
-            "Their owners are warned before. Resource groups have such limits as well; the tightest of all holds, for sessions that run already as"
-            " well, but for the lifetime."
+            "Sessions end by these limits; their owners are warned before. Resource groups have such limits as well; the"
+            " tightest of all applies, for running sessions as well, except for the lifetime."
         ),
         ("max_lifetime_s", "max_idle_s", "max_extensions", "max_extension_s"),
     ),
     (
         gettext_noop("Low utilization"),
         gettext_noop(
-            "Those that run already end for it as well, whatever else the resource group and other policies want. Batch sessions are exempt,"
-            " unless the group ends these for little use as well."
+            "Running sessions end for it as well, whatever the resource group and other policies say. Batch sessions are"
+            " exempt, unless the group ends these for low utilization as well."
         ),
         (*LEAST_USES, "use_rule", "use_window_s", "use_grace_s"),
     ),
     (
-        gettext_noop("Resources held"),
+        gettext_noop("Allocated resources"),
         gettext_noop(
-            "By all running sessions together. A session that asks for more than is left waits for the others."
+            "To all running sessions together. A session that requests more than is left waits for the others."
         ),
         ("max_slots_cpu", "max_slots_mem", "max_slots_devices"),
     ),
     (
-        gettext_noop("Resources asked for by waiting sessions"),
+        gettext_noop("Requested resources of waiting sessions"),
         gettext_noop("So that nobody fills the queue that all wait in."),
         ("max_pending_slots_cpu", "max_pending_slots_mem", "max_pending_slots_devices"),
     ),
     (
         gettext_noop("Other"),
         gettext_noop(
-            "Folders count for domains, projects and people; tokens for people alone; browsers for each person, also of a domain."
+            "Folders count for domains, projects and people; tokens for people alone; logins for each person, also of a domain."
         ),
         ("max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers"),
     ),
 )
 ALLOWED = (
-    gettext_noop("What may be used"),
+    gettext_noop("Allow-lists"),
     gettext_noop(
         "An empty field allows all; “none” alone allows nothing. What runs goes on, and folders that are there stay."
     ),
@@ -111,13 +111,13 @@ class PolicyForm(forms.Form):
     max_idle_s = duration_field(
         label=gettext_lazy("Idle timeout of a session"),
         help_text=gettext_lazy(
-            "Without anybody at work in it, like 2h. A page that is only open is no work. Batch sessions are exempt."
+            "Time without user activity, like 2h. An open page alone is no activity. Batch sessions are exempt."
         ),
     )
     max_extensions = count_field(
         label=gettext_lazy("Extensions of a session"),
         help_text=gettext_lazy(
-            "How often its end may be put off; 0 forbids it. Empty: as the resource group says."
+            "How often a session may be extended; 0 forbids it. Empty: as the resource group says."
         ),
     )
     max_extension_s = duration_field(
@@ -125,7 +125,7 @@ class PolicyForm(forms.Form):
     )
     min_cpu_percent = percent_field(
         label=gettext_lazy("Minimum CPU utilization, in %"),
-        help_text=gettext_lazy("Of what the session holds. Empty: as the resource group says."),
+        help_text=gettext_lazy("Of what is allocated to the session. Empty: as the resource group says."),
     )
     min_mem_percent = percent_field(label=gettext_lazy("Minimum memory utilization, in %"))
     min_device_percent = percent_field(
@@ -171,7 +171,7 @@ class PolicyForm(forms.Form):
     max_folder_bytes = bytes_field(
         label=gettext_lazy("Size of folders"),
         help_text=gettext_lazy(
-            "Of all folders together, like 500g. Whoever is above it uploads nothing, makes no folder and mounts none for writing; what runs goes on."
+            "Of all folders together, like 500g. Whoever is above it uploads nothing, creates no folder and mounts none for writing; what runs goes on."
         ),
     )
     max_keypairs = count_field(label=gettext_lazy("API tokens"))
@@ -181,7 +181,7 @@ class PolicyForm(forms.Form):
             "Of a domain, a person or a token; empty at all of them: as the settings say."
         ),
     )
-    max_browsers = count_field(label=gettext_lazy("Browsers signed in at once"), help_text=BROWSERS)
+    max_browsers = count_field(label=gettext_lazy("Concurrent logins"), help_text=BROWSERS)
 
     allowed_registries = EntriesField(
         AllowList.REGISTRIES,

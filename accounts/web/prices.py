@@ -77,7 +77,7 @@ def delete_price(request: HttpRequest, price_id: int) -> HttpResponse:
     except InvalidInput as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
     else:
-        messages.success(request, _("The price is taken back; the one before it goes on."))
+        messages.success(request, _("The price is withdrawn; the one before it applies again."))
     return redirect("prices")
 
 

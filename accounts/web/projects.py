@@ -161,9 +161,7 @@ def change_project_state(request: HttpRequest, project_id: int) -> HttpResponse:
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("project", project_id)
-    sentence = (
-        _("The project “{name}” is in use again.") if is_active else _("The project “{name}” is archived.")
-    )
+    sentence = _("The project “{name}” is restored.") if is_active else _("The project “{name}” is archived.")
     messages.success(request, sentence.format(name=project.name))
     return redirect("project", project_id)
 

@@ -88,12 +88,10 @@ def _end(request: HttpRequest, found: Viewing | None, why: str) -> BerthError | 
     viewing.end_viewing(found, origin=actor_of(request), why=why)
     rotate_token(request)
     if request.method in SAFE and not _is_of_a_script(request):
-        messages.info(request, _("You look at Berth as yourself again."))
+        messages.info(request, _("The impersonation has ended; you are yourself again."))
         return None
     return PermissionDenied(
-        _("You do not look at Berth as {person} any more. Nothing was done.").format(
-            person=found.person.email
-        ),
+        _("You no longer impersonate {person}. Nothing was done.").format(person=found.person.email),
         hint=_("Open the page again: it is your own."),
         code="viewing_over",
     )
@@ -107,7 +105,7 @@ def _refusal_to_a_page_of_before(request: Any) -> BerthError | None:
     if seen_in is None or seen_in == now_in:
         return None
     return Conflict(
-        _("You look at Berth as somebody else than when this page was opened."),
+        _("You impersonate another person than when this page was opened."),
         hint=_("Open the page again."),
         code="other_viewing",
     )
@@ -174,7 +172,7 @@ def stop_viewing(request: Any) -> HttpResponse:
         return redirect("start")
     viewing.end_viewing(found, origin=actor_of(request), why="stopped")
     rotate_token(request)
-    messages.info(request, _("You look at Berth as yourself again."))
+    messages.info(request, _("The impersonation has ended; you are yourself again."))
     return redirect("person", found.person_id)
 
 

@@ -21,7 +21,7 @@ def _least_use(of_what: str, further: str = "") -> Any:
         allow_null=True,
         min_value=1,
         max_value=MOST_PERCENT,
-        help_text=f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace; null: as"
+        help_text=f"Percent of the {of_what} allocated to a session. Who uses less, over the window, ends after the grace; null: as"
         f" policies say.{further}",
     )
 
@@ -39,7 +39,7 @@ class GroupEndsInput(InputSerializer):
         allow_null=True,
         min_value=LEAST_SPAN_S,
         max_value=MOST_COUNT,
-        help_text="Seconds without anybody at work in it after which an interactive session ends; null: as policies say.",
+        help_text="Seconds without user activity after which an interactive session ends; null: as policies say.",
     )
     min_cpu_percent = _least_use("CPU")
     min_mem_percent = _least_use("memory")
@@ -63,7 +63,7 @@ class GroupEndsInput(InputSerializer):
         help_text="Seconds from when it uses too little to its end.",
     )
     ends_idle_batch = serializers.BooleanField(
-        required=False, help_text="true: batch sessions end for little use as well."
+        required=False, help_text="true: batch sessions end for low utilization as well."
     )
     max_extensions = serializers.IntegerField(
         required=False,

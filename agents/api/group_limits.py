@@ -13,10 +13,10 @@ from common.time_zones import LONGEST_ZONE
 
 SESSION_TYPES = list(SessionType.values)
 LONGEST_TIME = len("08:00")
-LIMITS = "What its sessions may hold together, and those of each person there, always or at certain hours of the week."
+LIMITS = "Limits for all its sessions together and per person there, always or at certain hours of the week."
 _TYPES = "Which sessions it counts; none named: all."
-_TOGETHER = "What they may hold together"
-_EACH = "What those of one person may hold"
+_TOGETHER = "Limit for all sessions together"
+_EACH = "Limit per person"
 _DAYS = "1 is Monday, 7 Sunday; none, with neither times nor a time zone: it holds always."
 _BEGINS = "When it begins to hold on these days, like 08:00."
 _ENDS = "When it ceases to; what is not after the beginning is on the next day."

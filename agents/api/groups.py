@@ -56,7 +56,7 @@ class ResourceGroupListView(ListAPIView[ResourceGroup]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make a group without machines. For superadmins."""
+        """Create a group without machines. For superadmins."""
         actor = actor_of(request)
         require_superadmin(actor)
         asked = ResourceGroupCreateInput(data=request.data)

@@ -31,7 +31,7 @@ GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USE
 
 
 class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
-    occupied = serializers.IntegerField(read_only=True, help_text="Thousandths that sessions hold.")
+    occupied = serializers.IntegerField(read_only=True, help_text="Thousandths allocated to sessions.")
     is_present = serializers.BooleanField(read_only=True, help_text="False: it is gone, and given to nobody.")
 
     class Meta:
@@ -45,7 +45,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
         help_text="What the machine has: the most that one container may get."
     )
     promised = serializers.SerializerMethodField(
-        help_text="What all its containers together may hold: more where the group overcommits."
+        help_text="What may be allocated to all its containers together: more where the group over-commits."
     )
     occupied = serializers.SerializerMethodField()
     images = serializers.SerializerMethodField()
@@ -93,13 +93,13 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
     is_active: Any = serializers.BooleanField(
         help_text="false: paused; it takes requests and starts nothing."
     )
-    is_public: Any = serializers.BooleanField(help_text="false: only for whom it is granted to.")
+    is_public: Any = serializers.BooleanField(help_text="false: restricted to those with a grant.")
     session_types: Any = serializers.ListField(child=serializers.ChoiceField(choices=SESSION_TYPES))
     cpu_overcommit: Any = serializers.FloatField(help_text=CPU_OVERCOMMIT)
     mem_overcommit: Any = serializers.FloatField(help_text=MEM_OVERCOMMIT)
     max_session_slots: Any = serializers.DictField(
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
-        help_text="What one session may ask for at most, in base units; what is not named is unlimited.",
+        help_text="The maximum that one session may request, in base units; what is not named is unlimited.",
     )
     limits: Any = GroupLimitOut(many=True, help_text=LIMITS)
 
@@ -133,7 +133,7 @@ class ResourceGroupChangeInput(GroupEndsInput):
         required=False, help_text="false pauses it: it takes requests and starts nothing."
     )
     is_public = serializers.BooleanField(
-        required=False, help_text="true: everybody may use it; false: only whom it is granted to."
+        required=False, help_text="true: everybody may use it; false: only those with a grant."
     )
     strategy = serializers.ChoiceField(choices=Strategy.choices, required=False)
     scheduler = serializers.ChoiceField(choices=Scheduler.choices, required=False)
@@ -154,7 +154,7 @@ class ResourceGroupChangeInput(GroupEndsInput):
         required=False,
         min_value=LEAST_HALF_LIFE_S,
         max_value=MOST_HALF_LIFE_S,
-        help_text="Seconds after which what was held counts half, where fair share decides.",
+        help_text="Fair-share half-life: seconds after which past use counts half, with fair share.",
     )
     preemptible_priority = serializers.IntegerField(
         required=False,
@@ -185,7 +185,7 @@ class ResourceGroupChangeInput(GroupEndsInput):
     cpu_overcommit = _factor_field(CPU_OVERCOMMIT)
     mem_overcommit = _factor_field(MEM_OVERCOMMIT)
     max_session_slots = AmountsField(
-        help_text="What one session may ask for at most, as {cpu: cores, mem: “64g”, cuda: devices}."
+        help_text="The maximum that one session may request, as {cpu: cores, mem: “64g”, cuda: devices}."
     )
     limits = serializers.ListField(
         child=GroupLimitInput(),

@@ -121,4 +121,4 @@ def _words(device: Mapping[str, Any]) -> str:
         return _("{device}, gone").format(device=name)
     if not device["occupied"]:
         return _("{device}, free").format(device=name)
-    return _("{device}, {held} held").format(device=name, held=f"{device['occupied'] / MILLI:g}")
+    return _("{device}, {held} allocated").format(device=name, held=f"{device['occupied'] / MILLI:g}")

@@ -35,7 +35,9 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\
 
 class AuditEntryOut(serializers.ModelSerializer[AuditEntry]):
     actor = serializers.CharField(source="actor_label")
-    acted_as = serializers.CharField(source="acted_as_label", help_text="Whom the actor looked like, or “”.")
+    acted_as = serializers.CharField(
+        source="acted_as_label", help_text="The person whom the actor impersonated, or “”."
+    )
     object_kind = serializers.CharField(source="target_type")
     object_id = serializers.CharField(source="target_id")
     object = serializers.CharField(source="target_label", help_text="Its name at that time.")

@@ -55,14 +55,14 @@ def register() -> None:
             "administration",
             "dashboard",
             Section.OPERATIONS,
-            gettext_noop("Whether all parts are well."),
+            gettext_noop("Health of all parts."),
         ),
         (
             gettext_noop("Announcements"),
             "admin:portal_announcement_changelist",
             "speakerphone",
             Section.OPERATIONS,
-            gettext_noop("What every page shows at its top."),
+            gettext_noop("Notices at the top of every page."),
         ),
         (
             gettext_noop("People"),

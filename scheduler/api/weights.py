@@ -44,7 +44,7 @@ class StandingOut(serializers.Serializer[Any]):
     held = serializers.FloatField(help_text="Now.")
     lately = serializers.FloatField(help_text="On average; what is a half-life ago counts half.")
     counts = serializers.FloatField(
-        help_text="(held + 4 × lately) / weight: among those in the same, who has least goes first."
+        help_text="(held + 4 × lately) / weight: among those in the same, the lowest goes first."
     )
 
 

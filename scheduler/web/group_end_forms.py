@@ -29,13 +29,13 @@ class GroupEndsForm(forms.Form):
         LEAST_SPAN_S,
         label=gettext_lazy("Idle timeout of a session"),
         help_text=gettext_lazy(
-            "An interactive session ends after so long, like 2h, in which nobody works in it and no program computes. A page that is"
-            " only open is no work. Empty: as policies say."
+            "An interactive session ends after this time, like 2h, without user activity and without a program that computes."
+            " An open page alone is no activity. Empty: as policies say."
         ),
     )
     min_cpu_percent = percent_field(
         label=gettext_lazy("Minimum CPU utilization, in %"),
-        help_text=gettext_lazy("Of what the session holds. Empty: as policies say."),
+        help_text=gettext_lazy("Of what is allocated to the session. Empty: as policies say."),
     )
     min_mem_percent = percent_field(label=gettext_lazy("Minimum memory utilization, in %"))
     min_device_percent = percent_field(
@@ -74,7 +74,7 @@ class GroupEndsForm(forms.Form):
     max_extensions = count_field(
         initial=DEFAULTS["max_extensions"],
         label=gettext_lazy("Extensions"),
-        help_text=gettext_lazy("How often its people may put the end of a session off. Empty: never."),
+        help_text=gettext_lazy("How often a session may be extended. Empty: never."),
     )
     extension_s = duration_field(
         initial=DEFAULTS["extension_s"],

@@ -44,12 +44,12 @@ class GroupForm(GroupEndsForm):
         max_length=500,
         required=False,
         label=gettext_lazy("Description"),
-        help_text=gettext_lazy("What it is for, to whoever chooses a group."),
+        help_text=gettext_lazy("Shown to people who choose a group."),
     )
     is_public = forms.TypedChoiceField(
         choices=[
             ("yes", gettext_lazy("Everybody")),
-            ("no", gettext_lazy("Only whom it is granted to")),
+            ("no", gettext_lazy("Restricted (grants)")),
         ],
         coerce=lambda word: word == "yes",
         initial="yes",
@@ -58,12 +58,12 @@ class GroupForm(GroupEndsForm):
     is_default = forms.BooleanField(
         required=False,
         label=gettext_lazy("Default"),
-        help_text=gettext_lazy("Where sessions go that name no group."),
+        help_text=gettext_lazy("For sessions that name no group."),
     )
     scheduler = forms.ChoiceField(choices=Scheduler.choices, label=gettext_lazy("Ordering"))
     strategy = forms.ChoiceField(
         choices=Strategy.choices,
-        label=gettext_lazy("Which machine"),
+        label=gettext_lazy("Placement strategy"),
         help_text=gettext_lazy(
             "Concentrated: the fullest with room. Dispersed: the emptiest. Round-robin: one after the other."
         ),
@@ -81,7 +81,7 @@ class GroupForm(GroupEndsForm):
     )
     usage_half_life_s = duration_field(
         initial=HALF_LIFE_S,
-        label=gettext_lazy("Half-life of use"),
+        label=gettext_lazy("Fair-share half-life"),
         help_text=gettext_lazy("With fair share, past use counts half after this time. Empty: 7 days."),
     )
     preemptible_priority = forms.IntegerField(
@@ -123,15 +123,15 @@ class GroupForm(GroupEndsForm):
     )
 
     cpu_overcommit = overcommit_field(
-        gettext_lazy("CPU overcommit"),
+        gettext_lazy("CPU over-commit"),
         gettext_lazy(
-            "2: sessions together hold up to twice the cores of a machine. One gets no more than it has."
+            "2: up to twice the cores of a machine are allocated to all sessions together. One session gets no more than the machine has."
         ),
     )
     mem_overcommit = overcommit_field(
-        gettext_lazy("Memory overcommit"),
+        gettext_lazy("Memory over-commit"),
         gettext_lazy(
-            "The same of memory. Where sessions then use more than there is, some of them are killed."
+            "Like CPU over-commit, for memory. Where sessions then use more than there is, some of them are killed."
         ),
     )
 

@@ -97,7 +97,7 @@ class LimitForm(forms.Form):
         typed: dict[str, Any] = super().clean() or self.cleaned_data
         is_readable = all(f"{key}_{slot}" in typed for key in AMOUNTS for slot in ("cpu", "mem", "devices"))
         if is_readable and not any(self._amounts(key) for key in AMOUNTS):
-            sentence = _("Say what its sessions may hold together, or those of each person.")
+            sentence = _("Give a limit for all sessions together, or a limit per person.")
             self.add_error("together_cpu", sentence)
         if "days" in typed:
             self._check_hours(typed)

@@ -24,12 +24,12 @@ class ArrayOut(serializers.ModelSerializer[SessionArray]):
     owner = serializers.EmailField(source="owner.email")
     project = serializers.CharField(source="project.name")
     domain = serializers.CharField(source="domain.name")
-    spec = serializers.CharField(help_text="Which indices, as they were asked for.")
+    spec = serializers.CharField(help_text="The indices, as they were requested.")
     statuses = serializers.SerializerMethodField(help_text="How many elements are in each status.")
     held = serializers.SerializerMethodField(
         help_text="Of those that are PENDING: until others of the array end."
     )
-    succeeded = serializers.SerializerMethodField(help_text="Their command ended well.")
+    succeeded = serializers.SerializerMethodField(help_text="Sessions whose command succeeded.")
 
     class Meta:
         model = SessionArray

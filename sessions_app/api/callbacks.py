@@ -73,7 +73,7 @@ class CallbackSecretView(APIView):
         """Since when you have a secret for callbacks; it cannot be shown again."""
         found = callback_secret(actor_of(request))
         if found is None:
-            raise NotFound(_("You have no secret for callbacks yet."))
+            raise NotFound(_("You have no callback secret yet."))
         return Response(CallbackSecretOut(found).data)
 
     @extend_schema(operation_id="make_callback_secret", request=None, responses={201: NewCallbackSecretOut})

@@ -10,7 +10,8 @@ from sessions_app.idle_words import why
 class JudgedOut(serializers.Serializer[Judged]):
     name = serializers.CharField(help_text="cpu, mem, device (all accelerators), device_mem (their memory).")
     percent = serializers.IntegerField(
-        allow_null=True, help_text="Of what it holds; null: not measured, and it is not ended for that."
+        allow_null=True,
+        help_text="Of what is allocated to it; null: not measured, and it does not end for that.",
     )
     least = serializers.IntegerField(
         help_text="Percent; the least that its resource group or a policy wants."
@@ -22,19 +23,20 @@ class EndingOut(serializers.Serializer[Outlook]):
 
     ends_at = serializers.DateTimeField(allow_null=True, help_text="null: no limit ends it.")
     cause = serializers.CharField(
-        help_text="lifetime, interaction, use, preemption; empty: the time limit that was asked for with it."
+        help_text="lifetime, interaction, use, preemption; empty: the time limit that was requested with it."
     )
     why = serializers.SerializerMethodField(help_text="The cause in a sentence; empty where nothing ends it.")
     is_near = serializers.BooleanField(help_text="Its owner was warned.")
     is_soon = serializers.BooleanField(help_text="It ends within 30 minutes.")
     interacted_at = serializers.DateTimeField(
-        allow_null=True, help_text="When somebody was last at work in it."
+        allow_null=True, help_text="Time of the last user activity in it."
     )
     idle_since = serializers.DateTimeField(allow_null=True, help_text="null: not limited, or not measured.")
     max_idle_s = serializers.IntegerField(allow_null=True)
     gap = serializers.CharField(help_text="Why its use is not measured now; it is not ended for that.")
     use = JudgedOut(
-        many=True, help_text="What has a least use, as last judged; empty until a window is over."
+        many=True,
+        help_text="The resources with a minimum utilization, as last measured; empty until a window is over.",
     )
 
     def get_why(self, outlook: Outlook) -> str:

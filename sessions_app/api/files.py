@@ -124,7 +124,7 @@ class SessionFileView(APIView):
         responses={200: SessionPathOut, **REFUSALS},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
-        """Make or replace a file with the raw body, whole or not at all; missing directories are made."""
+        """Create or replace a file with the raw body, whole or not at all; missing directories are created."""
         opened = _opened(request, session_id, action="sessions.write_file")
         path, entry = async_to_sync(files.write_file)(
             opened, _path(request), _chunks(request._request), request.query_params.get("mode", "")

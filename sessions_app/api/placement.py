@@ -13,7 +13,7 @@ class PlacementInput(InputSerializer):
         allow_blank=True,
         allow_null=True,
         max_length=MAX_SESSION_NAME,
-        help_text="Sessions of yours in the project that name the same group are placed beside each other as the rule of each says.",
+        help_text="Sessions of yours in the project that name the same group are spread or packed as the rule of each says.",
     )
     placement_rule = serializers.ChoiceField(
         choices=[rule.value for rule in PlacementRule],

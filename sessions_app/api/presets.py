@@ -84,7 +84,7 @@ class PresetListView(ListAPIView[ResourcePreset]):
     @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make one: for yourself (own), or as superadmin for everybody, as domain admin for a domain, as project admin for a
+        """Create one: for yourself (own), or as superadmin for everybody, as domain admin for a domain, as project admin for a
         project; a token needs the scope `admin` for others than yourself."""
         asked = PresetInput(data=request.data)
         asked.is_valid(raise_exception=True)

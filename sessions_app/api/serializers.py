@@ -348,7 +348,7 @@ class ExpectedStartOut(serializers.Serializer[Any]):
     )
     who_may_raise = serializers.CharField(
         source="prospect.who_may_raise",
-        help_text="Whom to ask where a limit or a priority is in the way; else empty.",
+        help_text="People to ask where a limit or a priority is in the way; else empty.",
     )
     other_groups = serializers.ListField(
         source="prospect.other_groups",
@@ -377,7 +377,7 @@ class SessionCheckOut(serializers.Serializer[Any]):
     )
     who_may_raise = serializers.CharField(
         source="outlook.who_may_raise",
-        help_text="Whom to ask where a limit or a priority is in the way; else empty.",
+        help_text="People to ask where a limit or a priority is in the way; else empty.",
     )
     other_groups = serializers.ListField(
         child=serializers.CharField(), help_text="If it waits: resource groups in which it would start now."

@@ -138,7 +138,7 @@ class SessionExtendView(APIView):
     @extend_schema(operation_id="extend_session", request=None, responses={201: SessionDetailOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Put off what would end a session next, as often and as far as its resource group and the policies allow."""
+        """Extend a session: put off what would end it next, as often and as far as its resource group and the policies allow."""
         actor = actor_of(request)
         extend_session(actor=actor, session_id=session_id)
         session = access_session(actor, session_id, Action.VIEW)

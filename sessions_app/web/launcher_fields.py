@@ -73,9 +73,9 @@ class LauncherFields(forms.Form):
     requeues = TypedChoice(
         required=False,
         initial="",
-        label=gettext_lazy("If its machine is lost"),
-        choices=[("", gettext_lazy("It ends")), (REQUEUES, gettext_lazy("It waits for another one"))],
-        help_text=gettext_lazy("The lost one may go on with the command until it is heard again."),
+        label=gettext_lazy("On machine failure"),
+        choices=[("", gettext_lazy("End the session")), (REQUEUES, gettext_lazy("Requeue"))],
+        help_text=gettext_lazy("The lost machine may go on with the command until it answers again."),
     )
     array = TypedField(
         required=False,
@@ -130,16 +130,16 @@ class LauncherFields(forms.Form):
     after = TypedField(
         required=False,
         max_length=2000,
-        label=gettext_lazy("After other sessions"),
+        label=gettext_lazy("Dependencies"),
         widget=forms.TextInput(attrs={"list": "sessions-to-come-after", "autocomplete": "off"}),
         help_text=gettext_lazy("Names of sessions or arrays of yours, or ids; several with commas between."),
     )
     after_when = TypedChoice(
         required=False,
         initial=When.SUCCESS.value,
-        label=gettext_lazy("Once these"),
+        label=gettext_lazy("Condition"),
         choices=[
-            (When.SUCCESS.value, gettext_lazy("have ended well")),
+            (When.SUCCESS.value, gettext_lazy("have succeeded")),
             (When.ANY.value, gettext_lazy("have ended")),
             (When.FAILURE.value, gettext_lazy("have failed")),
         ],
@@ -150,7 +150,7 @@ class LauncherFields(forms.Form):
         max_length=MAX_URL_LENGTH,
         label=gettext_lazy("Callback"),
         widget=forms.URLInput(attrs={"placeholder": "https://", "autocomplete": "off"}),
-        help_text=gettext_lazy("An address that is told by a signed POST when it starts and ends."),
+        help_text=gettext_lazy("An address that gets a signed POST when the session starts and ends."),
     )
 
     designated_agent = TypedField(
@@ -168,19 +168,19 @@ class LauncherFields(forms.Form):
     elsewhere = TypedChoice(
         required=False,
         initial="",
-        label=gettext_lazy("If that has no room"),
-        choices=[("", gettext_lazy("Wait for it")), (ELSEWHERE, gettext_lazy("Run on another one"))],
+        label=gettext_lazy("If the machine is full"),
+        choices=[("", gettext_lazy("Wait")), (ELSEWHERE, gettext_lazy("Use another machine"))],
     )
     placement_rule = TypedChoice(
         required=False,
         initial="",
-        label=gettext_lazy("Beside others"),
+        label=gettext_lazy("Spread or pack"),
         choices=[
             ("", gettext_lazy("Anywhere")),
-            (PlacementRule.SPREAD.value, gettext_lazy("Apart from them, if there is room")),
-            (PlacementRule.STRICT_SPREAD.value, gettext_lazy("Never on a machine with one of them")),
-            (PlacementRule.PACK.value, gettext_lazy("On their machines, if there is room")),
-            (PlacementRule.STRICT_PACK.value, gettext_lazy("Only on their machines")),
+            (PlacementRule.SPREAD.value, gettext_lazy("Spread if possible")),
+            (PlacementRule.STRICT_SPREAD.value, gettext_lazy("Spread strictly")),
+            (PlacementRule.PACK.value, gettext_lazy("Pack if possible")),
+            (PlacementRule.STRICT_PACK.value, gettext_lazy("Pack strictly")),
         ],
     )
     placement_group = TypedField(

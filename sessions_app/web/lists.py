@@ -44,7 +44,7 @@ TABLE = declare(
             Column("group", gettext_noop("Group"), ("resource_group__name",), is_usual=False),
             Column("priority", gettext_noop("Priority"), ("priority",), is_number=True, is_usual=False),
             Column("machine", gettext_noop("Machine")),
-            Column("started", gettext_noop("Asked for"), ("created_at",), is_number=True),
+            Column("started", gettext_noop("Requested"), ("created_at",), is_number=True),
             Column("ended", gettext_noop("Ended"), ("ended_at",), is_number=True, tab="ended"),
             Column("actions", "", is_fixed=True),
         ),

@@ -52,7 +52,7 @@ class CouldStartForm(forms.Form):
         groups = with_agent_counts(usable_resource_groups(actor)).order_by("name")
         self._choose("image", images)
         self._choose(
-            "resource_group", [("", _("The usual one")), *((each.name, group_words(each)) for each in groups)]
+            "resource_group", [("", _("Default")), *((each.name, group_words(each)) for each in groups)]
         )
 
     def raw_request(self, *, name: str, project: str) -> dict[str, Any]:

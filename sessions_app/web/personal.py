@@ -87,7 +87,7 @@ def dotfiles_page(request: HttpRequest) -> HttpResponse:
         mark(form, refusal)
         return _page(request, form, file=file, status=refusal.http_status)
     messages.success(
-        request, _("“{path}” is kept: sessions that start from now on have it.").format(path=kept.path)
+        request, _("“{path}” is saved: sessions that start from now on have it.").format(path=kept.path)
     )
     return redirect("dotfiles")
 
@@ -114,7 +114,7 @@ def set_startup_script(request: HttpRequest) -> HttpResponse:
     except BerthError as refusal:
         mark(form, refusal)
         return _page(request, _form_of(None), script=form, status=refusal.http_status)
-    messages.success(request, _("The start-up script is kept: it runs in sessions that start from now on."))
+    messages.success(request, _("The start-up script is saved: it runs in sessions that start from now on."))
     return redirect("dotfiles")
 
 

@@ -44,7 +44,7 @@ class PresetForm(forms.Form):
         help_text=gettext_lazy("As it stands on the card, like “A100, quarter”."),
         widget=forms.TextInput(attrs=TYPED | {"maxlength": MAX_NAME_LENGTH}),
     )
-    place = TypedChoice(label=gettext_lazy("Who is offered it"))
+    place = TypedChoice(label=gettext_lazy("Visibility"))
     cpu = _amount(gettext_lazy("CPU cores"))
     mem = _amount(gettext_lazy("Memory"), gettext_lazy("Like 64g or 512m."))
     devices = SlotsField(

@@ -44,7 +44,7 @@ class TemplateForm(forms.Form):
     description = TypedField(
         required=False, max_length=MAX_DESCRIPTION_LENGTH, label=gettext_lazy("Description")
     )
-    place = TypedChoice(label=gettext_lazy("Who finds it"), required=False)
+    place = TypedChoice(label=gettext_lazy("Visibility"), required=False)
     body = TypedField(max_length=LONGEST_BODY, widget=forms.HiddenInput)
 
     def __init__(self, *arguments: Any, actor: Actor, **options: Any) -> None:
@@ -118,7 +118,7 @@ def _of_launcher(request: HttpRequest, actor: Actor) -> HttpResponse:
         raw = launcher.raw_request() if launcher.is_valid() else {}
         kept_choices(raw)
     except InvalidInput:
-        messages.error(request, _("Some choices are missing or wrong, so they cannot be kept yet."))
+        messages.error(request, _("Some choices are missing or wrong, so they cannot be saved yet."))
         return redirect("session-new")
     return _page(request, TemplateForm(actor=actor, initial={"name": raw["name"], "body": json.dumps(raw)}))
 
@@ -135,7 +135,7 @@ def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResp
         body=body,
         **chosen_place(asked["place"] or Sharing.OWN.value),
     )
-    messages.success(request, _("“{name}” is kept.").format(name=template.name))
+    messages.success(request, _("“{name}” is saved.").format(name=template.name))
     if left_out:
         names = ", ".join(left_out)
         messages.warning(

@@ -16,7 +16,7 @@ export const CHARTS = [
     limit: "cpu_milli",
     series: [
       { key: "cpu_milli", label: gettext("Used"), tone: "busy", isFilled: true },
-      { key: "cpu_milli_max", label: gettext("Most"), tone: "busy", isDashed: true, ofSpans: true },
+      { key: "cpu_milli_max", label: gettext("Maximum"), tone: "busy", isDashed: true, ofSpans: true },
     ],
   },
   {
@@ -28,7 +28,7 @@ export const CHARTS = [
     limit: "mem_bytes",
     series: [
       { key: "mem_bytes", label: gettext("Used"), tone: "good", isFilled: true },
-      { key: "mem_bytes_max", label: gettext("Most"), tone: "good", isDashed: true, ofSpans: true },
+      { key: "mem_bytes_max", label: gettext("Maximum"), tone: "good", isDashed: true, ofSpans: true },
     ],
   },
   {
@@ -40,7 +40,7 @@ export const CHARTS = [
     ofDevices: true,
     series: [
       { key: "device_percent", label: gettext("Used"), tone: "busy", isFilled: true },
-      { key: "device_percent_max", label: gettext("Most"), tone: "busy", isDashed: true, ofSpans: true },
+      { key: "device_percent_max", label: gettext("Maximum"), tone: "busy", isDashed: true, ofSpans: true },
     ],
   },
   {
@@ -53,7 +53,7 @@ export const CHARTS = [
     ofDevices: true,
     series: [
       { key: "device_mem_bytes", label: gettext("Used"), tone: "good", isFilled: true },
-      { key: "device_mem_bytes_max", label: gettext("Most"), tone: "good", isDashed: true, ofSpans: true },
+      { key: "device_mem_bytes_max", label: gettext("Maximum"), tone: "good", isDashed: true, ofSpans: true },
     ],
   },
   {

@@ -172,7 +172,7 @@ def test_a_limit_that_others_use_up_makes_it_wait_in_the_words_of_the_scheduler(
     body = api.post(CHECK, place.request()).json()
 
     assert (body["starts_now"], body["reason"], body["queue_position"]) == (False, "limit_reached", 1)
-    assert body["who_may_raise"] == "An administrator of the domain may raise what a person may hold."
+    assert body["who_may_raise"] == "An administrator of the domain may raise the limit of a person."
     session = place.place()
     assert str(session.status_message) == body["message"]
 

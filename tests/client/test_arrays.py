@@ -34,9 +34,9 @@ def test_one_is_asked_for_looked_at_and_stopped(berth: Command, place: Place) ->
     assert array.elements.filter(held_for="array_limit").count() == 2
 
     [row] = [line.split("\t") for line in berth("array", "ls").out.splitlines()[1:]]
-    assert row[:4] == [str(array.pk), "sweep", "1-4%2", "4 pending (2 held)"]
+    assert row[:4] == [str(array.pk), "sweep", "1-4%2", "4 pending (2 on hold)"]
     shown = berth("array", "show", "sweep")
-    assert "4: 4 pending (2 held)" in shown.out
+    assert "4: 4 pending (2 on hold)" in shown.out
     told = json.loads(berth("array", "show", str(array.pk)[:8], "--json").out)
     assert (told["count"], told["most_at_once"], told["held"]) == (4, 2, 2)
     assert f"{array.pk} [3]" in berth("show", "sweep-3").out

@@ -54,7 +54,7 @@ def test_a_group_that_wants_no_use_shows_what_it_says_for_policies_that_do(
         row = {**GROUP, "min_cpu_percent": None, "min_mem_percent": None, "ends_idle_batch": is_batch_too}
         portal(page(row))
         facts = dict(line.split("\t") for line in command("group", "show", "gpu").out.splitlines())
-        assert (facts["looked at over"], facts["grace"]) == ("1800 s", "600 s")
+        assert (facts["measured over"], facts["grace"]) == ("1800 s", "600 s")
         assert facts.get("batch too") == ("yes" if is_batch_too else None)
         assert "ends below" not in facts
 

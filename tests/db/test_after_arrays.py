@@ -116,17 +116,17 @@ def test_what_is_waited_for_is_said(place: Place, browser_of: Callable[[User], C
     before = place.run(name="prepare")
     said = {when: str(after(place, array, when).status_message) for when in ("success", "any", "failure")}
     assert said == {
-        "success": "Waits until all of “sweep” have ended well.",
+        "success": "Waits until all of “sweep” have succeeded.",
         "any": "Waits until all of “sweep” have ended.",
         "failure": "Waits until all of “sweep” have ended and one has failed.",
     }
     both = place.enqueue(dependencies=["sweep", str(before.pk)])
-    assert str(both.status_message) == "Waits until all of “sweep” have ended well, and for 1 more."
+    assert str(both.status_message) == "Waits until all of “sweep” have succeeded, and for 1 more."
 
     settle_by_its_end(array, 1, GOOD)
     page = browser_of(place.owner).get(f"/sessions/{both.pk}/").content.decode()
     assert f"array={array.pk}" in page
-    assert "once all have ended well; 1 of 3 have ended" in page.replace("\n", " ")
+    assert "once all have succeeded; 1 of 3 have ended" in page.replace("\n", " ")
     told = browser_of(place.owner).get(f"/api/v1/sessions/{both.pk}/").json()["dependencies"]
     assert told == [
         {"session": None, "array": str(array.pk), "name": "sweep", "when": "success", "status": None},
@@ -139,7 +139,7 @@ def test_a_session_that_never_can_start_says_why(place: Place) -> None:
     well, ill = after(place, array), after(place, array, "failure")
     settle_by_its_end(array, 1, GOOD)
     settle_by_its_end(array, 2, BAD)
-    sentence = "It was to start after all of “sweep” had ended well, which did not come about."
+    sentence = "It was to start after all of “sweep” had succeeded, which did not happen."
     assert str(place.fresh(well).status_message) == sentence
     assert fate_of(place, ill) == STARTS
 
@@ -147,7 +147,7 @@ def test_a_session_that_never_can_start_says_why(place: Place) -> None:
     ill = after(place, array, "failure")
     settle_by_its_end(array, 1, GOOD)
     settle_by_its_end(array, 2, GOOD)
-    sentence = "It was to start after one of “sweep” had failed, which did not come about."
+    sentence = "It was to start after one of “sweep” had failed, which did not happen."
     assert str(place.fresh(ill).status_message) == sentence
 
 
@@ -195,7 +195,9 @@ def test_one_that_has_ended_already_holds_nothing_or_is_refused(place: Place) ->
     end(array, 1, GOOD)
     end(array, 2, GOOD)
     assert fate_of(place, after(place, array)) == STARTS
-    with pytest.raises(InvalidInput, match="“sweep” has ended otherwise already") as refused:
+    with pytest.raises(
+        InvalidInput, match="“sweep” has ended already and does not meet the condition"
+    ) as refused:
         after(place, array, "failure")
     assert set(refused.value.fields) == {"dependencies.0.session"}
 
@@ -249,7 +251,7 @@ def test_absent_and_hidden_arrays_are_refused_alike(place: Place) -> None:
             place.enqueue(dependencies=[named])
         assert set(refused.value.fields) == {"dependencies.0.session"}
         said.add(refused.value.message.replace(named, "X"))
-    assert said == {"There is no session or array “X” that yours may come after."}
+    assert said == {"There is no session or array “X” on which yours may depend."}
     theirs.refresh_from_db()
     assert not theirs.is_awaited
 
@@ -284,7 +286,7 @@ def test_a_forecast_says_what_it_would_wait_for_and_marks_nothing(place: Place) 
     outlook = forecast_session(actor_for(place.owner), request).outlook
     assert (outlook.reason, str(outlook.sentence)) == (
         "dependency",
-        "Waits until all of “sweep” have ended well.",
+        "Waits until all of “sweep” have succeeded.",
     )
     array.refresh_from_db()
     assert not array.is_awaited

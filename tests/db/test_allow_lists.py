@@ -134,7 +134,7 @@ def test_folders_are_made_on_allowed_hosts_alone(
 
 def test_without_any_host_the_refusal_says_so(place: Place, hosts: list[StorageHost]) -> None:
     limit(place.owner, allowed_storage_hosts=[])
-    with pytest.raises(LimitExceeded, match="may make folders on no storage host") as told:
+    with pytest.raises(LimitExceeded, match="may create folders on no storage host") as told:
         create_folder(actor=actor_for(place.owner), name="data")
     assert list(told.value.fields) == ["host"]
 

@@ -292,7 +292,7 @@ def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
 def test_requests_are_refused_that_could_never_be_told(
     place: Place, server: CallbackServer, settings: Any
 ) -> None:
-    with pytest.raises(Conflict, match="no secret"):
+    with pytest.raises(Conflict, match="no callback secret"):
         place.enqueue(callback_url=server.url)
     make_callback_secret(actor=actor_for(place.owner))
     settings.BERTH_CALLBACK_NETWORKS = ()

@@ -67,7 +67,7 @@ def test_it_waits_for_the_other_and_says_so(place: Place) -> None:
         "dependency",
         None,
     )
-    assert str(waiting.status_message) == "Waits until “prepare” has ended well."
+    assert str(waiting.status_message) == "Waits until “prepare” has succeeded."
     assert place.fresh(first).is_awaited
 
     end(place, first)
@@ -116,7 +116,7 @@ def test_how_the_other_ends_decides(place: Place, when: str, reason: Reason, sta
     else:
         assert (settled.status, settled.status_reason) == (Status.CANCELLED, "dependency_in_vain")
         assert "“prepare” had" in str(settled.status_message)
-        assert "did not come about" in str(settled.status_message)
+        assert "did not happen" in str(settled.status_message)
 
 
 def test_a_notebook_has_ended_well_when_somebody_stopped_it(place: Place) -> None:
@@ -130,11 +130,11 @@ def test_a_notebook_has_ended_well_when_somebody_stopped_it(place: Place) -> Non
 def test_several_are_all_waited_for(place: Place) -> None:
     one, two, three = (batch(place, name=f"part-{number}") for number in range(3))
     last = place.enqueue(dependencies=after(one, two, three))
-    assert str(place.fresh(last).status_message) == "Waits until “part-0” has ended well, and for 2 more."
+    assert str(place.fresh(last).status_message) == "Waits until “part-0” has succeeded, and for 2 more."
 
     end(place, one)
     settle_dependents(one.pk)
-    assert str(place.fresh(last).status_message) == "Waits until “part-1” has ended well, and for 1 more."
+    assert str(place.fresh(last).status_message) == "Waits until “part-1” has succeeded, and for 1 more."
     end(place, three)
     settle_all()
     assert place.fresh(last).held_for == "dependency"
@@ -182,7 +182,9 @@ def test_others_that_have_ended_already_hold_nothing(place: Place) -> None:
 
 def test_what_can_never_start_is_refused(place: Place) -> None:
     first = end(place, batch(place, name="prepare"), Reason.COMMAND_FAILED)
-    with pytest.raises(InvalidInput, match="“prepare” has ended otherwise already") as refused:
+    with pytest.raises(
+        InvalidInput, match="“prepare” has ended already and does not meet the condition"
+    ) as refused:
         place.enqueue(dependencies=after(first))
     assert set(refused.value.fields) == {"dependencies.0.session"}
 
@@ -242,7 +244,7 @@ def test_a_forecast_says_what_it_would_wait_for_and_marks_nothing(place: Place) 
     first = batch(place, name="prepare")
     request = parse_request(place.request(dependencies=["prepare"]))
     outlook = forecast_session(actor_for(place.owner), request).outlook
-    assert (outlook.reason, str(outlook.sentence)) == ("dependency", "Waits until “prepare” has ended well.")
+    assert (outlook.reason, str(outlook.sentence)) == ("dependency", "Waits until “prepare” has succeeded.")
     assert not place.fresh(first).is_awaited
 
 

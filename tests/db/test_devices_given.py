@@ -57,7 +57,7 @@ def test_two_halves_of_two_devices_are_no_whole_one(place: Place) -> None:
     assert occupied_devices(place.agent) == [750, 750]
     waiting = ComputeSession.objects.get(pk=second.pk)
     assert waiting.status_reason == "fragmented"
-    assert "0.5 gpu free in all, but of no device more than 0.25 gpu" in str(waiting.status_message)
+    assert "0.5 gpu free in total, but of no device more than 0.25 gpu" in str(waiting.status_message)
 
     place.end(place.fresh(first))
     run_tick(place.group.pk)
@@ -80,7 +80,7 @@ def test_what_is_free_in_parts_is_said_in_numbers(place: Place) -> None:
     run_tick(place.group.pk)
     whole = place.fresh(whole)
     assert whole.status_reason == "fragmented"
-    assert "1.2 gpu free in all" in str(whole.status_message)
+    assert "1.2 gpu free in total" in str(whole.status_message)
     assert "no agent with room for the rest has more than 0 gpu whole" in str(whole.status_message)
 
 

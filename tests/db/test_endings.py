@@ -132,7 +132,7 @@ def test_who_waited_for_the_failure_of_one_that_never_ran_is_told_so() -> None:
     settle_dependents(a.pk)
     settle_dependents(b.pk)
     assert str(place.fresh(b).status_message) == (
-        "It was to start after “a” had failed, which did not come about."
+        "It was to start after “a” had failed, which did not happen."
     )
     assert (place.fresh(c).status, place.fresh(c).status_reason) == (Status.CANCELLED, "dependency_in_vain")
     assert str(place.fresh(c).status_message) == "It was to start after “b” had failed, but “b” never ran."

@@ -245,7 +245,7 @@ def test_who_waits_for_a_limit_reads_whom_to_ask(place: Place, browser_of: Any) 
     place.run()
     waiting = place.place()
     found = told(place, waiting)
-    who = "An administrator of the domain may raise what a person may hold."
+    who = "An administrator of the domain may raise the limit of a person."
     assert (found["who_may_raise"], found["other_groups"]) == (who, [])  # the limit holds there too
     page = browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
     assert who in page

@@ -68,8 +68,8 @@ def test_its_sessions_together_hold_no_more_and_the_sentence_says_until_when(pla
     assert waiting.status_reason == "limit_reached"
     until = (now + HOUR).replace(second=0, microsecond=0)
     assert str(waiting.status_message) == (
-        f"Waits for 2 cores: by the limit “limit 1” of resource group “{place.group.name}” sessions may hold 3 cores together"
-        f" until {until:%Y-%m-%d %H:%M} UTC, and they hold 2 cores. It starts when some of them end, or then."
+        f"Waits for 2 cores: the limit “limit 1” of resource group “{place.group.name}” is 3 cores for all sessions together"
+        f" until {until:%Y-%m-%d %H:%M} UTC, with 2 cores allocated. It starts when some of them end, or then."
     )
 
 
@@ -93,7 +93,7 @@ def test_each_person_has_a_limit_of_their_own(place: Place) -> None:
     other = factories.make_user(member_of=place.project)
     mine, more, theirs = place.enqueue(), place.enqueue(), place.enqueue(by=other)
     assert tick(place, mine, more, theirs) == [True, False, True]
-    assert "the sessions of one person may hold 1 core, and those of its owner hold 1 core" in str(
+    assert "is 1 core per person, with 1 core allocated to sessions of its owner" in str(
         place.fresh(more).status_message
     )
 

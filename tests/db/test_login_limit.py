@@ -117,7 +117,7 @@ def test_people_read_how_many_browsers_they_have() -> None:
     sign_in(user)
     browser = sign_in(user)
     assert "2 of 3 browsers" in browser.get("/profile/security/").content.decode()
-    assert "Browsers signed in at once" in browser.get("/profile/").content.decode()
+    assert "Concurrent logins" in browser.get("/profile/").content.decode()
     limits = api_client(user).get("/api/v1/limits/").json()["limits"]
     assert [(each["limit"], each["value"]) for each in limits if each["limit"] == "browsers"] == [
         ("browsers", 3)

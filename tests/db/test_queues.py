@@ -147,4 +147,4 @@ def test_who_does_not_queue_is_not_in_it(place: Place) -> None:
 def test_everybody_reads_that_room_is_made(place: Place, other: User) -> None:
     waits = place.enqueue(resources={"cpu": 2, "mem": "1g"})
     ComputeSession.objects.filter(pk=waits.pk).update(status_reason=ReasonCode.MAKING_ROOM)
-    assert why_of(place.fresh(waits), is_seen=False) == "Room is being made for it."
+    assert why_of(place.fresh(waits), is_seen=False) == "Preemption is in progress for it."

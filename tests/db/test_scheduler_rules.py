@@ -94,7 +94,7 @@ def test_room_is_kept_for_the_first_and_the_others_are_told_so():
     assert run_tick(cluster.group.pk) == [short.pk]
     assert waits_for(large) == "no_capacity"
     assert waits_for(endless) == "kept_free"
-    assert "kept for a session that is ahead" in str(endless.status_message)
+    assert "reserved for a session that is ahead" in str(endless.status_message)
 
 
 def test_whoever_room_is_kept_for_goes_first_until_it_starts():

@@ -111,7 +111,7 @@ def test_what_could_never_be_held_is_refused_and_what_is_held_by_others_is_waite
     waiting = place.fresh(second)
     assert (waiting.status, waiting.status_reason) == (Status.PENDING, "limit_reached")
     assert "Waits for 2 cores" in str(waiting.status_message)
-    assert "hold 2 cores, and may hold 3 cores" in str(waiting.status_message)
+    assert "have 2 cores of 3 cores allocated" in str(waiting.status_message)
     assert use_of(target)["slots.cpu"] == 2000
 
     place.end(first)
@@ -130,7 +130,7 @@ def test_a_refusal_names_every_limit_of_every_level(place: Place, program: Actor
     assert found == {"sessions": 4, "lifetime_s": 4, "slots.cpu": 4}
     said = refused.value.message
     assert f"The project “{place.project.name}” has reached its limit of live sessions (0 of 0)." in said
-    assert "Your account may hold at most 0.5 cores; you asked for 1 core." in said
+    assert "Your account may have at most 0.5 cores allocated; you asked for 1 core." in said
     assert "The token “robot” may run a session for at most 1 min; you asked for 2 h." in said
     assert set(refused.value.fields) == {"timeout_s", "resources"}
 

@@ -39,7 +39,7 @@ def test_what_a_notebook_writes_into_a_folder_is_there_in_the_next_session(
     page = browse(user)
     page.goto("/data/")
     page.get_by_label("Name", exact=True).fill("results")
-    page.get_by_role("button", name="Make folder").click()
+    page.get_by_role("button", name="Create folder").click()
     launch_with_folder(page, "results")
 
     lab = follow(page.get_by_role("link", name="Open JupyterLab"))

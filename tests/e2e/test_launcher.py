@@ -94,7 +94,7 @@ def test_variables_stay_out_of_the_address_and_of_what_is_copied(browse: Browse,
     page.goto("/sessions/new/")
     page.get_by_text("Variables, shared memory").click()
     page.get_by_label("Environment variables").fill("TOKEN=geheim")
-    page.get_by_text("The same by program").click()
+    page.get_by_text("Copy as command or code").click()
 
     expect(page.locator("#copy-as-cli")).to_contain_text("--env TOKEN")
     page.get_by_text("YAML", exact=True).click()

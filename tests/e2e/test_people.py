@@ -34,7 +34,7 @@ def test_a_person_joins_by_a_link_works_and_is_off_boarded(browse: Browse, domai
     admin.get_by_label("to go on").fill(EMAIL)
     admin.get_by_role("button", name="Close the account").click()
     expect(admin.get_by_text("Signed out everywhere")).to_be_visible()
-    settled = admin.get_by_role("heading", name="What became of their things")
+    settled = admin.get_by_role("heading", name="Offboarding report")
     while not settled.is_visible():
         admin.get_by_role("link", name="Look again").click(timeout=SETTLED_MS)
     expect(admin.get_by_role("row").filter(has_text="session “")).to_contain_text("Has ended.")

@@ -58,7 +58,7 @@ def test_a_passkey_signs_in_alone(browse: Browse, newcomer: Person) -> None:
     page.get_by_role("link", name="New passkey").click()
     confirm_password(page, newcomer)
     page.get_by_role("textbox", name="Name").fill("Blue key")
-    page.get_by_role("button", name="Make the passkey").click()
+    page.get_by_role("button", name="Create the passkey").click()
     expect(page.locator("#recovery-codes")).to_be_visible()
     page.goto("/profile/security/")
     expect(page.get_by_role("row", name="Blue key")).to_contain_text("without the password")

@@ -26,7 +26,7 @@ def test_who_is_invited_by_link_makes_an_account_and_starts_a_session(
     admin = browse(domain_admin)
     admin.goto("/people/invitations/")
     admin.get_by_role("listbox", name="Projects").select_option("demo")
-    admin.get_by_role("button", name="Make the invitation").click()
+    admin.get_by_role("button", name="Create the invitation").click()
     link = admin.locator("#invitation-link").inner_text().strip()
 
     person = browse()
@@ -35,7 +35,7 @@ def test_who_is_invited_by_link_makes_an_account_and_starts_a_session(
     person.get_by_label("E-mail").fill("grace@berth.example")
     person.get_by_label("Name").fill("Grace")
     person.get_by_label("Password").fill(PASSWORD)
-    person.get_by_role("button", name="Make my account").click()
+    person.get_by_role("button", name="Create my account").click()
     person.goto("/sessions/new/")
     person.get_by_role("button", name="Launch").click()
     expect_status(person, "Running")

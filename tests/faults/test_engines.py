@@ -111,7 +111,8 @@ def test_container_that_cannot_be_killed(world: World, fault: Fault) -> None:
             [session_id],
         )
     wait_until(
-        lambda: "keeps what it holds" in world.client.session(session_id)["status_message"], deadline_s=90
+        lambda: "its resources stay allocated" in world.client.session(session_id)["status_message"],
+        deadline_s=90,
     )
     assert world.client.session(session_id)["status"] == "TERMINATING"
     assert world.observer.violations() == []

@@ -95,35 +95,35 @@ def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> N
         for cpu in (1000, 8000)
     ]
     assert said == [
-        f"Waits for 1 core: sessions of {who} hold 3.5 cores, and may hold 4 cores. It starts when some of them end.",
-        f"Asks for 8 cores, but all sessions of {who} may hold only 4 cores: cancel it and ask for less.",
+        f"Waits for 1 core: sessions of {who} have 3.5 cores of 4 cores allocated. It starts when some of them end.",
+        f"Asks for 8 cores, but the limit of all sessions of {who} is 4 cores: cancel it and ask for less.",
     ]
 
 
-LIMIT = "by the limit “By day” of resource group “lab”"
+LIMIT = "the limit “By day” of resource group “lab”"
 
 
 @pytest.mark.parametrize(
     ("level", "until", "said"),
     [
         ("group", None, [
-            f"Waits for 1 core: {LIMIT} sessions may hold 4 cores together, and they hold 3.5 cores. It starts when some of them end.",
-            f"Asks for 8 cores, but {LIMIT} all sessions together may hold only 4 cores: cancel it and ask for less.",
+            f"Waits for 1 core: {LIMIT} is 4 cores for all sessions together, with 3.5 cores allocated. It starts when some of them end.",
+            f"Asks for 8 cores, but {LIMIT} is 4 cores for all sessions together: cancel it and ask for less.",
         ]),
         ("group", NOW, [
-            (f"Waits for 1 core: {LIMIT} sessions may hold 4 cores together until 2030-01-01 00:00 UTC, and they hold 3.5 cores."
+            (f"Waits for 1 core: {LIMIT} is 4 cores for all sessions together until 2030-01-01 00:00 UTC, with 3.5 cores allocated."
             " It starts when some of them end, or then."),
-            f"Waits until 2030-01-01 00:00 UTC: {LIMIT} sessions may hold only 4 cores together until then, and it asks for 8 cores.",
+            f"Waits until 2030-01-01 00:00 UTC: until then {LIMIT} is 4 cores for all sessions together, and it asks for 8 cores.",
         ]),
         ("group_user", None, [
-            (f"Waits for 1 core: {LIMIT} the sessions of one person may hold 4 cores, and those of its owner hold 3.5 cores."
+            (f"Waits for 1 core: {LIMIT} is 4 cores per person, with 3.5 cores allocated to sessions of its owner."
             " It starts when some of them end."),
-            f"Asks for 8 cores, but {LIMIT} the sessions of one person may hold only 4 cores: cancel it and ask for less.",
+            f"Asks for 8 cores, but {LIMIT} is 4 cores per person: cancel it and ask for less.",
         ]),
         ("group_user", NOW, [
-            (f"Waits for 1 core: {LIMIT} the sessions of one person may hold 4 cores until 2030-01-01 00:00 UTC, and those of its"
-            " owner hold 3.5 cores. It starts when some of them end, or then."),
-            (f"Waits until 2030-01-01 00:00 UTC: {LIMIT} the sessions of one person may hold only 4 cores until then, and it asks"
+            (f"Waits for 1 core: {LIMIT} is 4 cores per person until 2030-01-01 00:00 UTC, with 3.5 cores allocated"
+            " to sessions of its owner. It starts when some of them end, or then."),
+            (f"Waits until 2030-01-01 00:00 UTC: until then {LIMIT} is 4 cores per person, and it asks"
             " for 8 cores."),
         ]),
     ],

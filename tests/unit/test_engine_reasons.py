@@ -71,7 +71,7 @@ MACHINE = {"cpu": 4000, "mem": 8 * GIB}
             [(MACHINE, {"cpu": 1500})] * 2,
             [{"cpu": 2000}],
             (
-                "Waits for 2 cores on one agent: resource group “lab” has 3 cores free in all, but the agent with the"
+                "Waits for 2 cores on one agent: resource group “lab” has 3 cores free in total, but the agent with the"
                 " most room only 1.5 cores."
             ),
         ),

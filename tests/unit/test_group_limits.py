@@ -133,7 +133,7 @@ def test_it_counts_sessions_of_its_types() -> None:
         ({"name": "x" * 65}, "At most 64 characters"),
         ({"name": "up\u202eside down"}, "do not show"),
         ({"from": "8"}, "no “from”"),
-        ({"together": {}, "each": {}}, "Say what"),
+        ({"together": {}, "each": {}}, "Give a limit"),
         ({"together": False}, "an amount for each slot"),
         ({"session_types": None}, "interactive, batch"),
         ({"together": {"No Slot": 1}}, "an amount for each slot"),

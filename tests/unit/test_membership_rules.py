@@ -38,8 +38,8 @@ def test_rules_are_kept_once_in_one_form_and_order() -> None:
     ("kind", "value", "sentence"),
     [
         ("all", "x", "has no value"),
-        ("mail", "", "behind the @"),
-        ("mail", "not one", "behind the @"),
+        ("mail", "", "after the @"),
+        ("mail", "not one", "is no mail domain"),
         ("group", "staff", "Providers here: campus, ldap"),
         ("group", "campus:", "Providers here"),
         ("group", "elsewhere:staff", "Providers here"),

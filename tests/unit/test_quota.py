@@ -53,7 +53,7 @@ def test_every_limit_has_a_title_a_column_and_a_sentence() -> None:
             "slots.cuda",
             Level.DOMAIN,
             (0, 0, 0, 1000),
-            "The domain “vision” may hold at most 0 cuda; you asked for 1 cuda.",
+            "The domain “vision” may have at most 0 cuda allocated; you asked for 1 cuda.",
         ),
         (
             "pending_slots.mem",
@@ -86,7 +86,7 @@ def test_titles_name_the_slot() -> None:
     names = ("slots.cuda", "slots.mem", "pending_slots.cpu", "sessions")
     titles = [LimitState(name, Level.USER, "", "", 1, 0, 1).title for name in names]
     assert titles == [
-        "cuda in sessions", "Memory in sessions", "CPU asked for by waiting sessions", "Live sessions",
+        "cuda in sessions", "Memory in sessions", "CPU requested by waiting sessions", "Live sessions",
     ]  # fmt: skip
 
 

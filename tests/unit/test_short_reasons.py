@@ -13,12 +13,16 @@ GPUS = {"short": {"gpu": 4000}, "room": {"gpu": 2000}, "group": "lab"}
 @pytest.mark.parametrize(
     ("code", "arguments", "words"),
     [
-        ("no_capacity", GPUS, "No room: 4 gpu asked, 2 gpu free"),
+        ("no_capacity", GPUS, "No room: 4 gpu requested, 2 gpu free"),
         ("no_capacity", {"count": 3, "found": 1, "each": {"cpu": 1000}}, "No room: 3 agents needed, 1 free"),
-        ("fragmented", {**GPUS, "in_all": {"gpu": 4000}}, "No room: 4 gpu asked, 2 gpu on one agent"),
+        ("fragmented", {**GPUS, "in_all": {"gpu": 4000}}, "No room: 4 gpu requested, 2 gpu on one agent"),
         ("fragmented", {"count": 2, "each": {"cpu": 1000}, "in_all": {}}, "Free, but on too many agents"),
-        ("limit_reached", {"held": {"cpu": 2000}, "most": {"cpu": 3000}}, "Limit: 2 cores of 3 cores held"),
-        ("kept_free", {}, "Kept for one ahead"),
+        (
+            "limit_reached",
+            {"held": {"cpu": 2000}, "most": {"cpu": 3000}},
+            "Limit: 2 cores of 3 cores allocated",
+        ),
+        ("kept_free", {}, "Backfill reservation ahead"),
         ("start_time", {}, "The whole sentence."),
     ],
 )

@@ -188,7 +188,7 @@ def test_a_new_folder_chooses_among_hosts_where_there_are_several(
     typed = {"name": "data", "project": place.project.name, "host": "local"}
     refused = browser.post("/data/", typed)
     assert (refused.status_code, list(refused.context["form"].errors)) == (422, ["host"])
-    assert "may make folders on fast alone, not on “local”" in refused.content.decode()
+    assert "may create folders on fast alone, not on “local”" in refused.content.decode()
     for number, host in enumerate(("", "fast")):
         assert browser.post("/data/", {**typed, "name": f"data-{number}", "host": host}).status_code == 302
     assert set(VFolder.objects.values_list("host__name", flat=True)) == {"fast"}

@@ -61,7 +61,7 @@ def test_the_launcher_makes_an_array_and_leads_to_all_of_it(place: Place, browse
 
     shown = text_of(browser.get(made["Location"]))
     assert "at most 2 at once" in shown
-    assert "2 wait for their turn" in shown
+    assert "2 on hold (array limit)" in shown
     assert "element 3 of sweep (4)" in shown
 
 

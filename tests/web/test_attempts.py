@@ -70,7 +70,7 @@ def test_who_was_signed_in_lately_gets_in_while_strangers_guess(people: People) 
         use_up_from_everywhere(people.member)
         refused = sign_in(people.member, PASSWORD, ELSEWHERE)
         assert refused.status_code == 429
-        assert "signed in lately" in refused.content.decode()
+        assert "signed in recently" in refused.content.decode()
         assert sign_in(people.member, PASSWORD, HERE).status_code == 302  # the network
         assert sign_in(people.member, PASSWORD, "2001:db8::1", browser).status_code == 302  # the browser
         assert sign_in(people.outsider, PASSWORD, "192.0.2.0").status_code == 302

@@ -154,7 +154,7 @@ def test_a_refused_request_leads_to_its_object_for_who_may_see_it(
     line = AuditEntry.objects.get(action="requests.refuse")
     page = browser_of(people.member).get(f"/audit/{line.pk}/").content.decode()
     assert f"GET /api/v1/users/{people.stranger.pk}/" in page
-    assert "It is not there, or hidden from who asked." in page
+    assert "It does not exist, or is hidden from the requester." in page
 
 
 def test_empty_lists_say_so(people: People, browser_of: BrowserOf) -> None:

@@ -146,9 +146,9 @@ def test_the_price_list_shows_what_holds_and_what_is_to_come(superadmin: Client,
     typed = {"slot_name": "cuda", "per_hour": "3", "since": (day + timedelta(days=1)).isoformat()}
     assert superadmin.post("/budgets/prices/", typed)["Location"] == "/budgets/prices/"
     words = superadmin.get("/budgets/prices/").content.decode()
-    for word in ("1.50", "2.125", "3.00", "Past", "Holds now", "Upcoming", "Take back"):
+    for word in ("1.50", "2.125", "3.00", "Past", "In effect", "Upcoming", "Withdraw"):
         assert word in words
-    assert "Take back" not in governor.get("/budgets/prices/").content.decode()
+    assert "Withdraw" not in governor.get("/budgets/prices/").content.decode()
     assert governor.post("/budgets/prices/", typed).status_code == 403
 
     wrong = superadmin.post("/budgets/prices/", {**typed, "since": day.isoformat()})

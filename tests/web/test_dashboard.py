@@ -43,7 +43,7 @@ def test_a_new_person_reads_what_to_do_first(place: Place, browser: Client) -> N
     page = text_of(browser)
 
     assert "Nothing of yours is running" in page
-    assert "Your sessions hold nothing now." in page
+    assert "Nothing is allocated to your sessions now." in page
     assert "0 of 200" in page
     assert "No limit is set on cores, memory and devices" in page
     assert "up to 8 cores, 30.4 GiB" in page
@@ -62,7 +62,7 @@ def test_what_runs_can_be_opened_and_counts(place: Place, browser: Client) -> No
     page = text_of(browser)
 
     assert f'/sessions/{session.pk}/terminal/"' in page
-    assert "Your sessions hold 1 core, 1 GiB." in page
+    assert "Allocated to your sessions: 1 core, 1 GiB." in page
     assert "How much of it they use has not been measured" in page
     assert "2 of 200" in page
     assert page.index(">train<") < page.index(">huge<")

@@ -48,7 +48,7 @@ def test_what_is_wrong_at_the_door_is_said_in_our_words(people: People) -> None:
     inside = browser_of(people.member)
     asked = {"oldpassword": "wrong", "password1": "a quiet harbour", "password2": "another harbour"}
     answer = words(inside.post("/account/password/change/", asked))
-    assert "This is not your present password." in answer
+    assert "This is not your current password." in answer
     assert "This is not the same password as above." in answer
     wrong = inside.post("/account/reauthenticate/", {"password": "wrong"})
     assert "This is not your password." in words(wrong)

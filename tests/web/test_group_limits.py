@@ -64,7 +64,7 @@ def test_a_limit_is_added_shown_changed_and_removed(place: Place, superadmin: Cl
         "Mon–Fri",
         "08:00 – 18:00",
         "Europe/Berlin",
-        "Holds now",
+        "In effect",
     ):
         assert words in shown
     assert f'datetime="{MONDAY_NOON.replace(hour=16).isoformat()}"' in shown, "18:00 in Berlin"
@@ -120,7 +120,7 @@ def test_it_says_whether_a_limit_holds_now(place: Place, superadmin: Client) -> 
         assert "Upcoming" in superadmin.get(page_of(place)).content.decode()
     superadmin.post(f"{page_of(place)}change/?limit=By+day", FAIR)
     shown = superadmin.get(page_of(place)).content.decode()
-    for words in ("All sessions", "Always", "Holds now"):
+    for words in ("All sessions", "Always", "In effect"):
         assert words in shown
 
 

@@ -68,7 +68,7 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
 
     assert f"like={earlier.pk}" in browser.get(f"/sessions/{earlier.pk}/").content.decode() or earlier.is_live
     again = ComputeSession.objects.get(name="train-2")
-    assert "all on the machines of the first: sweep" in browser.get(f"/sessions/{again.pk}/").content.decode()
+    assert "pack strictly: sweep" in browser.get(f"/sessions/{again.pk}/").content.decode()
     for field in (
         "type",
         "command",

@@ -79,7 +79,7 @@ def test_the_launcher_says_every_limit_that_is_hit_at_its_field_or_on_top(
     for words in (
         f"The project “{place.project.name}” has reached",
         "Your account has reached",
-        "Your account may hold at most 0.5 cores",
+        "Your account may have at most 0.5 cores allocated",
     ):
         assert words in page.content.decode()
 
@@ -88,7 +88,7 @@ def test_the_launcher_says_whose_sessions_are_waited_for(place: Place, browser_o
     limit(place.project, max_slots={"cpu": 1000})
     place.run()
     said = browser_of(place.owner).post("/sessions/new/summary/", launch(place)).content.decode()
-    sentence = f"It would wait. Waits for 1 core: sessions of the project “{place.project.name}” hold 1 core"
+    sentence = f"It would wait. Waits for 1 core: sessions of the project “{place.project.name}” have 1 core"
     assert sentence in said.replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -103,8 +103,8 @@ def test_a_superadmin_writes_policies_in_the_words_of_people(admin: Client) -> N
     assert (policy.max_pending_slots, policy.max_sessions, policy.max_folders) == ({"cpu": 500}, 5, None)
 
     page = admin.get(f"{POLICIES}{policy.pk}/change/").content.decode()
-    assert "Percent of what a session holds" in page
-    assert "batch sessions only where their resource group ends them for little use" in page
+    assert "Percent of what is allocated to a session" in page
+    assert "batch sessions only where their resource group ends them for low utilization" in page
     assert 'value="cpu=16, mem=64g, cuda=0"' in page
     admin.post(
         f"{POLICIES}{policy.pk}/change/",

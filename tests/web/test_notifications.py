@@ -66,7 +66,7 @@ def test_one_is_read_by_its_button(people: People, browser_of: BrowserOf) -> Non
 
 
 def test_an_empty_page_says_what_will_be_there(people: People, browser_of: BrowserOf) -> None:
-    assert "Nothing to tell" in text(browser_of(people.member), "/notifications/")
+    assert "No notifications" in text(browser_of(people.member), "/notifications/")
 
 
 def test_an_announcement_is_on_every_page_in_its_time(people: People, browser_of: BrowserOf) -> None:

@@ -224,7 +224,7 @@ def test_a_project_is_archived_used_again_and_purged(people: People, browser_of:
     url = f"/projects/{project.pk}/"
     assert "No project is archived" in words(browser.get("/projects/", {"tab": "archived"}))
     browser.post(f"{url}state/", {"to": "archived"})
-    assert "Use again" in words(browser.get(url))
+    assert "Restore" in words(browser.get(url))
     browser.post(f"{url}state/", {"to": "used"})
     assert "in use" in words(browser.post(f"{url}purge/", {"confirm": project.name}, follow=True))
     browser.post(f"{url}state/", {"to": "archived"})

@@ -72,7 +72,7 @@ def test_what_waits_says_for_what(place: Place, browser_of: Browser) -> None:
     place.run()
     verdict = browser_of(place.owner).get(page_of(place), asked(place)).context["verdict"]
     assert verdict["word"] == "wait"
-    assert "hold 1 core" in verdict["sentences"][0]
+    assert "have 1 core" in verdict["sentences"][0]
 
 
 def test_projects_that_one_does_not_know_are_not_shown(place: Place, browser_of: Browser) -> None:

@@ -71,7 +71,7 @@ def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
     page = governor.get(f"/policies/{policy.pk}/").content.decode()
     for words in (
         'value="30"', 'value="30m"', 'value="1h"', "Low utilization",
-        "Those that run already end for it as well", "0 forbids, in the fields that take it",
+        "Running sessions end for it as well", "0 forbids, in the fields that take it",
     ):  # fmt: skip
         assert words in page
 

@@ -143,7 +143,7 @@ def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Clie
     )
     assert Reservation.objects.get().machines.count() == 1
     shown = superadmin.get(page_of(place)).content.decode()
-    assert "Holds now" in shown
+    assert "In effect" in shown
     assert "For nobody: maintenance" in shown
 
 

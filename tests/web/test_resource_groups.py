@@ -62,12 +62,12 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
         'value="2.5"',
         'value="cuda=2"',
         "No machines",
-        "Of what the session holds. Empty: as policies say.",
+        "Of what is allocated to the session. Empty: as policies say.",
         "Nobody but superadmins may use it yet.",
     ):
         assert words in shown
     listed = superadmin.get("/resource-groups/", {"q": "hundred"}).content.decode()
-    assert "whom it is granted to" in listed
+    assert "restricted (grants)" in listed
     assert place.group.name not in listed
 
     changed = {

@@ -56,7 +56,7 @@ def test_it_finds_nothing_of_others(place: Place, browser_of: BrowserOf) -> None
     make_folder(place.owner, name="train-data")
     stranger = factories.make_user(member_of=factories.make_project(factories.make_domain()))
 
-    assert "Nothing fits" in asked(browser_of(stranger), "train")
+    assert "No results" in asked(browser_of(stranger), "train")
 
 
 def test_it_finds_people_and_projects_for_those_who_look_after_them(

@@ -198,7 +198,7 @@ def test_a_row_says_in_a_few_words_why_its_session_waits(place: Place, browser: 
     [(whole, short)] = re.findall(r'class="row-note" title="([^"]*)">([^<]*)<', text_of(browser))
 
     assert whole.startswith("Number 1 in the queue. Waits for 2 cores: the agent of resource group")
-    assert short == f"No. 1 · No room: 2{GAP}cores asked, 1{GAP}core free"
+    assert short == f"No. 1 · No room: 2{GAP}cores requested, 1{GAP}core free"
 
 
 def amounts_in(page: str) -> list[str]:
@@ -263,7 +263,7 @@ def test_columns_are_chosen_once_for_all_browsers(
     )
 
     assert answer["Location"] == "/sessions/?q="
-    assert usual == ["Choose", "Name", "Status", "Resources", "Machine", "Asked for", "Actions"]
+    assert usual == ["Choose", "Name", "Status", "Resources", "Machine", "Requested", "Actions"]
     assert heads_of(text_of(browser_of(place.owner))) == ["Choose", "Name", "Status", "Image", "Actions"]
     assert heads_of(text_of(browser_of(make_user(admin_of=place.project)))) == usual
 
@@ -288,7 +288,7 @@ def test_all_columns_can_be_shown(place: Place, browser_of: BrowserOf) -> None:
     of_admin.post("/profile/columns/", sent)
 
     page = text_of(of_admin, "?tab=ended")
-    assert heads_of(page)[1:-1] == [{"started": "Asked for"}.get(name, name.capitalize()) for name in every]
+    assert heads_of(page)[1:-1] == [{"started": "Requested"}.get(name, name.capitalize()) for name in every]
     assert page.count("data-label=") == len(every) + 1
 
 

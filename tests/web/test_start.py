@@ -73,7 +73,7 @@ def test_without_a_storage_host_for_its_folder_no_card_starts(place: Place, brow
     limit(place.project, allowed_storage_hosts=[])
     assert objection() == "", "the folder is the person's"
     limit(place.owner, allowed_storage_hosts=[])
-    assert objection() == "Your account may make folders on no storage host."
+    assert objection() == "Your account may create folders on no storage host."
     StorageHost.objects.update(is_active=False)
     assert objection() == "There is no storage host yet."
 

@@ -72,13 +72,13 @@ def test_it_begins_with_a_reason_and_once_more_the_password_and_ends_by_a_button
     browser.post(address, {"reason": "Cannot start sessions"})
 
     page = browser.get("/profile/").content.decode()
-    assert f"You view Berth as {people.member.email}" in page
+    assert f"Impersonating {people.member.email}" in page
     assert f"You are {people.domain_admin.email}" in page
     assert who(browser) == people.member.email
     assert browser.get("/people/").status_code == 404  # the member has no such page
     stopped = browser.post("/viewing/stop/")
     assert stopped["Location"] == f"/people/{people.member.pk}/"
-    assert "as yourself again" in browser.get(stopped["Location"]).content.decode()
+    assert "you are yourself again" in browser.get(stopped["Location"]).content.decode()
     assert who(browser) == people.domain_admin.email
     assert browser.post("/viewing/stop/")["Location"] == "/"
 
@@ -93,7 +93,7 @@ def test_the_person_reads_who_looked_and_not_from_where(people: People) -> None:
     look_as(people.member, people.superadmin).post("/data/", {"name": "x"})
     mine = browser_of(people.member)
     profile = mine.get("/profile/").content.decode()
-    assert f"{people.superadmin.email} looked at Berth as you" in profile
+    assert f"{people.superadmin.email} impersonated you" in profile
     assert "127.0.0.1" not in profile
     activity = mine.get("/profile/activity/").content.decode()
     assert f"acting as {people.member.email}" in activity
@@ -205,7 +205,7 @@ def test_what_ends_it_ends_it_at_the_next_request_and_streams_within_seconds(
 
     refused = browser.post("/data/", {"name": "mine"})  # a page that was open meanwhile
     assert refused.status_code == 403
-    assert "any more. Nothing was done." in refused.content.decode()
+    assert "no longer impersonate" in refused.content.decode()
     assert ends() == [ENDS[end]]
     assert not Viewing.objects.exists()
     assert who(browser) in {people.domain_admin.email, "403"}
@@ -216,7 +216,7 @@ def test_a_page_that_is_opened_after_the_end_is_ones_own(people: People) -> None
     time_passes(people)
     page = browser.get("/people/")
     assert page.status_code == 200
-    assert "as yourself again" in page.content.decode()
+    assert "you are yourself again" in page.content.decode()
     assert "viewing-banner" not in page.content.decode()
 
 
@@ -292,7 +292,7 @@ def test_a_second_person_takes_the_place_of_the_first(people: People) -> None:
 
 def test_nothing_that_records_is_done_for_a_viewer_whatever_let_it_through(people: People) -> None:
     looking = seen_as(actor_for(people.superadmin), people.domain_admin)
-    with pytest.raises(PermissionDenied, match="nothing can be changed"):
+    with pytest.raises(PermissionDenied, match="Impersonation is read-only"):
         update_user(actor=looking, user_id=people.domain_admin.pk, name="Mallory")
     people.domain_admin.refresh_from_db()
     assert people.domain_admin.name != "Mallory"

@@ -20,7 +20,7 @@ class FolderForm(forms.Form):
             attrs={"placeholder": "datasets", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
-    project = TypedChoice(label=gettext_lazy("Whose"))
+    project = TypedChoice(label=gettext_lazy("Owner"))
     host = TypedChoice(required=False, label=gettext_lazy("Storage host"))
 
     def __init__(self, *arguments: Any, projects: list[str], hosts: list[str], **options: Any) -> None:
@@ -33,7 +33,7 @@ class FolderForm(forms.Form):
         field.choices = [(_OWN, _("My own")), *shared]
         host = self.fields["host"]
         assert isinstance(host, forms.ChoiceField)
-        host.choices = [("", _("The usual one")), *((name, name) for name in hosts)]
+        host.choices = [("", _("Default")), *((name, name) for name in hosts)]
         if len(hosts) < 2:
             del self.fields["host"]
 

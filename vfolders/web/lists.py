@@ -46,7 +46,7 @@ TABLE = declare(
         search_label=gettext_noop("Search by name"),
         columns=(
             Column("name", gettext_noop("Folder"), ("name",), is_fixed=True),
-            Column("whose", gettext_noop("Whose"), ("project__name", "owner__email")),
+            Column("whose", gettext_noop("Owner"), ("project__name", "owner__email")),
             Column("size", gettext_noop("Size"), ("size_bytes",), is_number=True),
             Column("host", gettext_noop("Stored on"), ("host__name",)),
             Column("created", gettext_noop("Created"), ("created_at",), is_number=True),
@@ -170,7 +170,7 @@ def _listing(request: HttpRequest, actor: Actor) -> Listing:
     is_admin = governs_projects(request.user)  # type: ignore[arg-type]
     chosen = chosen_projects(request)
     own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
-    everything = Tab("all", gettext_noop("All that I look after"), Q())
+    everything = Tab("all", gettext_noop("All that I administer"), Q())
     return Listing(
         TABLE,
         request.GET,

@@ -57,7 +57,7 @@ def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> N
             "array": found.spec,
             "at once": found.most_at_once or "any number",
             "elements": f"{found.count}: {how_far(found)}",
-            "ended well": found.succeeded,
+            "succeeded": found.succeeded,
             "owner": found.owner,
             "project": f"{found.domain}/{found.project}",
             "created": format_instant(found.created_at),
@@ -84,9 +84,9 @@ def stop(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> N
 
 
 def how_far(array: SessionArray) -> str:
-    """ "90 pending (80 held), 10 running"."""
+    """ "90 pending (80 on hold), 10 running"."""
     words = []
     for status, count in sorted(array.statuses.items()):
-        held = f" ({array.held} held)" if status == "PENDING" and array.held else ""
+        held = f" ({array.held} on hold)" if status == "PENDING" and array.held else ""
         words.append(f"{count} {status.lower()}{held}")
     return ", ".join(words)

@@ -161,7 +161,7 @@ def delete_price(
         str, typer.Option("--from", metavar="DAY", help="The day from which on it holds.", show_default=False)
     ],
 ) -> None:
-    """Take back a price that begins tomorrow or later: the one before it goes on."""
+    """Withdraw a price that begins tomorrow or later: the one before it goes on."""
     client_of(context).prices.delete(resource, since=_day(since))
 
 

@@ -29,7 +29,7 @@ def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson
 
 @app.command("new-secret")
 def new_secret(context: typer.Context, as_json: AsJson = False) -> None:
-    """Make another secret, and print it: it signs all your callbacks from now on, and cannot be shown again."""
+    """Create another secret, and print it: it signs all your callbacks from now on, and cannot be shown again."""
     made = client_of(context).callbacks.new_secret()
     if as_json:
         show_json(made)

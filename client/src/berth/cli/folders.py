@@ -40,7 +40,7 @@ def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
         for one in folders
     ]
     columns = ("name", "owner", "project", "state", "host", "age", "size", "counted", "id")
-    show_table(columns, rows, empty="None. Make one: berth folder create NAME.")
+    show_table(columns, rows, empty="None. Create one: berth folder create NAME.")
 
 
 @app.command("create")
@@ -56,7 +56,7 @@ def create(
     host: Annotated[str, typer.Option("--host", help="Storage host; the default one if not given.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make an empty folder: your own, or a project's."""
+    """Create an empty folder: your own, or a project's."""
     folder = client_of(context).folders.create(name, project=project, host=host)
     if as_json:
         show_json(folder)
@@ -183,7 +183,7 @@ def cat(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
 
 @app.command("mkdir")
 def mkdir(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
-    """Make a directory, and those above it that are missing."""
+    """Create a directory, and those above it that are missing."""
     client_of(context).folders.find(folder).files.make_directory(path)
 
 

@@ -24,7 +24,7 @@ Ends = Annotated[
     typer.Option(
         "--ends",
         metavar="WHAT=LIMIT,…",
-        help="When sessions end: idle=2h without work; below cpu=5, mem=5, devices=10, device-mem=10 percent of what they hold (low=all "
+        help="Idle timeout and low utilization: idle=2h without user activity; below cpu=5, mem=5, devices=10, device-mem=10 percent of what is allocated to them (low=all "
         "or any of these; devices are not measured on machines over the network, nor where sessions share one) over window=1h and then grace=30m; batch=yes: batch sessions too; extensions=3 of extension=1h. idle=none, "
         "cpu=none … take a limit away.",
         show_default=False,
@@ -76,7 +76,7 @@ def ends_shown(group: ResourceGroup) -> dict[str, object]:
     extensions = f"{group.max_extensions} of {group.extension_s} s" if group.max_extensions else "none"
     return {
         "lifetime": f"{group.max_lifetime_s} s" if group.max_lifetime_s else "",
-        "idle time": f"{group.max_idle_s} s" if group.max_idle_s else "",
+        "idle timeout": f"{group.max_idle_s} s" if group.max_idle_s else "",
         **_least_use(group),
         "extensions": extensions,
     }
@@ -90,7 +90,7 @@ def _least_use(group: ResourceGroup) -> dict[str, object]:
     joint = " or " if group.use_rule == "any" else " and "
     return {
         "ends below": joint.join(named),
-        "looked at over": f"{group.use_window_s} s",
+        "measured over": f"{group.use_window_s} s",
         "grace": f"{group.use_grace_s} s",
         "batch too": "yes" if group.ends_idle_batch else "",
     }

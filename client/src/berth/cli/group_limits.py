@@ -23,7 +23,7 @@ Limits = Annotated[
     typer.Option(
         "--limits",
         metavar="FILE",
-        help="What its sessions may hold together, and those of each person, always or at some hours: a file of JSON like"
+        help="Limits for all its sessions together and per person, always or at some hours: a file of JSON like"
         f" {EXAMPLE}, in place of those that are there; - is standard input; none takes all away.",
         show_default=False,
     ),

@@ -56,7 +56,7 @@ def create_project(
     domain: Annotated[str, typer.Option("--domain", help="In this domain; yours if not given.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a project."""
+    """Create a project."""
     made = client_of(context).managed_projects.create(name=name, title=title or "", domain=domain)
     show_json(made) if as_json else say(str(made.id))
 
@@ -142,7 +142,7 @@ def show_domain(context: typer.Context, domain: DomainName, as_json: AsJson = Fa
 def create_domain(
     context: typer.Context, name: NewName, title: Title = None, as_json: AsJson = False
 ) -> None:
-    """Make a domain."""
+    """Create a domain."""
     made = client_of(context).domains.create(name=name, title=title or "")
     show_json(made) if as_json else say(str(made.id))
 

@@ -127,7 +127,7 @@ PlacementGroup = Annotated[
     typer.Option(
         "--placement-group",
         metavar="NAME",
-        help="With --spread or --pack: beside your sessions in the project that name the same; else beside the others of its array.",
+        help="With --spread or --pack: your sessions in the project that name the same; else the others of its array.",
         show_default=False,
     ),
 ]

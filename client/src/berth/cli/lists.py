@@ -44,11 +44,11 @@ def list_images(
 
 
 def _promised(agent: Agent, slot: str) -> str:
-    """“32 cores (2x overcommit)” where sessions together may hold more than the machine has."""
+    """“32 cores (2x over-commit)” where sessions together may hold more than the machine has."""
     has = agent.capacity.get(slot, 0)
     promised = agent.promised.get(slot, has)
     told = format_amount(slot, promised)
-    return f"{told} ({promised / has:.3g}x overcommit)" if 0 < has < promised else told
+    return f"{told} ({promised / has:.3g}x over-commit)" if 0 < has < promised else told
 
 
 @agent_app.command("ls")

@@ -60,9 +60,9 @@ Limits = Annotated[
         metavar="LIMIT=AMOUNT…",
         help="sessions=10 waiting=5 containers=4 lifetime=12h idle=2h extensions=3 extension=1h priority=10 folders=20 "
         "storage=500g tokens=5 requests=600 browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; a session ends below "
-        "least.cpu=5, least.mem=5, least.devices=10 or least.device-mem=10 percent of what it holds, or with low=all below all of them, over window=1h and then grace=30m (batch sessions "
+        "least.cpu=5, least.mem=5, least.devices=10 or least.device-mem=10 percent of what is allocated to it, or with low=all below all of them, over window=1h and then grace=30m (batch sessions "
         "only where their resource group says so). Without an amount, like "
-        "sessions=, it is unlimited. What may be used: "
+        "sessions=, it is unlimited. Allow-lists: "
         "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
         show_default=False,
     ),
@@ -99,7 +99,7 @@ def create(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a policy. It limits nobody until it is assigned."""
+    """Create a policy. It limits nobody until it is assigned."""
     made = client_of(context).policies.create(name, domain=domain, limits=_changes(limits or [], None))
     _show(made, as_json=as_json)
 
@@ -110,12 +110,14 @@ def set_limits(
     policy: PolicyName,
     limits: Limits = None,
     name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
-    is_default: Annotated[bool, typer.Option("--default", help="New people get it from now on.")] = False,
+    is_default: Annotated[
+        bool, typer.Option("--default", help="Default for new people from now on.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell whom it would touch.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change limits. What runs goes on, even above a limit; who is above starts nothing new until less is in use. When sessions end
-    for too little work or use holds for those that run, too."""
+    """Change limits. What runs goes on, even above a limit; who is above starts nothing new until less is in use. Idle
+    timeout and low utilization end running sessions, too."""
     policies = client_of(context).policies
     found = policies.find(policy)
     changes = _changes(limits or [], found)

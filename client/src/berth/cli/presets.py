@@ -41,7 +41,7 @@ def add(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a preset for yourself, or as an administrator for a project, a domain or everybody."""
+    """Create a preset for yourself, or as an administrator for a project, a domain or everybody."""
     if bool(project) + bool(domain) + everybody > 1:
         raise InvalidInput("For whom?", hint="At most one of --project, --domain, --everybody.")
     sharing = "project" if project else "domain" if domain else "everybody" if everybody else "own"

@@ -27,9 +27,11 @@ IsActive = Annotated[
 ]
 IsPublic = Annotated[
     bool | None,
-    typer.Option("--public/--granted", help="For everybody, or whom it is granted to.", show_default=False),
+    typer.Option(
+        "--public/--granted", help="For everybody, or restricted to those with a grant.", show_default=False
+    ),
 ]
-IsDefault = Annotated[bool, typer.Option("--default", help="Where sessions go that name no group.")]
+IsDefault = Annotated[bool, typer.Option("--default", help="For sessions that name no group.")]
 SchedulerName = Annotated[
     str, typer.Option("--scheduler", help="fifo, lifo, drf or fair_share.", show_default=False)
 ]
@@ -41,22 +43,24 @@ Ageing = Annotated[
     typer.Option("--ageing", help="Waiting that raises by one priority, like 6h; none.", show_default=False),
 ]
 Patience = Annotated[
-    str, typer.Option("--patience", help="Wait after which room is gathered, like 10m.", show_default=False)
+    str, typer.Option("--patience", help="Wait before a backfill reservation, like 10m.", show_default=False)
 ]
 HalfLife = Annotated[
     str,
     typer.Option(
-        "--half-life", help="Time after which use counts half in fair share, like 7d.", show_default=False
+        "--half-life",
+        help="Fair-share half-life: past use counts half after it, like 7d.",
+        show_default=False,
     ),
 ]
 Types = Annotated[
-    str, typer.Option("--types", help="What it takes: interactive, batch or both.", show_default=False)
+    str, typer.Option("--types", help="Accepted sessions: interactive, batch or both.", show_default=False)
 ]
 Largest = Annotated[
     str,
     typer.Option(
         "--largest",
-        help="The most that one session asks for, like cpu=8,mem=64g,cuda=2; none.",
+        help="The maximum that one session may request, like cpu=8,mem=64g,cuda=2; none.",
         show_default=False,
     ),
 ]
@@ -64,26 +68,26 @@ EndsUpTo = Annotated[
     str,
     typer.Option(
         "--ends-up-to",
-        help="Sessions of this priority or a lower one are ended for higher ones that find no room; none.",
+        help="Preemption: sessions of this priority or lower are preempted for higher ones that find no room; none.",
         show_default=False,
     ),
 ]
 Undisturbed = Annotated[
-    str, typer.Option("--undisturbed", help="How long one runs at least before that.", show_default=False)
+    str, typer.Option("--undisturbed", help="Minimum run time before preemption.", show_default=False)
 ]
 Notice = Annotated[
-    str, typer.Option("--notice", help="From when its owner is told to its end.", show_default=False)
+    str, typer.Option("--notice", help="Warning before preemption, like 5m.", show_default=False)
 ]
 CpuOvercommit = Annotated[
     str,
     typer.Option(
         "--cpu-overcommit",
-        help="So many times the cores of a machine sessions together may hold: 1 to 10.",
+        help="So many times the cores of a machine are allocated to all sessions together: 1 to 10.",
         show_default=False,
     ),
 ]
 MemOvercommit = Annotated[
-    str, typer.Option("--mem-overcommit", help="The same of memory.", show_default=False)
+    str, typer.Option("--mem-overcommit", help="Over-commit of memory.", show_default=False)
 ]
 Lifetime = Annotated[
     str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
@@ -136,7 +140,7 @@ def create(
     limits: Limits = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a resource group without machines."""
+    """Create a resource group without machines."""
     columns = _columns(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
@@ -330,9 +334,9 @@ def _preemption(group: ResourceGroup) -> dict[str, object]:
     if group.preemptible_priority is None:
         return {}
     return {
-        "ends for others": f"up to priority {group.preemptible_priority}",
-        "undisturbed": f"{group.preemption_after_s} s",
-        "notice": f"{group.preemption_grace_s} s",
+        "preemption": f"up to priority {group.preemptible_priority}",
+        "minimum run time": f"{group.preemption_after_s} s",
+        "preemption warning": f"{group.preemption_grace_s} s",
     }
 
 
@@ -351,10 +355,10 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "strategy": group.strategy,
             "types": ", ".join(group.session_types),
             "largest session": format_slots(group.max_session_slots) if group.max_session_slots else "",
-            "overcommit": _overcommit(group),
+            "over-commit": _overcommit(group),
             "ageing": f"{group.ageing_s} s" if group.ageing_s else "",
             "patience": f"{group.patience_s} s",
-            "half-life of use": f"{group.usage_half_life_s} s",
+            "fair-share half-life": f"{group.usage_half_life_s} s",
             **_preemption(group),
             **ends_shown(group),
             **limits_shown(group),

@@ -352,17 +352,17 @@ def _facts(session: Session) -> dict[str, object]:
         "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
         "priority": session.priority or "",
         "retries": f"{session.retry_count} of {session.max_retries}" if session.max_retries else "",
-        "if its machine is lost": "waits again" if session.requeues else "",
-        "after": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
+        "on machine failure": "requeue" if session.requeues else "",
+        "dependencies": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
         "callback": session.callback_url,
         "accelerator model": session.device_model,
-        "beside others": session.placement_rule.replace("_", " ")
+        "spread or pack": session.placement_rule.replace("_", " ")
         + f" ({session.placement_group})" * bool(session.placement_group),
         "chosen machine": session.designated_agent
         and f"{session.designated_agent}{' if it has room' * session.may_run_elsewhere}",
         "array": f"{session.array} [{session.array_index}]" if session.array else "",
         "not before": format_instant(session.start_at),
-        "waits at most": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",
+        "maximum wait": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",
         "created": format_instant(session.created_at),
         "started": format_instant(session.started_at),
         "ended": format_instant(session.ended_at),

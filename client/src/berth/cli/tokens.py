@@ -60,7 +60,7 @@ def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("create")
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What it is for.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Purpose.", show_default=False)],
     scope: Scope = None,
     expires: Annotated[
         str,
@@ -68,7 +68,7 @@ def create(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and print its text, this once. It may at most what the token may that you use."""
+    """Create a token and print its text, this once. It may at most what the token may that you use."""
     wanted: dict[str, Any] = {"name": name}
     if scope:
         wanted["scopes"] = scope

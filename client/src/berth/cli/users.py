@@ -110,7 +110,7 @@ def close(
     context: typer.Context,
     user: UserName,
     folders: Annotated[str, typer.Option("--folders", help="keep, hand_over or delete.")] = "keep",
-    heir: Annotated[str, typer.Option("--heir", help="Who gets the folders, by e-mail.")] = "",
+    heir: Annotated[str, typer.Option("--heir", help="New owner of the folders, by e-mail.")] = "",
     confirm: Confirm = "",
     as_json: AsJson = False,
 ) -> None:
