@@ -1,13 +1,13 @@
 """Rules of the house that no import contract can say."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.apps import apps
-from django.core.management import call_command
 
 from common.dispatch import QUEUE_OF, TaskName
 from portal.beat import PERIODS_S
@@ -28,9 +28,14 @@ def sources() -> Iterator[Path]:
         yield from (path for path in (ROOT / room).rglob("*.py") if "migrations" not in path.parts)
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def assigned_attributes(path: Path) -> Iterator[tuple[str, int]]:
     """Names of attributes of anything but self that are assigned, and update(status=…) keywords, with lines."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         targets = (
             node.targets
             if isinstance(node, ast.Assign)
@@ -87,11 +92,6 @@ def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
         TaskName.LOOK_AT_ARRAY,
     }
     assert set(PERIODS_S) == set(TaskName) - woken_by_events
-
-
-@pytest.mark.django_db
-def test_no_migration_is_missing() -> None:
-    call_command("makemigrations", check=True, dry_run=True, verbosity=0)
 
 
 def test_every_setting_from_the_environment_is_documented() -> None:
