@@ -1,8 +1,9 @@
 """Hold the checkout and keep compiled modules for whatever runs from here.
 
-`bin/down --purge` leaves .venv, node_modules and assets while a process of the tests lives, which uses them.
-Compiled modules are kept in var/test/pyc also where the machine asks Python to write none: without them each
-process compiles the whole project, and pytest rewrites every assertion anew.
+`bin/down --purge` leaves .venv, node_modules and assets while a process of the tests lives, which
+uses them. Compiled modules are kept in var/test/pyc also where the machine asks Python to write
+none: without them each process compiles the whole project, and pytest rewrites every assertion
+anew.
 """
 
 import contextlib

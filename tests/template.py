@@ -1,7 +1,8 @@
 """Make the template database that each test run copies, with all migrations done.
 
-Migrating takes longer than most files of tests, copying takes a moment. The first run makes the template; a run that
-finds other migrations, other pinned packages or another version of this file makes it anew.
+Migrating takes longer than most files of tests, copying takes a moment. The first run makes the
+template; a run that finds other migrations, other pinned packages or another version of this file
+makes it anew.
 """
 
 import fcntl

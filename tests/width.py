@@ -1,4 +1,6 @@
-"""How far tests look: the usual run asks less often than `bin/test --all`, which sets `BERTH_TESTS_WIDE`."""
+"""How far tests look: the usual run asks less often than `bin/test --all`, which sets
+`BERTH_TESTS_WIDE`.
+"""
 
 import os
 
