@@ -58,3 +58,6 @@ def test_every_file_that_a_need_names_is_there() -> None:
     patterns = {pattern.removeprefix("!") for need in needs.NEEDS for pattern in need.files}
     assert {pattern for pattern in {*patterns, *needs.EVERYBODYS} if not needs.matching([pattern])} == set()
     assert [name for need in needs.NEEDS for name in need.tests if not (TESTS / name).is_file()] == []
+    for need in needs.NEEDS:
+        if need.marker:
+            assert files_with(need.marker) == {TESTS / name for name in need.tests}

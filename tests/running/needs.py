@@ -74,7 +74,9 @@ NEEDS = (
     Need("REST document", ("access/test_document.py",), ("*/api/**/*.py", "common/**/*.py")),
     Need(
         "rare faults",
-        ("faults/test_control_plane.py", "faults/test_engines.py", "faults/test_killed_workers.py"),
+        tuple(
+            f"faults/test_{name}.py" for name in ("control_plane", "engines", "killed_workers", "the_clock")
+        ),
         ("agents/**/*.py", "common/**/*.py", "portal/ops/**/*", *SESSIONS),
         marker="rare",
     ),
