@@ -33,7 +33,15 @@ EVERYBODYS = (
     "tests/settings.py",
     "tests/running/*.py",
 )
-PAGES = ("templates/**/*", "static/**/*", "*/web/**/*", "common/**/*.py", "portal/locale/**/*")
+PAGES = (
+    "*/web/**/*",
+    "!tests/web/**/*",
+    "templates/**/*",
+    "static/**/*",
+    "common/**/*.py",
+    "portal/locale/**/*",
+)
+REST = ("*/api/**/*.py", "!tests/api/**/*")
 SESSIONS = ("sessions_app/**/*.py", "!sessions_app/web/**/*", "!sessions_app/api/**/*")
 GATEWAY = ("sessions_app/gateway/**/*.py", "common/**/*.py")
 
@@ -69,9 +77,9 @@ NEEDS = (
     Need("hostile app", ("e2e/test_hostile_app.py",), GATEWAY),
     Need("idle notebook", ("e2e/test_idle_notebook.py",), (*GATEWAY, *SESSIONS)),
     Need("survival", ("e2e/test_survival.py",), ("portal/**/*.py", "agents/**/*.py", *GATEWAY, *SESSIONS)),
-    Need("command line", ("e2e/test_command_line.py",), ("client/src/**/*.py", "*/api/**/*.py")),
+    Need("command line", ("e2e/test_command_line.py",), ("client/src/**/*.py", *REST)),
     Need("first starts", ("ops/test_up.py",), ("portal/ops/**/*", "bin/*", "*/migrations/*.py")),
-    Need("REST document", ("access/test_document.py",), ("*/api/**/*.py", "common/**/*.py")),
+    Need("REST document", ("access/test_document.py",), (*REST, "common/**/*.py")),
     Need(
         "rare faults",
         tuple(
