@@ -1,6 +1,6 @@
 """Reads of budgets: what is spent of them, who sees them, whom they bind, and what one that is yet to come would mean."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,6 +16,7 @@ from accounts.authority import Action
 from accounts.budgets import Budget, DaySlots, Price, holds_on
 from accounts.limiting import access_limited
 from accounts.models import Membership, Project, User
+from accounts.ports import allocations
 from accounts.quota import Level
 from accounts.selectors import (
     actions_on_project,
@@ -36,9 +37,6 @@ from common.prepared import prepared_cursor
 from common.texts import quoted
 
 Owner = tuple[Level, int]  # a project or a person
-# What live sessions of these projects or people hold now: rows with `owner_id`, slot_name, amount and held_since.
-Holders = Callable[[Level, Sequence[int]], QuerySet[Any]]
-_holders: list[Holders] = []
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
 UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
 ANY_BUDGET = (
@@ -59,11 +57,6 @@ class BudgetImpact:
 
     state: BudgetState
     people_count: int
-
-
-def register(holders: Holders) -> None:
-    """Have `holders` asked what live sessions hold. Called from AppConfig.ready of the room that has them."""
-    _holders[:] = [holders]
 
 
 def today() -> date:
@@ -230,10 +223,9 @@ def _rows_of_uses(owners: Collection[Owner], edges: Sequence[date]) -> Iterator[
         ended = DaySlots.objects.filter(**{f"{column}__in": ids}, day__gte=since).order_by()
         sums = ended.values(column, "slot_name", first_day=first_day).annotate(sum=Sum("held"))
         yield sums.values_list(Value(level.value), column, "slot_name", "first_day", "sum", no_instant)
-        for holders in _holders:
-            yield holders(level, ids).values_list(
-                Value(level.value), "owner_id", "slot_name", no_day, Cast("amount", amount), "held_since"
-            )
+        yield allocations.get()(level, ids).values_list(
+            Value(level.value), "owner_id", "slot_name", no_day, Cast("amount", amount), "held_since"
+        )
 
 
 def _state(

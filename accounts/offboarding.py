@@ -19,6 +19,7 @@ from accounts.authority import Action
 from accounts.known_places import forget_places
 from accounts.logins import end_logins
 from accounts.models import KeyPair, OffBoarding, SignInLink, SshKey, User
+from accounts.ports import offboarding_handlers
 from accounts.roles import Role
 from accounts.selectors import access_user
 from accounts.services import demand_another_superadmin, grant_project_permissions, lock_people
@@ -121,13 +122,14 @@ def continue_offboardings() -> None:
 def continue_offboarding(case_id: int) -> OffBoarding:
     """Settle what can be settled now."""
     case = OffBoarding.objects.select_related("user", "asked_by", "heir").get(pk=case_id)
-    actor, steps = _on_behalf_of(case.asked_by), {step.name: step for step in holdings.steps()}
+    actor = _on_behalf_of(case.asked_by)
+    handlers = {handler.NAME: handler for handler in offboarding_handlers.get()}
     case.items += _planned(case.user, known={(item["step"], item["id"]) for item in case.items})
     for index, item in enumerate(case.items):
-        if item["is_done"] or item["step"] not in steps:
+        if item["is_done"] or item["step"] not in handlers:
             continue
         try:
-            settled = steps[item["step"]].settle(case, item["id"], actor)
+            settled = handlers[item["step"]].settle(case, item["id"], actor)
         except BerthError as refusal:
             log.warning("offboarding.later", case_id=case_id, item=item["id"], error=refusal.message)
             settled = None
@@ -198,9 +200,16 @@ def _planned(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, 
     """What is to be settled and is not in the list yet."""
     seen = set(known)
     return [
-        {"step": step.name, "id": item.id, "name": item.name, "is_done": False, "text": "", "arguments": {}}
-        for step, item in holdings.items_of(user)
-        if (step.name, item.id) not in seen
+        {
+            "step": handler.NAME,
+            "id": item.id,
+            "name": item.name,
+            "is_done": False,
+            "text": "",
+            "arguments": {},
+        }
+        for handler, item in holdings.items_of(user)
+        if (handler.NAME, item.id) not in seen
     ]
 
 

@@ -1,6 +1,6 @@
 """Resource policies, and the ledger of what is used of them (ADR 0024)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -25,6 +25,7 @@ from accounts.least_use import (
     has_least_use,
     too_late_to_end,
 )
+from accounts.ports import storage_host_names
 from accounts.quota import HIGHEST_PRIORITY, Level, Limit, kind_of, slot_of
 from common import clock
 from common.fields import NameField
@@ -33,15 +34,6 @@ from common.slots import MAX_AMOUNT, is_slot_name
 # What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
 USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
 USE_RULES = [(rule.value, gettext_lazy(words)) for rule, words in RULES.items()]
-
-
-_storage_hosts: Callable[[], Sequence[str]] = tuple
-
-
-def register_storage_hosts(names: Callable[[], Sequence[str]]) -> None:
-    """Called from AppConfig.ready: what storage hosts there are, for lists of them."""
-    global _storage_hosts
-    _storage_hosts = names
 
 
 def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
@@ -192,7 +184,7 @@ class ResourcePolicy(models.Model):
         """What the list had before may stay, so that a host that is gone keeps nobody from other changes."""
         before = ResourcePolicy.objects.filter(pk=self.pk).values_list("allowed_storage_hosts", flat=True)
         kept = before.first() or ()
-        if hosts := _storage_hosts():
+        if hosts := storage_host_names.get()():
             check_known_hosts(
                 (entry for entry in self.allowed_storage_hosts or () if entry not in kept), hosts
             )

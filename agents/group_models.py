@@ -92,8 +92,8 @@ class ResourceGroupQuerySet(models.QuerySet["ResourceGroup"]):
 
 
 class ResourceGroup(models.Model):
-    """A set of agents and the policy by which sessions are placed on them. `epoch` counts committed plans. A deleted one stays
-    as a row that history refers to, and gives its name free."""
+    """A set of agents and the policy by which sessions are placed on them. A deleted one stays as a row that history
+    refers to, and gives its name free."""
 
     name = models.CharField(max_length=64, validators=[name_validator])
     description = models.CharField(max_length=500, blank=True)
@@ -213,21 +213,6 @@ class ResourceGroup(models.Model):
         gettext_lazy(
             "The same of memory. Where sessions then use more than there is, some of them are killed."
         ),
-    )
-    epoch = models.BigIntegerField(default=0, editable=False)
-    last_agent_id = models.BigIntegerField(
-        default=0, editable=False, help_text="That was given a container; behind it round-robin goes on."
-    )
-    head_ids = ArrayField(
-        models.UUIDField(),
-        default=list,
-        editable=False,
-        help_text="Sessions that waited and for which room was kept, in the order in which they are to be tried first.",
-    )
-    gathered = models.JSONField(
-        default=list,
-        editable=False,
-        help_text="Where room is gathered for sessions of which nobody knows when they find some, as the last plan chose.",
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)

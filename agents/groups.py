@@ -1,11 +1,11 @@
 """Writes of resource groups, and of who may use them. Superadmins alone make them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -17,6 +17,7 @@ from agents.grantees import name_of as name_of
 from agents.group_ends import ENDS, contradictions
 from agents.models import Agent, GroupGrant, ResourceGroup
 from agents.overcommit import promise
+from agents.ports import excluded_sessions_holder, plan_discarder, session_counts
 from agents.reservation_ends import cancel
 from agents.reservation_selectors import reservations_of, reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
@@ -34,23 +35,6 @@ EDITABLE = (
 )  # fmt: skip
 ADMITTING = ("is_public", "session_types")
 SHOWN = 5
-
-# {"waiting": …, "running": …} of a group: sessions are a floor above.
-SessionCounts = Callable[[int], Mapping[str, int]]
-_session_counts: list[SessionCounts] = []
-# Takes those out of the queue of a group who may not start there any more, in the transaction that closed it to them.
-Closer = Callable[[int], None]
-_closers: list[Closer] = []
-
-
-def register_session_counts(count: SessionCounts) -> None:
-    """Have `count` asked before a group is deleted. Called from AppConfig.ready of the room that has sessions."""
-    _session_counts[:] = [count]
-
-
-def register_closer(close: Closer) -> None:
-    """Have `close` asked after a group was closed to somebody. Called from AppConfig.ready of the room that has sessions."""
-    _closers[:] = [close]
 
 
 @transaction.atomic
@@ -89,11 +73,11 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         _check_ends(group)
 
     if changed:
-        group.epoch = F("epoch") + 1  # what was planned by the old rules is not committed
-        _save(group, update_fields=[*changed, "epoch"])
+        plan_discarder.get()([group.pk])  # what was planned by the old rules is not committed
+        _save(group, update_fields=list(changed))
         audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
-            _shut_out(group.pk)
+            excluded_sessions_holder.get()(group.pk)
         if not changed.keys().isdisjoint(FACTORS):
             promise(group.agents.values_list("pk", flat=True))
         announce(CapacityChanged(group.pk))
@@ -144,13 +128,8 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
         actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
     )
     grant.delete()
-    ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)  # nor by what was planned before
-    _shut_out(group.pk)
-
-
-def _shut_out(group_id: int) -> None:
-    for close in _closers:
-        close(group_id)
+    plan_discarder.get()([group.pk])  # nor by what was planned before
+    excluded_sessions_holder.get()(group.pk)
 
 
 @transaction.atomic
@@ -170,6 +149,8 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
     held = {each.pk: each for each in found.order_by("pk")}  # both before the machine, as commits of plans do
     if group.pk not in held or held[group.pk].deleted_at is not None:
         raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
+    if before != group.pk:
+        plan_discarder.get()(held)
     moved: Agent = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
     if moved.resource_group_id != before:
         sentence = _("“{agent}” was put into another resource group at the same moment.")
@@ -181,7 +162,6 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
 
     moved.save(update_fields=["resource_group"])
     promise([moved.pk])
-    ResourceGroup.objects.filter(pk__in=held).update(epoch=F("epoch") + 1)
     changes = {"resource_group": [held[before].name, group.name]}
     audit.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
     for changed_id in (before, group.pk):
@@ -245,7 +225,7 @@ def _demand_no_machines(group: ResourceGroup) -> None:
 
 
 def _demand_no_sessions(group: ResourceGroup) -> None:
-    counts = {state: count for look in _session_counts for state, count in look(group.pk).items()}
+    counts = session_counts.get()(group.pk)
     waiting, running = counts.get("waiting", 0), counts.get("running", 0)
     if waiting:
         sentence = ngettext(

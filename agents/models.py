@@ -18,7 +18,7 @@ from agents.group_models import SessionType as SessionType
 from agents.group_models import Strategy as Strategy
 from agents.reservation_models import Reservation as Reservation
 from agents.reservation_models import ReservedAgent as ReservedAgent
-from agents.runtime.addresses import SHARED, SIMULATED
+from agents.runtime.addresses import SIMULATED
 from agents.runtime.base import TlsMaterial
 from agents.states import STATE_TITLES, AgentState
 from common import clock
@@ -106,11 +106,6 @@ class Agent(models.Model):
     def is_simulated(self) -> bool:
         """Nothing runs there."""
         return self.address.startswith(SIMULATED)
-
-    @property
-    def answers_with_others(self) -> bool:
-        """Simulated, with all that it has in Redis: many such machines are asked by one request."""
-        return self.is_simulated and SHARED in self.address
 
     @property
     def tls(self) -> TlsMaterial | None:

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 from django.utils.translation import gettext as _
 
 from agents.events import CapacityChanged
 from agents.grantees import Grantee, level_of
 from agents.groups import hold_to_change
 from agents.models import Agent, ResourceGroup
+from agents.ports import plan_discarder
 from agents.reservation_ends import all_of, cancel, columns_of
 from agents.reservation_models import Reservation, ReservedAgent
 from agents.reservation_selectors import access_reservation, overlapping
@@ -188,7 +188,7 @@ def _demand_free(
 
 def _replan(group: ResourceGroup) -> None:
     """What was planned before is not committed, and what waits is looked at again at once."""
-    ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)
+    plan_discarder.get()([group.pk])
     announce(CapacityChanged(group.pk))
 
 

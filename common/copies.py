@@ -13,7 +13,7 @@ def copy_rows(
 ) -> None:
     """For each row of `model` that has the values of `like`, and for each place of the sequences in `values`: a copy which has
     these values, by field. Keys that are not named are new ones. One statement."""
-    fields = {field.attname: field for field in model._meta.concrete_fields}
+    fields = {field.attname: field for field in model._meta.concrete_fields if not field.generated}
     quoted = {name: connection.ops.quote_name(str(field.column)) for name, field in fields.items()}
     taken = {
         name: f"copy.{column}" if name in values else f"source.{column}" for name, column in quoted.items()

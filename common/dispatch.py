@@ -22,9 +22,7 @@ class TaskName(StrEnum):
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
     LAUNCH_SESSION = "sessions_app.launch_session"
-    LAUNCH_SESSIONS = "sessions_app.launch_sessions"
     TERMINATE_SESSION = "sessions_app.terminate_session"
-    TERMINATE_SESSIONS = "sessions_app.terminate_sessions"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
     LOOK_AT_ARRAY = "sessions_app.look_at_array"
@@ -50,9 +48,7 @@ QUEUE_OF = {
     TaskName.TICK: "tick",
     TaskName.FORGET_TICKS: "maintenance",
     TaskName.LAUNCH_SESSION: "launch",
-    TaskName.LAUNCH_SESSIONS: "launch",
     TaskName.TERMINATE_SESSION: "ends",
-    TaskName.TERMINATE_SESSIONS: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",
@@ -77,8 +73,10 @@ QUEUE_OF = {
 }
 
 
-def enqueue_on_commit(name: TaskName, **arguments: str | int | list[str]) -> None:
-    """Send task `name` when the present transaction commits.
+def enqueue_on_commit(
+    name: TaskName, *, countdown_s: float = 0.0, **arguments: str | int | list[str]
+) -> None:
+    """Send task `name` when the present transaction commits, to run `countdown_s` seconds later at the earliest.
 
     If the broker does not answer the loss is logged; the periodic tasks do the work later.
     """
@@ -87,7 +85,8 @@ def enqueue_on_commit(name: TaskName, **arguments: str | int | list[str]) -> Non
         pause(f"commit.{name}")
         try:
             demand_redis()
-            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name])
+            countdown = countdown_s or None
+            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name], countdown=countdown)
         except (OperationalError, InconsistencyError, Outage) as error:
             log.warning("dispatch.lost", task=name.value, arguments=arguments, error=str(error))
 

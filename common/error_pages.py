@@ -1,7 +1,7 @@
 """Refusals as pages: what failed, what to do, whom to ask, an id to quote."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -22,6 +22,7 @@ from common.errors import (
     TooLarge,
     TooManyRequests,
 )
+from common.ports import helpers
 
 log = structlog.get_logger(__name__)
 
@@ -29,14 +30,6 @@ WITH_A_TEMPLATE = (400, 403, 404, 405, 413, 422, 429, 500, 503)
 TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent)
 REFRESH_S = 10
 PATIENCE_S = 60
-
-# People who can help who may not do a thing: [{"name", "email"}]. The portal knows them (portal.apps).
-_helpers_of: list[Callable[[HttpRequest], Sequence[Mapping[str, object]]]] = []
-
-
-def ask_for_helpers(find: Callable[[HttpRequest], Sequence[Mapping[str, object]]]) -> None:
-    """From now on `find` says whom a page names that refuses something."""
-    _helpers_of[:] = [find]
 
 
 def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
@@ -145,4 +138,6 @@ def _with_menu(request: HttpRequest, template: str, context: dict[str, Any], err
 
 def _helpers(request: HttpRequest, error: BerthError) -> Sequence[Mapping[str, object]]:
     is_told = error.http_status == 403 and getattr(request, "viewing", None) is None
-    return _helpers_of[0](request) if _helpers_of and is_told else ()
+    if not is_told:
+        return ()
+    return helpers.get()(request.user.pk or 0, getattr(request.user, "domain_id", None))

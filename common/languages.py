@@ -1,27 +1,20 @@
-"""Sentences in the reader's language, for the pure modules: they know no Django, so the portal plugs its translations in
-(portal/apps.py). Everything else imports the same names from django.utils.translation. Pure."""
+"""Sentences in the reader's language, for the pure modules: they know no Django, so they translate by the port
+`common.ports.translator`. Everything else imports the same names from django.utils.translation. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import reduce
 
-_translations: list[tuple[Callable[[str], str], Callable[[str, str, int], str]]] = []
-
-
-def translate_with(one: Callable[[str], str], plural: Callable[[str, str, int], str]) -> None:
-    """From now on sentences are `one(sentence)` and `plural(singular, plural, number)`; before, they stay English."""
-    _translations[:] = [(one, plural)]
+from common.ports import translator
 
 
 def gettext(sentence: str) -> str:
     """The sentence in the language of who reads it now; in English where nobody has translated it."""
-    return _translations[0][0](sentence) if _translations else sentence
+    return translator.get().gettext(sentence)
 
 
 def ngettext(singular: str, plural: str, number: int) -> str:
     """The form that fits `number`; it still has its {placeholders}."""
-    if _translations:
-        return _translations[0][1](singular, plural, number)
-    return singular if number == 1 else plural
+    return translator.get().ngettext(singular, plural, number)
 
 
 def paragraph(sentences: Iterable[str]) -> str:

@@ -30,24 +30,8 @@ def try_exclusive(subject: str) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
 
 
-@contextmanager
-def try_exclusive_each(subjects: Collection[str]) -> Iterator[frozenset[str]]:
-    """Those of `subjects` in which this thread is now the only one, as by `try_exclusive`. Two queries, any number."""
-    numbers = {lock_number(subject): subject for subject in subjects}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT key, pg_try_advisory_lock(key) FROM unnest(%s::bigint[]) AS key", [list(numbers)]
-        )
-        held = [number for number, is_held in cursor.fetchall() if is_held]
-    try:
-        yield frozenset(numbers[number] for number in held)
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(key) FROM unnest(%s::bigint[]) AS key", [held])
-
-
 def held_among(subjects: Collection[str]) -> frozenset[str]:
-    """Those of `subjects` in which somebody is now, by `try_exclusive` or `try_exclusive_each`; nobody is held up. One query."""
+    """Return those of `subjects` that somebody holds by `try_exclusive` now, without waiting. One query."""
     numbers = {lock_number(subject): subject for subject in subjects}
     with connection.cursor() as cursor:
         cursor.execute(

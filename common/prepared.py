@@ -166,12 +166,12 @@ def insert_together(*rows: models.Model, given: str, named: Mapping[str, Any]) -
 
 @cache
 def _written_of(model: type[models.Model], number: int) -> tuple[tuple[str, str, Any, Any], ...]:
-    """Attribute, parameter and field of each column that is not counted up, and of `_PLAIN` what is said of the field."""
+    """Attribute, parameter and field of each column that the database does not fill itself, and of `_PLAIN` what is said of the field."""
     counted = models.AutoField, models.BigAutoField
     return tuple(
         (field.attname, f"{field.column}_{number}", field, _plain(field))
         for field in model._meta.concrete_fields
-        if not isinstance(field, counted)
+        if not isinstance(field, counted) and not field.generated
     )
 
 

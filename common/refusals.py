@@ -13,6 +13,7 @@ from common.actors import ANONYMOUS, Actor
 from common.api import actor_of
 from common.database import LOST
 from common.errors import BerthError
+from common.ports import address_parameters
 
 log = structlog.get_logger(__name__)
 
@@ -20,13 +21,6 @@ ACTION = "requests.refuse"
 TOKEN_ACTION = "requests.refuse_token"
 REFUSED = frozenset((403, 404, 409, 422, 429))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
-
-# What the parameters of addresses name: {"session_id": "sessions_app.computesession"}. The portal knows them all.
-_kinds: dict[str, str] = {}
-
-
-def know_objects(kinds: Mapping[str, str]) -> None:
-    _kinds.update(kinds)
 
 
 class RefusalsMiddleware:
@@ -59,8 +53,8 @@ def _record(request: HttpRequest, status: int) -> None:
     match = request.resolver_match
     if match is None or not (status in REFUSED or is_failure):
         return  # an address that is nowhere hides nothing
-    given = dict(match.captured_kwargs)  # type: ignore[attr-defined]
-    target = next(((_kinds[key], str(value)) for key, value in given.items() if key in _kinds), ("", ""))
+    given, models = dict(match.captured_kwargs), address_parameters.get()  # type: ignore[attr-defined]
+    target = next(((models[key], str(value)) for key, value in given.items() if key in models), ("", ""))
     audit.record_refusal(
         actor=actor_of(request) if hasattr(request, "user") else ANONYMOUS,
         action=ACTION,

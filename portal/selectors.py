@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -21,11 +20,10 @@ from sessions_app.idle_words import low_use
 SHOWN_HELPERS = 3
 
 
-def helpers_of(request: HttpRequest) -> Sequence[Mapping[str, object]]:
-    """Whom a person may ask who may not do a thing: admins of the own domain; superadmins where it has none. Nobody
-    is told to ask themselves. At most two queries."""
-    people = User.objects.filter(is_active=True).exclude(pk=request.user.pk or 0)
-    domain_id = getattr(request.user, "domain_id", None)
+def helpers_of(user_id: int, domain_id: int | None) -> Sequence[Mapping[str, object]]:
+    """Return [{"name", "email"}] of the people who can help a user who was refused something: admins of the domain,
+    superadmins where it has none; never the user. At most two queries."""
+    people = User.objects.filter(is_active=True).exclude(pk=user_id)
     for role, there in ((Role.DOMAIN_ADMIN, {"domain_id": domain_id}), (Role.SUPERADMIN, {})):
         found = list(people.filter(role=role.value, **there).values("name", "email")[:SHOWN_HELPERS])
         if found:

@@ -1,6 +1,5 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,22 +7,21 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, NotSupportedError, OperationalError, connection, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 from psycopg.types.json import Jsonb
 
-from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.models import Agent, AgentSlot
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, wait_exclusive, was_locked
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
-from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import KernelPlacement, Placement, Plan, Strategy, column_of
+from scheduler.dealt import deal_devices
+from scheduler.engine import KernelPlacement, Placement, Plan, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.gathered import gathered_as_json
-from scheduler.group_limits import broken_limit
-from scheduler.placement_groups import broken_rule
+from scheduler.run_state import advance
 from scheduler.waiting_rows import write_waiting
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreLoads, CoreUse
@@ -31,80 +29,37 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
-# Rows of `_ROOMS`, and of `_USED`: what is free on agents, which cores are used there.
+# Rows of `_LOCK_AGENTS`, and of `_CORES`: what is free on agents, which cores are used there.
 _Rooms = tuple[Sequence[Any], Sequence[Any]]
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
-SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
 # First the agents, then their slots: the second waits for what the first returns.
-_GROUND = f"""
-    agent AS MATERIALIZED (
+_LOCK_AGENTS = f"""
+    WITH agent AS MATERIALIZED (
         SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
-        WHERE id = ANY({unseen("agents", "bigint")}) AND state = '{AgentState.CONNECTED.value}' {{only}} ORDER BY id FOR NO KEY UPDATE
+        WHERE id = ANY({unseen("agents", "bigint")}) AND state = '{AgentState.CONNECTED.value}' ORDER BY id FOR NO KEY UPDATE
     ), slot AS MATERIALIZED (
         SELECT agent_id, slot_name, capacity, capacity + surplus - occupied AS free FROM {AgentSlot._meta.db_table}
         WHERE agent_id = ANY((SELECT array_agg(id) FROM agent)::bigint[]) ORDER BY id FOR NO KEY UPDATE
     )
-"""
-_ROOMS = "agent.id, cores, slot_name, capacity, free"
-_LOCK_AGENTS = f"""
-    WITH {_GROUND.format(only="")} SELECT {_ROOMS} FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
+    SELECT agent.id, cores, slot_name, capacity, free FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
 """
 # Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
-_USED = f"""
-    SELECT held.* FROM {{agents}}, LATERAL (
+_CORES = f"""
+    SELECT held.* FROM unnest({unseen("agents", "bigint")}) AS agent (id), LATERAL (
         SELECT agent_id, amount, cpuset FROM {KernelAllocation._meta.db_table}
         WHERE agent_id = agent.id AND slot_name = '{CPU}' OFFSET 0
     ) AS held
 """
-_CORES = _USED.format(agents=f"unnest({unseen('agents', 'bigint')}) AS agent (id)")
-# All of a commit of newcomers up to the slots: that the group has this epoch still, those of the sessions that `_lock_sessions` would
-# lock, and agents with their cores; one after the other, for which all sessions are counted before the first agent. Used cores as text: they
-# are on each row, and read once.
-_BEGIN = f"""
-    WITH present AS MATERIALIZED (
-        SELECT id, strategy FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s AND epoch = %(epoch)s FOR NO KEY UPDATE
-    ), noted AS (
-        UPDATE {ResourceGroup._meta.db_table} AS its_group SET last_agent_id = %(last_agent)s
-        FROM present WHERE its_group.id = present.id AND present.strategy = '{Strategy.ROUND_ROBIN}'
-    ), locked AS MATERIALIZED (
-        SELECT id FROM {ComputeSession._meta.db_table}
-        WHERE id = ANY({unseen("sessions", "uuid")}) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
-        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    ), {_GROUND.format(only="AND (SELECT count(*) FROM locked) > 0")}, used AS (
-        {_USED.format(agents="agent")}
-    )
-    SELECT EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked),
-        (SELECT coalesce(json_agg(json_build_array(agent_id, amount, cpuset)), '[]')::text FROM used), {_ROOMS}
-    FROM (VALUES (true)) AS one LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
+_PUT_KERNELS = f"""
+    UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
+    FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[]) AS placed (id, agent_id) WHERE kernel.id = placed.id
 """
-# Parts of the statement that moves the sessions. Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
 _ALLOCATE = f"""
-    placed AS MATERIALIZED (
-        SELECT * FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
-            AS placed (kernel_id, agent_id, cpuset, number)
-    ), size AS MATERIALIZED (
-        SELECT size.number - 1 AS number, slot.key AS slot_name, slot.value::bigint AS amount
-        FROM jsonb_array_elements(%(sizes)s) WITH ORDINALITY AS size (slots, number), jsonb_each_text(size.slots) AS slot
-    ), kernel AS (
-        UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
-        FROM placed WHERE kernel.id = placed.kernel_id
-    ), written AS (
-        INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount, cpuset{{also}})
-        SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount,
-            CASE size.slot_name WHEN '{CPU}' THEN placed.cpuset ELSE '' END{{of_devices}}
-        FROM placed JOIN size USING (number) {{dealt}}
-        RETURNING kernel_id
-    )
+    INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount, cpuset, devices)
+    SELECT kernel_id, agent_id, slot_name, amount, cpuset, devices FROM jsonb_to_recordset(%(held)s)
+        AS held (kernel_id uuid, agent_id bigint, slot_name text, amount bigint, cpuset text, devices bigint[])
 """
-_ALLOCATE_AMOUNTS = _ALLOCATE.format(also="", of_devices="", dealt="")
-_ALLOCATE_DEVICES = _ALLOCATE.format(
-    also=", devices",
-    of_devices=", coalesce(dealt.devices::bigint[], '{}')",
-    dealt="""
-    LEFT JOIN unnest(%(dealt_kernels)s::uuid[], %(dealt_slots)s::text[], %(dealt_devices)s::text[])
-        AS dealt (kernel_id, slot_name, devices) USING (kernel_id, slot_name)""",
-)
 
 
 class GroupBusy(Exception):
@@ -120,13 +75,14 @@ def commit_plan(plan: Plan) -> list[UUID]:
 
     Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
     its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the one global
-    order: group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
+    order: run state of the group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
     written.
     """
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
-        is_newest = _group_of(plan).update(
-            epoch=F("epoch") + 1,
+        is_newest = advance(
+            plan.group_id,
+            plan.epoch,
             last_agent_id=_last_agent(plan),
             head_ids=_heads(plan),
             gathered=gathered_as_json(plan.gathered),
@@ -140,28 +96,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
         placements = _of_these(
             plan, _lock_sessions([each.id for each in column_of(plan.placements, "session")])
         )
-        if name := broken_limit(plan.group_id, placements):
-            raise StalePlan(f"Newcomers were given what the limit {name} of {plan.group_name} had left.")
-        return _place(plan, placements, _hold_agents(_kernels_of(placements))) if placements else []
-
-
-def commit_newcomers(plan: Plan) -> list[UUID]:
-    """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
-    after it. In a transaction of `all_or_nothing` that has locked the plans of the group. Raises StalePlan."""
-    values = {
-        "last_agent": plan.placements[-1].agent_ids[-1],
-        "group": plan.group_id,
-        "epoch": plan.epoch,
-        "sessions": array_of(each.session_id for each in plan.placements),
-        "agents": _agents_of(_kernels_of(plan.placements)),
-    }
-    begun = _ask(_BEGIN, values)
-    is_present, session_ids, used = begun[0][:3]
-    if not is_present:
-        raise _overtaken(plan)
-    placements = _of_these(plan, set(session_ids))
-    rooms = [row[3:] for row in begun if row[3] is not None]
-    return _place(plan, placements, (rooms, json.loads(used))) if placements else []
+        return _place(placements, _hold_agents(_kernels_of(placements))) if placements else []
 
 
 @contextmanager
@@ -185,23 +120,13 @@ def all_or_nothing(group_name: str) -> Iterator[None]:
         raise
 
 
-def lock_plans(group_id: int, wait_s: float | None = None) -> None:
-    """Nobody else commits a plan of this group until the present transaction ends; waits for others at most `wait_s`, or else
-    GROUP_WAIT_S. Raises GroupBusy."""
+def lock_plans(group_id: int) -> None:
+    """Nobody else commits a plan of this group until the present transaction ends; waits for others at most GROUP_WAIT_S.
+    Raises GroupBusy."""
     try:
-        wait_exclusive(plans_of(group_id), wait_s=GROUP_WAIT_S if wait_s is None else wait_s)
+        wait_exclusive(f"plans of group {group_id}", wait_s=GROUP_WAIT_S)
     except LockTaken as taken:
         raise GroupBusy(f"Another worker commits a plan of resource group {group_id}.") from taken
-
-
-def plans_of(group_id: int) -> str:
-    """What `lock_plans` locks."""
-    return f"plans of group {group_id}"
-
-
-def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
-    """It, unless a newer plan was committed."""
-    return ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch)
 
 
 def _last_agent(plan: Plan) -> int | F:
@@ -243,25 +168,21 @@ def _hold_agents(kernels: Sequence[KernelPlacement]) -> _Rooms:
     return _ask(_LOCK_AGENTS, values), _ask(_CORES, values)
 
 
-def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
-    """These, whose sessions are locked, on `ground`, which has their agents, and may have more."""
-    if key := broken_rule(plan.group_id, placements):
-        raise StalePlan(f"Others of the placement group {key} were placed since.")
+def _place(placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
+    """These, whose sessions are locked, on `ground`, which has their agents."""
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
+    # Before the statuses: slots of agents are locked before what limits count (ADR 8).
+    _allocate(kernels, _cpusets(kernels, cores, used), _deal(kernels))
     moved = lifecycle.transition_many(
         [placement.session_id for placement in placements],
         frm=Status.PENDING,
         to=Status.SCHEDULED,
         reason=Reason.PLACED,
         actor=SYSTEM,
-        first=_allocations(kernels, _cpusets(kernels, cores, used), _deal(kernels)),
     )
-    if len(moved) == 1:
-        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(moved[0]))
-    for first in range(0, len(moved), SENT_TOGETHER) if len(moved) > 1 else ():
-        together = [str(session_id) for session_id in moved[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.LAUNCH_SESSIONS, session_ids=together)
+    for session_id in moved:
+        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(session_id))
     return moved
 
 
@@ -324,20 +245,24 @@ def _deal(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
         raise StalePlan(str(error)) from error
 
 
-def _allocations(
-    kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]
-) -> lifecycle.First:
-    """Agents and cores of these kernels, and what they hold there."""
-    sizes: dict[int, int] = {}  # kernels that ask for the same share one object
-    numbers = [sizes.setdefault(id(kernel.slots), len(sizes)) for kernel in kernels]
-    slots = {id(kernel.slots): kernel.slots.to_json() for kernel in kernels}
-    values: dict[str, Any] = {
+def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]) -> None:
+    """Write the agents of these kernels, and what each holds there, with its cores and devices. 2 queries."""
+    held = [
+        {
+            "kernel_id": str(kernel.kernel_id),
+            "agent_id": kernel.agent_id,
+            "slot_name": name,
+            "amount": amount,
+            "cpuset": cpuset if name == CPU else "",
+            "devices": devices.get(name, ()),
+        }
+        for kernel, cpuset, devices in zip(kernels, cpusets, dealt, strict=True)
+        for name, amount in kernel.slots.items()
+    ]
+    placed = {
         "kernels": array_of(kernel.kernel_id for kernel in kernels),
         "agents": array_of(kernel.agent_id for kernel in kernels),
-        "cpusets": list(cpusets),
-        "numbers": array_of(numbers),
-        "sizes": Jsonb([slots[each] for each in sizes]),
     }
-    if any(dealt):
-        return lifecycle.First(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
-    return lifecycle.First(_ALLOCATE_AMOUNTS, values)
+    with prepared_cursor() as cursor:
+        cursor.execute(_PUT_KERNELS, placed)
+        cursor.execute(_ALLOCATE, {"held": Jsonb(held)})

@@ -34,17 +34,3 @@ def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
         deal(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})
         for kernel in kernels
     ]
-
-
-def columns_of(kernels: Sequence[KernelPlacement], dealt: Sequence[Dealt]) -> dict[str, object]:
-    """As arrays of one row for each slot of a kernel that devices give."""
-    rows = [
-        (kernel.kernel_id, name, array_of(ids))
-        for kernel, of_kernel in zip(kernels, dealt, strict=True)
-        for name, ids in of_kernel.items()
-    ]
-    return {
-        "dealt_kernels": array_of(row[0] for row in rows),
-        "dealt_slots": [row[1] for row in rows],
-        "dealt_devices": [row[2] for row in rows],
-    }

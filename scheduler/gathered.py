@@ -1,4 +1,4 @@
-"""Where plans gather room for sessions of which nobody knows when they find some, as their resource group keeps it."""
+"""Where plans gather room for sessions of which nobody knows when they find some, as the run state of their resource group keeps it."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -9,7 +9,7 @@ from scheduler.engine import Gathering
 
 
 def gathered_as_json(gathered: Iterable[Gathering]) -> list[dict[str, Any]]:
-    """Return what `ResourceGroup.gathered` has."""
+    """Return what `SchedulerState.gathered` has."""
     return [
         {
             "session": str(each.session_id),

@@ -20,7 +20,7 @@ _recent = KeptByGroup[tuple[frozenset[int], Lengths]](for_s=60.0)
 def held_in(group_id: int, now: datetime) -> list[Held]:
     """What each kernel of the group holds. One query."""
     session = "kernel__session__"
-    names = ("owner_id", "image_id", "type", "status", "started_at", "deadline_at", "timeout_s", "lifetime_s")
+    names = ("owner_id", "image_id", "type", "status", "started_at", "deadline_at", "max_runtime_s")
     rows = (
         KernelAllocation.objects.filter(agent__resource_group_id=group_id)
         .values_list("kernel_id", "agent_id", *(f"{session}{name}" for name in names))
@@ -36,11 +36,9 @@ def held_in(group_id: int, now: datetime) -> list[Held]:
         status,
         began,
         deadline_at,
-        timeout_s,
-        lifetime_s,
+        most_s,
         amounts,
     ) in rows.order_by():
-        most_s = timeout_s or lifetime_s
         ran_s = max(0.0, (now - began).total_seconds()) if began else 0.0
         left_s = None if most_s is None else max(0.0, most_s - ran_s)
         is_ending = status == Status.TERMINATING.value

@@ -1,7 +1,8 @@
-"""What the scheduler remembers: who held how much lately, whose share counts for how much, and what ticks decided."""
+"""Tables of the scheduler: its run state, decayed use, share weights, and records of ticks."""
 
 from decimal import Decimal
 
+from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -13,6 +14,33 @@ from scheduler.tick_models import KeptTick as KeptTick
 from scheduler.tick_models import WaitingReason as WaitingReason
 
 LEAST_WEIGHT, MOST_WEIGHT = Decimal("0.001"), Decimal(1000)
+
+
+class SchedulerState(models.Model):
+    """Run state of the scheduler in one resource group: what its last committed plan left for the next. Created on
+    demand; no row stands for the defaults."""
+
+    group = models.OneToOneField(
+        ResourceGroup, on_delete=models.CASCADE, primary_key=True, related_name="scheduler_state"
+    )
+    epoch = models.BigIntegerField(
+        default=0, help_text="Number of committed plans and of changes that discard plans."
+    )
+    last_agent_id = models.BigIntegerField(
+        default=0, help_text="Agent that was given a container last; round-robin goes on behind it."
+    )
+    head_ids = ArrayField(
+        models.UUIDField(),
+        default=list,
+        help_text="Waiting sessions for which capacity was reserved, in the order in which they are tried first.",
+    )
+    gathered = models.JSONField(
+        default=list,
+        help_text="Where capacity is gathered for sessions whose start cannot be predicted.",
+    )
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} of resource group {self.group_id}"
 
 
 class DecayedUse(models.Model):

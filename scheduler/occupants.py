@@ -18,7 +18,7 @@ from common.slots import MILLI, ResourceSlots
 from scheduler import histories
 from scheduler.engine import Preemptible, Promise, Running, Share
 from scheduler.estimates import outlived_left_s
-from sessions_app.known_ends import END_COLUMNS, HAS_KNOWN_END, LASTS_S, known_end, removed_at
+from sessions_app.known_ends import END_COLUMNS, HAS_KNOWN_END, HAS_MAX_RUNTIME, known_end, removed_at
 from sessions_app.models import KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
 from sessions_app.states import Status
@@ -76,7 +76,6 @@ def running_of(
         known |= Q(kernel__session__in=list(leaving))
     kernels = (
         KernelAllocation.objects.filter(agent__resource_group=group)
-        .annotate(lasts_s=LASTS_S)
         .filter(known)
         .values_list("kernel_id", "agent_id", "kernel__session_id", *END_COLUMNS)
         .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
@@ -96,15 +95,14 @@ def expected_of(
     """By agent, what kernels hold of which nobody knows when it ends, or that should have ended, with when that is expected. 1 query, and
     one more each minute."""
     session = "kernel__session__"
-    known_lasts, ends_itself = Q(lasts_s__isnull=False), Q(**{f"{session}status": Status.RUNNING.value})
+    ends_itself = HAS_MAX_RUNTIME & Q(**{f"{session}status": Status.RUNNING.value})
     is_ending = Q(**{f"{session}status": Status.TERMINATING.value})
-    is_late = (known_lasts & ends_itself & Q(**{f"{session}deadline_at__lte": now})) | (
+    is_late = (ends_itself & Q(**{f"{session}deadline_at__lte": now})) | (
         is_ending & Q(**{f"{session}status_changed_at__lte": now - (removed_at(now) - now)})
     )
     kernels = (
         KernelAllocation.objects.filter(agent__resource_group=group)
-        .annotate(lasts_s=LASTS_S)
-        .filter(is_late | (~known_lasts & ~is_ending))
+        .filter(is_late | (~HAS_MAX_RUNTIME & ~is_ending))
         .exclude(kernel__session__in=list(leaving))
         .values_list(
             "kernel_id",
@@ -120,8 +118,8 @@ def expected_of(
     rows = list(kernels.order_by())
     lengths = histories.recent_lengths(group.pk, {row[4] for row in rows}, now)
     expected: dict[int, list[Running]] = {}
-    for _, agent_id, began, *kind, status, deadline_at, changed_at, lasts_s, amounts in rows:
-        due_at = known_end(status, deadline_at, changed_at, lasts_s)
+    for _, agent_id, began, *kind, status, deadline_at, changed_at, max_runtime_s, amounts in rows:
+        due_at = known_end(status, deadline_at, changed_at, max_runtime_s)
         if due_at is None:
             ran_s = max(0.0, (now - (began or now)).total_seconds())
             left_s = lengths.expected_left_s((kind[0], kind[1], kind[2]), ran_s)
@@ -148,7 +146,6 @@ def preemptible_of(
             kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
         )
         .exclude(kernel__session__in=leaving.values("session"))
-        .annotate(lasts_s=LASTS_S)
         .values_list(
             "kernel_id",
             "agent_id",

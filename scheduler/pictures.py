@@ -20,6 +20,7 @@ from common.slots import ResourceSlots
 from scheduler.engine import AgentView, Allowance, Foresight, Needs, PendingSession, Planner, Snapshot
 from scheduler.engine.devices import most_of
 from scheduler.kept import KeptByGroup
+from scheduler.models import SchedulerState
 from scheduler.placement_groups import hosts_of, keys_of
 from scheduler.snapshot import read_snapshot, rules_of
 from sessions_app.models import ComputeSession
@@ -41,7 +42,7 @@ _MARK = f"""
                     ROW(id, status, held_for, stops_at, priority, eligible_at, started_at, deadline_at), 0))]
          FROM {ComputeSession._meta.db_table}
          WHERE resource_group_id = %(group)s AND ended_at IS NULL AND status = ANY(%(live)s)),
-        (SELECT ROW(head_ids, gathered)::text FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s),
+        (SELECT ROW(head_ids, gathered)::text FROM {SchedulerState._meta.db_table} WHERE group_id = %(group)s),
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
                     ROW(reserved.id, machine.agent_id, starts_at, ends_at, starts_at <= %(now)s, domain_id, project_id, user_id), 0))]
          FROM {Reservation._meta.db_table} AS reserved

@@ -1,11 +1,11 @@
-"""Who hosts which placement group, and that a commit keeps to the strict rules of those it places."""
+"""Placement groups as the engine reads them: which agents have sessions of which group."""
 
 from collections.abc import Collection, Iterable
 
 from django.db import connection
 
 from agents.models import Agent
-from scheduler.engine import Companions, Host, PendingSession, Placement, PlacementRule
+from scheduler.engine import Companions, Host, PendingSession, PlacementRule
 from sessions_app.models import ComputeSession, Kernel
 
 # The key of the group of a session, as `key_of_group` says it; that of its array where it names none.
@@ -47,23 +47,3 @@ def keys_of(sessions: Iterable[PendingSession]) -> set[str]:
 def companions_in(key: str | None, rule: str) -> Companions | None:
     """As columns of a session, or of a question, tell it."""
     return Companions(key, PlacementRule(rule)) if key and rule else None
-
-
-def broken_rule(group_id: int, placements: Iterable[Placement]) -> str:
-    """The key of a group whose strict rule these placements would break, were they committed now in this order; "" if there is none.
-    Ask with the plans of this resource group locked. One query, none where no strict rule is named."""
-    named = [
-        (companions, {*each.agent_ids})
-        for each in placements
-        if (companions := each.session.needs.companions) is not None
-    ]
-    keys = {companions.key for companions, _ in named if companions.rule.is_strict}
-    hosting = {key: {each.agent_id for each in hosts} for key, hosts in hosts_of(group_id, keys).items()}
-    for (key, rule), agents in named:
-        hosts = hosting.setdefault(key, set())
-        is_shared, is_first = not agents.isdisjoint(hosts), not hosts
-        is_kept_to = not is_shared if rule.is_apart else is_first or agents <= hosts
-        if rule.is_strict and not is_kept_to:
-            return key
-        hosts |= agents
-    return ""

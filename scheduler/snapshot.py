@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,6 @@ from agents.models import Agent, ResourceGroup
 from agents.reservation_selectors import with_reserved
 from agents.states import AgentState
 from common import clock
-from common.prepared import unseen
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from scheduler.devices_seen import HAS_DEVICES, devices_in
@@ -48,6 +46,7 @@ from scheduler.group_limits import GroupLimits, texts_in_force
 from scheduler.occupants import expected_of, leaving_of, preemptible_of, running_of
 from scheduler.placement_groups import KEY, companions_in, hosts_of
 from scheduler.reserved import Reserved, reserved_in
+from scheduler.run_state import state_of
 from scheduler.usage import WEIGHTED, read_tenants
 from sessions_app.limits import owners_of
 from sessions_app.models import ComputeSession, Kernel
@@ -62,18 +61,15 @@ _WAITING = f"""
            (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
            session.priority, session.requested_slots::text, image.architecture, session.type,
            session.domain_id, session.project_id, session.owner_id, session.keypair_id,
-           coalesce(session.timeout_s, session.lifetime_s), session.designated_agent_id, session.may_run_elsewhere,
+           session.max_runtime_s, session.designated_agent_id, session.may_run_elsewhere,
            session.device_model, session.gang, session.placement_rule, {KEY}
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
     JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
     WHERE session.resource_group_id = %(group)s AND session.status = 'PENDING' AND session.started_at IS NULL
-      AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL {{only}}
+      AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL
     ORDER BY session.id, kernel.role, kernel.index
 """
-WAITING_OF_THESE = _WAITING.format(only=f"AND session.id = ANY({unseen('sessions', 'uuid')})")
-NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
-UNRANKED: Mapping[UUID, int] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 _OWNER = 2  # among the ids of these
 
@@ -90,17 +86,18 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     """
     now = clock.now()
     groups = with_reserved(ResourceGroup.objects.all(), now)
-    group = groups.annotate(has_devices=HAS_DEVICES).get(pk=group_id)
+    group = groups.annotate(has_devices=HAS_DEVICES).select_related("scheduler_state").get(pk=group_id)
+    state = state_of(group)
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]
     reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
     named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
-    ranks = {session_id: rank for rank, session_id in enumerate(group.head_ids, 1)}
+    ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
     limits, rules = GroupLimits(group, now), rules_of(group, now)
     waiting = _waiting(group_id)
-    pending = tuple(pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
-    gathered = gathered_of(group.gathered)
+    pending = tuple(_pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
+    gathered = gathered_of(state.gathered)
     if gathered:
         pending = tuple(
             [replace(each, gathered=gathered[each.id]) if each.id in gathered else each for each in pending]
@@ -115,10 +112,10 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
-        epoch=group.epoch,
+        epoch=state.epoch,
         agents=agents,
         pending=pending,
-        last_agent_id=group.last_agent_id,
+        last_agent_id=state.last_agent_id,
         rules=rules,
         allowances=(*_allowances(scopes), *limits.allowances()) if scopes else (),
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
@@ -231,19 +228,19 @@ def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> li
 
 def _waiting(group_id: int) -> list[Any]:
     with connection.cursor() as cursor:
-        cursor.execute(_WAITING.format(only=""), {"group": group_id})
+        cursor.execute(_WAITING, {"group": group_id})
         kernels: list[Any] = cursor.fetchall()
         return kernels
 
 
-def pending_of(
+def _pending_of(
     kernels: Iterable[Any],
     scopes: set[ScopeKey],
     groups: set[str],
     reservations: Mapping[str, frozenset[int]],
-    promises: Mapping[UUID, Promise] = NOTHING,
-    head_ranks: Mapping[UUID, int] = UNRANKED,
-    limits: GroupLimits | None = None,
+    promises: Mapping[UUID, Promise],
+    head_ranks: Mapping[UUID, int],
+    limits: GroupLimits,
 ) -> Iterator[PendingSession]:
     """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups. `limits`: of
     their resource group."""

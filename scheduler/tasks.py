@@ -1,16 +1,24 @@
-"""The tick as background work. News ask for one of their group, a timer for all; either alone is right."""
+"""The tick as background work. Events request a tick of their group, a timer one of each group; either alone is right."""
+
+from time import monotonic
 
 from celery import shared_task
 
 from common.dispatch import TaskName
 from common.locks import try_exclusive
 from common.pauses import during
-from scheduler.asking import begin_tick, request_tick
 from scheduler.commit import GroupBusy, StalePlan
 from scheduler.kept_ticks import forget_ticks
-from scheduler.listening import turn_of
 from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
+from scheduler.triggers import (
+    BUSY_RETRY_S,
+    begin_tick,
+    end_tick,
+    pause_left_s,
+    postpone_tick,
+    request_tick,
+)
 
 
 @shared_task(
@@ -23,14 +31,31 @@ from scheduler.tick import run_tick
     time_limit=90,
 )
 def tick(resource_group_id: int | None = None) -> None:
-    """Tick one group; without one, ask for a tick of each group in which something waits."""
+    """Tick one group; without one, request a tick of each group in which something waits.
+
+    One worker at a time ticks a group: two would only make each other's plan stale. A task that comes while
+    another ticks the group, or in the pause after that tick, is sent once more for later.
+    """
     if resource_group_id is None:
         for group_id in groups_with_pending_sessions():
             request_tick(group_id)
         return
-    with turn_of(resource_group_id), during("tick"):
-        begin_tick(resource_group_id)
-        run_tick(resource_group_id)
+    with try_exclusive(f"ticks of group {resource_group_id}") as is_mine:
+        delay_s = pause_left_s(resource_group_id) if is_mine else BUSY_RETRY_S
+        if delay_s:
+            postpone_tick(resource_group_id, delay_s)
+        else:
+            _tick_now(resource_group_id)
+
+
+def _tick_now(resource_group_id: int) -> None:
+    begin_tick(resource_group_id)
+    began_at = monotonic()
+    try:
+        with during("tick"):
+            run_tick(resource_group_id)
+    finally:
+        end_tick(resource_group_id, monotonic() - began_at)
 
 
 @shared_task(name=TaskName.FORGET_TICKS.value, soft_time_limit=300, time_limit=330)

@@ -6,7 +6,6 @@ from uuid import UUID
 import structlog
 
 from common import clock
-from scheduler import newcomers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Planner
 from scheduler.kept import KeptByGroup
@@ -15,8 +14,9 @@ from scheduler.snapshot import read_snapshot
 
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3
-# A worker's next tick of a group goes on from what the last found out.
-_planners = KeptByGroup[Planner](for_s=newcomers.TRUSTED_FOR_S)
+PLANNER_KEPT_S = 60.0
+# A planner goes on from its last pass and decides what a new one would: each worker process may have its own.
+_planners = KeptByGroup[Planner](for_s=PLANNER_KEPT_S)
 
 
 def run_tick(resource_group_id: int) -> list[UUID]:
@@ -39,7 +39,6 @@ def _tick_once(resource_group_id: int) -> list[UUID]:
     read_at = monotonic()
     snapshot = read_snapshot(resource_group_id)
     if not snapshot.pending:
-        newcomers.remember(snapshot, None, read_at=read_at)
         return []
     decides_at = monotonic()
     planner = _planners.take(resource_group_id) or Planner()
@@ -48,7 +47,6 @@ def _tick_once(resource_group_id: int) -> list[UUID]:
     commits_at = monotonic()
     placed = commit_plan(decided)
     took = Took(decides_at - read_at, commits_at - decides_at, monotonic() - commits_at)
-    newcomers.remember(snapshot, decided, read_at=read_at)
     keep_tick(snapshot, decided, took)
     if placed:
         log.info(

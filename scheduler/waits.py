@@ -1,4 +1,4 @@
-"""How long sessions of a resource group waited for their place: of those that start when they ask, no tick tells."""
+"""Waiting times of the sessions of a resource group, from the queue to their placement."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

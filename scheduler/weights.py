@@ -5,19 +5,18 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
 from agents.groups import Grantee, level_of, name_of
-from agents.models import ResourceGroup
 from agents.selectors import access_group, hold_group
 from common import audit
 from common.actors import Actor
 from common.errors import InvalidInput
 from common.events import announce
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
+from scheduler.run_state import discard_plans
 
 USUAL_WEIGHT = Decimal(1)
 
@@ -41,7 +40,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
         ShareWeight.objects.filter(**whose).delete()
     else:
         ShareWeight.objects.update_or_create(**whose, defaults={"weight": weight})
-    ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)
+    discard_plans([group.pk])
     changes = {level_of(holder): name_of(holder), "weight": [weight_words(before), weight_words(weight)]}
     audit.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
     announce(CapacityChanged(group.pk))

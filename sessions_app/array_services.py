@@ -23,7 +23,6 @@ from sessions_app.selectors import Action, is_stoppable, may, seen_by
 from sessions_app.states import LIVE, Reason, Status
 
 UNDO_S = 10
-SENT_TOGETHER = 500  # ids in one message
 
 
 def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
@@ -135,7 +134,9 @@ def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeS
     for each in elements:
         ids.setdefault(Status(each.status), []).append(each.pk)
     reason = Reason.USER_REQUESTED if array.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
-    lifecycle.cancel_many(ids.get(Status.PENDING, []), reason=reason, actor=actor)
+    lifecycle.transition_many(
+        ids.get(Status.PENDING, []), frm=Status.PENDING, to=Status.CANCELLED, reason=reason, actor=actor
+    )
     ending: list[UUID] = []
     for status in sorted(ids.keys() - {Status.PENDING, Status.TERMINATING}):
         to = Status.TERMINATING
@@ -145,10 +146,8 @@ def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeS
     _record_elements(
         actor, "sessions.terminate_session", [each for each in elements if each.status != Status.TERMINATING]
     )
-
-    for first in range(0, len(ending), SENT_TOGETHER):
-        together = [str(each) for each in ending[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=together)
+    for session_id in ending:
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
 
 
 def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:

@@ -29,7 +29,6 @@ from sessions_app.terms import SEEN
 from vfolders.models import VFolder
 
 _NAMED = (Project, ContainerImage, ResourceGroup)
-LEFT_BY_TICKS = frozenset({"epoch", "last_agent_id", "head_ids", "gathered"})  # of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Asked:
     def terms(self) -> Sequence[object]:
         """What it says of that by which a request is judged (`terms`)."""
         named = [
-            row and [getattr(row, name) for name in columns_of(type(row)) if name not in LEFT_BY_TICKS]
+            row and [getattr(row, name) for name in columns_of(type(row))]
             for row in (self.project, self.image, self.group)
         ]
         scopes = sorted(self.scopes, key=lambda scope: scope.level)  # one of each, in any order

@@ -22,10 +22,6 @@ from sessions_app.queueing import Hold
 from sessions_app.states import Status
 
 
-def register() -> None:
-    groups.register_closer(lambda group_id: hold_closed(ResourceGroup.objects.filter(pk=group_id)))
-
-
 def settle_closed_groups() -> None:
     """Hold those to whom their group was closed, and let those go on to whom it is open again. Right if it runs twice, late or never."""
     hold_closed(ResourceGroup.objects.present())
@@ -44,6 +40,11 @@ def hold_closed(asked: Iterable[ResourceGroup]) -> None:
     for group in asked:
         if not is_open_to_all(group):
             _hold_closed_in(group)
+
+
+def hold_excluded_sessions(group_id: int) -> None:
+    """Hold the waiting sessions to which this group is closed."""
+    hold_closed(ResourceGroup.objects.filter(pk=group_id))
 
 
 @transaction.atomic

@@ -17,7 +17,7 @@ from sessions_app.dependencies import dependencies_of_each, hold_for
 from sessions_app.endings import Ending, ended_as
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray, SessionDependency
 from sessions_app.queueing import Hold, When
-from sessions_app.states import REASON_SENTENCES, Reason
+from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 _THEIRS = SessionDependency.objects.filter(session=OuterRef("pk")).order_by()
 # What Dependency says, of rows that name a session.
@@ -96,7 +96,14 @@ def _settle_some(session_ids: Collection[UUID]) -> None:
             in_vain[session.pk] = REASON_SENTENCES[Reason.DEPENDENCY_IN_VAIN]
     # By one statement: two would take what limits count of two domains in the order of these sessions, not of level and scope (ADR 8).
     if in_vain:
-        lifecycle.cancel_many(in_vain, reason=Reason.DEPENDENCY_IN_VAIN, actor=SYSTEM, messages=in_vain)
+        lifecycle.transition_many(
+            in_vain,
+            frm=Status.PENDING,
+            to=Status.CANCELLED,
+            reason=Reason.DEPENDENCY_IN_VAIN,
+            actor=SYSTEM,
+            messages=in_vain,
+        )
 
 
 def _go_on_or_wait(session: ComputeSession, waits_for: KeptSentence | None) -> None:

@@ -1,10 +1,10 @@
 """What would become of a request: refused as creating it would be, or the machine it would get, or why it would wait.
 Nothing is written.
 
-Who decides lives a floor above: the scheduler registers a foreseer here, which asks its engine.
+The scheduler decides, which is an app above: it is asked by the port `start_forecaster`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
@@ -34,6 +34,7 @@ from sessions_app.group_rules import takes
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.models import ComputeSession
 from sessions_app.placement_rules import key_of_group
+from sessions_app.ports import start_forecaster
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
 from sessions_app.services import (
@@ -110,15 +111,6 @@ class Prospect:
     unknown_because: KeptSentence = field(default_factory=KeptSentence)
 
 
-Foreseer = Callable[[Question], Outlook]
-Estimator = Callable[[ComputeSession], Prospect | None]
-# Whether a machine of a group could hold so much, were it empty, of an architecture and with accelerators of a model, or of any where
-# that is ""; whoever limits the session is asked about next.
-Finder = Callable[[ResourceGroup, Collection[tuple[Level, int]], ResourceSlots, str, str], bool]
-
-_foreseers: list[tuple[Foreseer, Estimator, Finder]] = []
-
-
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The answer to a request that would be accepted. `other_groups` have room for it now and nobody who waits; `live_sessions` are the actor's, this one not among them."""
@@ -132,16 +124,10 @@ class Forecast:
     rooms: Mapping[str, SlotRoom]
 
 
-def register(foreseer: Foreseer, estimator: Estimator, finder: Finder) -> None:
-    """Have these asked from now on, instead of whoever was. Called from AppConfig.ready."""
-    _foreseers[:] = [(foreseer, estimator, finder)]
-
-
 def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
     """None for one that waits in no queue. Other groups are looked for where the actor is its owner. At most 14 queries, any number
     of rows."""
-    [(_foreseer, estimator, _finder)] = _foreseers
-    prospect = estimator(session)
+    prospect = start_forecaster.get().prospect_of(session)
     if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
         return prospect
     slots, image = ResourceSlots(session.requested_slots), session.image
@@ -166,7 +152,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     resolved = resolve_request(actor, request)
     check_enough_for_image(resolved)
     keys = scope_ids(actor, resolved.project).keys()
-    [(_foreseer, _estimator, has_machine_for)] = _foreseers
+    has_machine_for = start_forecaster.get().has_machine_for
     architecture = resolved.image.architecture
     if not has_machine_for(resolved.group, keys, request.slots, architecture, request.device_model):
         refuse_size(actor, resolved)
@@ -230,8 +216,7 @@ def _outlook(resolved: ResolvedRequest, question: Question) -> Outlook:
         standing = holds.standing_of_image(resolved.group, resolved.image) or standing
     if standing.hold:
         return Outlook("", standing.reason.value, standing.message)
-    [(foresee, _estimator, _finder)] = _foreseers
-    return foresee(question)
+    return start_forecaster.get().foresee(question)
 
 
 def _other_groups(

@@ -6,7 +6,6 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
 from accounts.roles import Role
-from agents import groups
 from agents.group_limits import limits_in
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
@@ -16,10 +15,6 @@ from common.words import duration_words
 from sessions_app.models import ComputeSession
 from sessions_app.requests import SessionRequest
 from sessions_app.states import Status
-
-
-def register() -> None:
-    groups.register_session_counts(session_counts)
 
 
 def session_counts(group_id: int) -> Mapping[str, int]:

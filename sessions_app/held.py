@@ -5,15 +5,10 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from accounts import budget_selectors
 from accounts.quota import Level
 from sessions_app.models import KernelAllocation
 
 OWNERS = {Level.PROJECT: "kernel__session__project_id", Level.USER: "kernel__session__owner_id"}
-
-
-def register() -> None:
-    budget_selectors.register(held_by)
 
 
 def held_by(level: Level, ids: Sequence[int]) -> QuerySet[Any]:

@@ -2,7 +2,7 @@
 ahead of it (`arrays`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
 held has its reason from the beginning, and is let into the queue here."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -22,6 +22,7 @@ from sessions_app.events import SessionEnqueued
 from sessions_app.group_rules import is_closed_to
 from sessions_app.lifecycle import push_session_change
 from sessions_app.models import ComputeSession
+from sessions_app.ports import hold_recorder
 from sessions_app.queueing import Hold
 from sessions_app.requests import SessionRequest
 from sessions_app.states import DEADLINES_S, HELD_DEADLINE_S, REASON_SENTENCES, Reason, Status
@@ -70,18 +71,10 @@ class Standing:
     message: KeptSentence
 
 
-Noter = Callable[[Collection[UUID], Standing], None]
-_noters: list[Noter] = []
-
-
-def register_noter(note: Noter) -> None:
-    """Call `note` with those that stand elsewhere from now on, of those that waited, in the transaction that puts them there."""
-    _noters.append(note)
-
-
 def note_standing(session_ids: Collection[UUID], standing: Standing) -> None:
-    for note in _noters if session_ids else ():
-        note(session_ids, standing)
+    """Record that these waiting sessions are held, or no longer."""
+    if session_ids:
+        hold_recorder.get()(session_ids, standing)
 
 
 def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None) -> Standing:

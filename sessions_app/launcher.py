@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -35,7 +34,6 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, NotFound, PermissionDenied
 from common.kept_sentences import KeptSentence, one_line
 from common.locks import try_exclusive
-from common.prepared import among
 from sessions_app import kept_logs, lifecycle, setups, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, SessionMount
@@ -79,17 +77,16 @@ def launch_session(session_id: UUID) -> None:
             failure = error
     # Only now that the lock is free: what ends the session needs it.
     if failure is None or isinstance(failure, IllegalTransition):
-        end_if_asked([session_id])
+        end_if_asked(session_id)
     else:
         _give_up(session_id, failure)
 
 
-def end_if_asked(session_ids: Collection[UUID]) -> None:
-    """Whoever was to end one of these while its launch held the lock has found it taken, and is asked once more. For whoever launched them and
-    has let go. One query."""
-    ending = ComputeSession.objects.filter(pk__in=among(session_ids), status=Status.TERMINATING).order_by()
-    if asked := [str(session_id) for session_id in ending.values_list("pk", flat=True)]:
-        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=asked)
+def end_if_asked(session_id: UUID) -> None:
+    """Send TERMINATE_SESSION again if the session was stopped during its launch: the task that was sent then found the
+    work lock taken. Call it once the lock is free."""
+    if ComputeSession.objects.filter(pk=session_id, status=Status.TERMINATING).exists():
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
 
 
 class OwnerLeft(PermissionDenied):
@@ -181,18 +178,11 @@ def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False)
         has_setup=has_setup,
         mooring_id=mooring_of(session.pk, kernel.placed_agent),
         element=element_of(session),
-        **settings_of_plans(),
+        installation=settings.BERTH_INSTALLATION,
+        uid=settings.BERTH_CONTAINER_UID,
+        gid=settings.BERTH_CONTAINER_GID,
+        network_pool=settings.BERTH_SESSION_POOL,
     )
-
-
-def settings_of_plans() -> dict[str, Any]:
-    """What is the same for all containers of this installation."""
-    return {
-        "installation": settings.BERTH_INSTALLATION,
-        "uid": settings.BERTH_CONTAINER_UID,
-        "gid": settings.BERTH_CONTAINER_GID,
-        "network_pool": settings.BERTH_SESSION_POOL,
-    }
 
 
 def element_of(session: ComputeSession) -> specs.ArrayElement | None:
@@ -250,7 +240,7 @@ def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
     try:
         begin_termination(session_id, reason=reason, actor=SYSTEM, message=explain(reason, error))
     except IllegalTransition:
-        end_if_asked([session_id])
+        end_if_asked(session_id)
 
 
 def reason_of(error: RuntimeFault | BerthError) -> Reason:

@@ -5,31 +5,26 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.utils.translation import gettext_noop, ngettext
 
-from accounts import holdings
-from accounts.holdings import Item, Owner
+from accounts.holdings import Owner
 from accounts.models import Domain, OffBoarding, Project, User
+from accounts.ports import Item
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
 from sessions_app.services import end_asked
 
+NAME, LABEL = "sessions", gettext_noop("session “{name}”")
 SHOWN = 3
 
 
-def register() -> None:
-    """Sessions first: a folder that one of them mounts cannot be deleted."""
-    label = gettext_noop("session “{name}”")
-    holdings.register(holdings.Step("sessions", label, 10, live_items, end_session, objection, history))
-
-
-def live_items(user: User) -> Sequence[Item]:
+def items(user: User) -> Sequence[Item]:
     rows = ComputeSession.objects.live().filter(owner=user).order_by("created_at")
     return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
-def end_session(case: OffBoarding, session_id: str, actor: Actor) -> KeptSentence | None:
+def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
     with transaction.atomic():
-        session = ComputeSession.objects.select_for_update().get(pk=session_id)
+        session = ComputeSession.objects.select_for_update().get(pk=item_id)
         if session.is_live:
             session = end_asked(session, actor=actor)
     return None if session.is_live else KeptSentence(gettext_noop("Has ended."))

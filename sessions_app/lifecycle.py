@@ -1,47 +1,37 @@
-"""The one door for a session's status: row lock, legality, history, deadline, ledger, news."""
+"""Changes the status of sessions, which nothing else does: locks their rows, refuses illegal moves, and writes status, deadline,
+ledger and history in one transaction. Pages and other apps are notified when it commits."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import Case, DateTimeField, DurationField, ExpressionWrapper, F, Q, When
+from django.db.models import Case, DateTimeField, DurationField, ExpressionWrapper, F, Q, Value, When
 from django.db.models.functions import Coalesce
-from psycopg.types.json import Jsonb
 
 from common import clock
 from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import Conflict
 from common.events import announce
+from common.fields import SentenceField
 from common.instants import Step
 from common.kept_sentences import KeptSentence
 from common.pauses import pause
-from common.prepared import array_of, prepared_cursor
-from common.push import Audience, push_many_on_commit, push_on_commit
+from common.prepared import among
+from common.push import Audience, push_many_on_commit
 from common.revocations import ring_on_commit
 from sessions_app import array_ends
 from sessions_app.events import CapacityReleased, SessionsEnded
-from sessions_app.lifecycle_statements import (
-    CANCEL_MANY,
-    FINISH_MANY,
-    HOLD_ENDING,
-    RELEASE_MANY,
-    move_many,
-    said_along,
-)
-from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
+    HOLDING,
     LATE_END,
     REASON_SENTENCES,
-    REQUEUED,
-    RETRIED,
     Reason,
     Status,
     is_legal,
@@ -49,29 +39,36 @@ from sessions_app.states import (
 )
 
 log = structlog.get_logger(__name__)
-_TRIED_AGAIN = {"retried": [each.value for each in RETRIED], "requeued": [each.value for each in REQUEUED]}
-_MOVED_FIELDS = (
-    "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
-    "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """Rows that are written before sessions move: `parts` as `move_many` has them, with their values."""
-
-    parts: str
-    values: Mapping[str, Any]
-
 
 Told = tuple[UUID, int, int, int]  # a session, and whose it is: owner, project, domain
 _CHANGED = "session-changed"
+# Seconds that a session itself may be in a status; elsewhere, and where it has none, those of DEADLINES_S hold.
+_OWN_LIMITS = {Status.PENDING: "pending_timeout_s", Status.RUNNING: "max_runtime_s"}
+# A line of history for each session that says what its row says now: by SQL, as it is read from there.
+_WRITE_HISTORY = f"""
+    INSERT INTO {SessionTransition._meta.db_table}
+        (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+    SELECT id, %(frm)s, status, status_reason, status_message, %(actor)s, status_changed_at
+    FROM {ComputeSession._meta.db_table} WHERE id = ANY(%(ids)s::uuid[])
+"""
 
 
 class IllegalTransition(Conflict):
     """The session is in a status from which there is no way to the wanted one."""
 
     default_code = "illegal_transition"
+
+
+class _Moved(NamedTuple):
+    """Columns of a session that changes its status."""
+
+    id: UUID
+    owner_id: int
+    project_id: int
+    domain_id: int
+    resource_group_id: int
+    array_id: UUID | None
+    is_awaited: bool
 
 
 @transaction.atomic
@@ -95,10 +92,14 @@ def transition(
         return session
     if not is_legal(current, to):
         raise IllegalTransition(f"The session “{session.name}” is {current} and cannot become {to}.")
-    _move(session, to=to, reason=reason, actor=actor, message=message, exit_code=exit_code)
+    moved = _Moved._make(getattr(session, column) for column in _Moved._fields)
+    messages = {session_id: message} if message else {}
+    _move([moved], current, to, reason=reason, actor=actor, messages=messages, exit_code=exit_code)
+    session.refresh_from_db()
     return session
 
 
+@transaction.atomic(savepoint=False)
 def transition_many(
     session_ids: Collection[UUID],
     *,
@@ -106,93 +107,25 @@ def transition_many(
     to: Status,
     reason: Reason,
     actor: Actor,
-    exit_code: int | None = None,
-    first: First | None = None,
-) -> list[UUID]:
-    """Move all of these that are still in `frm`; ids of the moved ones. 1 query, any number of sessions.
-
-    Sessions that somebody else holds or moved meanwhile are left out, without waiting. What is to be written `first` is a part of the
-    statement, whether or not any of them are moved.
-    """
-    return transition_along(
-        session_ids, frm=frm, steps=[(to, reason)], actor=actor, exit_code=exit_code, first=first
-    )
-
-
-@transaction.atomic(savepoint=False)
-def transition_along(
-    session_ids: Collection[UUID],
-    *,
-    frm: Status,
-    steps: Sequence[tuple[Status, Reason]],
-    actor: Actor,
-    exit_code: int | None = None,
-    first: First | None = None,
-) -> list[UUID]:
-    """The same through all of these statuses, between which nothing is done: each has its line of history, at one instant. 1 query."""
-    path = (frm, *(to for to, _reason in steps))
-    if any(not is_legal(*move) or move[1].is_terminal for move in pairwise(path)):
-        raise IllegalTransition(f"{' → '.join(path)} is no way for many sessions at once.")
-    now, (to, reason) = clock.now(), steps[-1]
-    message, lines = said_along(path, tuple(why for _to, why in steps))
-    values: dict[str, Any] = {
-        "ids": array_of(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
-        "message": message, "actor": actor.label, "steps": lines,
-        "lasts_s": DEADLINES_S[to], "exit_code": exit_code,
-        "outcome": outcome_of(reason).value if to is Status.TERMINATING else None,
-        "outcome_reason": reason.value if to is Status.TERMINATING else None,
-    }  # fmt: skip
-    with prepared_cursor() as cursor:
-        cursor.execute(move_many(first.parts if first else ""), {**values, **(first.values if first else {})})
-        moved = cursor.fetchall()
-    transaction.on_commit(partial(_tell_many, moved, path, steps, actor))
-    if frm is Status.RUNNING and moved:
-        ring_on_commit()
-    return [row[0] for row in moved]
-
-
-@transaction.atomic
-def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
-    """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, one more where there are arrays, any number of sessions. Those that
-    somebody else holds, and those that may be tried again (`retries`), are left out."""
-    with prepared_cursor() as cursor:
-        cursor.execute(HOLD_ENDING, {"ids": list(session_ids), **_TRIED_AGAIN})
-        held = [row[0] for row in cursor.fetchall()]
-        # Before the statuses: slots of agents are locked before what limits count (ADR 8).
-        cursor.execute(RELEASE_MANY, {"ids": held})
-        sentences = {reason.value: said.to_json() for reason, said in REASON_SENTENCES.items()}
-        values: dict[str, Any] = {"ids": held, "actor": actor.label, "now": clock.now()}
-        values["sentences"] = Jsonb(sentences)
-        cursor.execute(FINISH_MANY, values)
-        rows = cursor.fetchall()
-    for group_id in {row[1] for row in rows}:
-        announce(CapacityReleased(resource_group_id=group_id))
-    _tell_ended(rows, actor)
-    transaction.on_commit(lambda: pause(Status.TERMINATED))
-    return [row[3] for row in rows]
-
-
-@transaction.atomic(savepoint=False)
-def cancel_many(
-    session_ids: Collection[UUID],
-    *,
-    reason: Reason,
-    actor: Actor,
     messages: Mapping[UUID, KeptSentence] | None = None,
+    exit_code: int | None = None,
 ) -> list[UUID]:
-    """CANCELLED for all of these that are PENDING, with the sentence of the reason, or `messages` of their own; ids of those. 1 query, one
-    more where there are arrays, any number of sessions. Those that somebody else holds are left out, without waiting."""
-    own = {str(session_id): message.to_json() for session_id, message in (messages or {}).items()}
-    values: dict[str, Any] = {
-        "ids": list(session_ids), "reason": reason.value, "message": Jsonb(REASON_SENTENCES[reason].to_json()),
-        "messages": Jsonb(own), "actor": actor.label, "now": clock.now(),
-    }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(CANCEL_MANY, values)
-        rows = cursor.fetchall()
-    _tell_ended(rows, actor)
-    transaction.on_commit(lambda: pause(Status.CANCELLED))
-    return [row[3] for row in rows]
+    """Move those of these sessions that are in `frm` to `to`, as `transition` does; return the ids of the moved ones.
+
+    Sessions that somebody else has locked or moved meanwhile are left out, without waiting. `messages` replace the sentence
+    of `reason`, by session. 3 queries, any number of sessions; one more where they hold something that is released, and
+    one more where arrays end. Raises IllegalTransition.
+    """
+    if not is_legal(frm, to):
+        raise IllegalTransition(f"No session that is {frm} can become {to}.")
+    if not session_ids:
+        return []
+    waiting = ComputeSession.objects.filter(pk__in=among(session_ids), status=frm.value).order_by("pk")
+    locked = waiting.select_for_update(no_key=True, skip_locked=True)
+    moved = [_Moved._make(row) for row in locked.values_list(*_Moved._fields)]
+    if moved:
+        _move(moved, frm, to, reason=reason, actor=actor, messages=messages or {}, exit_code=exit_code)
+    return [each.id for each in moved]
 
 
 def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
@@ -220,7 +153,7 @@ def postpone_end(session_id: UUID) -> None:
     if session.status != Status.TERMINATING:
         return
     session.status_message = LATE_END
-    session.deadline_at = _deadline(session, Status.TERMINATING, clock.now())
+    session.deadline_at = clock.now() + timedelta(seconds=DEADLINES_S[Status.TERMINATING])
     session.save(update_fields=["status_message", "deadline_at"])
     log.error("end.late", session_id=str(session_id), since=session.status_changed_at.isoformat())
     push_session_change(session)
@@ -251,137 +184,108 @@ def shift_instants(step: Step) -> None:
 
 
 def _move(
-    session: ComputeSession,
-    *,
+    moved: Sequence[_Moved],
+    frm: Status,
     to: Status,
+    *,
     reason: Reason,
     actor: Actor,
-    message: KeptSentence | None,
+    messages: Mapping[UUID, KeptSentence],
     exit_code: int | None,
 ) -> None:
+    """Write that these sessions, whose rows are locked, change from `frm` to `to`, which is legal."""
     now = clock.now()
-    line = SessionTransition(
-        session=session,
-        from_status=session.status,
-        to_status=to.value,
-        reason=reason.value,
-        message=message or REASON_SENTENCES[reason],
-        actor_label=actor.label,
-        happened_at=now,
-    )
-    _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
-    if to.is_terminal or to is Status.PENDING:
-        _release(session)  # before the status: slots of agents are locked before what limits count (ADR 8)
-    session.save(update_fields=_MOVED_FIELDS)
-    line.save(force_insert=True)
-    _tell(session, line)
-    transaction.on_commit(lambda: pause(to))
+    if frm in HOLDING and to not in HOLDING:
+        _release(moved)  # before the status: slots of agents are locked before what limits count (ADR 8)
+    changes = _changes(to, reason, messages, now) | ({} if exit_code is None else {"exit_code": exit_code})
+    ids = [each.id for each in moved]
+    # One statement, which locks what limits count by level and scope, not in the order of these sessions (ADR 8).
+    ComputeSession.objects.filter(pk__in=among(ids)).update(**changes)
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE_HISTORY, {"ids": ids, "frm": frm.value, "actor": actor.label})
+    _notify(moved, frm, to, reason, actor)
 
 
-def _set_fields(
-    session: ComputeSession,
-    *,
-    to: Status,
-    reason: Reason,
-    message: KeptSentence | None,
-    exit_code: int | None,
-    now: datetime,
-) -> None:
-    session.status = to.value
-    session.status_reason = reason.value
-    session.status_message = message or REASON_SENTENCES[reason]
-    session.status_changed_at = now
-    session.queue_position = None
-    session.deadline_at = _deadline(session, to, now)
-    if exit_code is not None:
-        session.exit_code = exit_code
+def _changes(
+    to: Status, reason: Reason, messages: Mapping[UUID, KeptSentence], now: datetime
+) -> dict[str, Any]:
+    """Return the columns of a session that becomes `to`, as `update` takes them."""
+    changes: dict[str, Any] = {
+        "status": to.value,
+        "status_reason": reason.value,
+        "status_message": _message(reason, messages),
+        "status_changed_at": now,
+        "deadline_at": _deadline(to, now),
+        "queue_position": None,
+    }
     if to is Status.RUNNING:
-        session.started_at = now
+        changes["started_at"] = now
     if to is Status.TERMINATING:
-        session.outcome = outcome_of(reason).value
-        session.outcome_reason = reason.value
+        changes |= {"outcome": outcome_of(reason).value, "outcome_reason": reason.value}
     if to.is_terminal:
-        session.ended_at = now
+        changes["ended_at"] = now
+    return changes
 
 
-def _deadline(session: ComputeSession, to: Status, now: datetime) -> datetime | None:
+def _message(reason: Reason, messages: Mapping[UUID, KeptSentence]) -> Any:
+    field = SentenceField()
+    own = [When(pk=session_id, then=Value(message, field)) for session_id, message in messages.items()]
+    return Case(*own, default=Value(REASON_SENTENCES[reason], field)) if own else REASON_SENTENCES[reason]
+
+
+def _deadline(to: Status, now: datetime) -> Any:
+    """Return when a session has to have left `to`, which it enters now."""
     if to.is_terminal:
         return None
-    asked = [seconds for seconds in (session.timeout_s, session.lifetime_s) if seconds]
-    if to is Status.RUNNING and asked:
-        return now + timedelta(seconds=min(asked))
-    if to is Status.PENDING and session.pending_timeout_s:
-        return now + timedelta(seconds=session.pending_timeout_s)
-    return now + timedelta(seconds=DEADLINES_S[to])
+    if to not in _OWN_LIMITS:
+        return now + timedelta(seconds=DEADLINES_S[to])
+    span = Coalesce(_OWN_LIMITS[to], Value(DEADLINES_S[to])) * Value(timedelta(seconds=1))
+    lasts = ExpressionWrapper(span, DurationField())
+    return ExpressionWrapper(Value(now, DateTimeField()) + lasts, DateTimeField())
 
 
-def _release(session: ComputeSession) -> None:
-    released = KernelAllocation.objects.filter(kernel__session=session)
-    # Deleting the rows is the release: the database gives the amounts back to the agents in the same statement.
-    if released._raw_delete(released.db):
-        announce(CapacityReleased(resource_group_id=session.resource_group_id))
+def _release(moved: Sequence[_Moved]) -> None:
+    """Delete the allocations of these sessions: the database gives the amounts back to the agents in that statement."""
+    kernels = Kernel.objects.filter(session__in=among([each.id for each in moved]))
+    deleted, _ = KernelAllocation.objects.filter(kernel__in=kernels).delete()
+    if deleted:
+        for group_id in {each.resource_group_id for each in moved}:
+            announce(CapacityReleased(resource_group_id=group_id))
 
 
-def _tell(session: ComputeSession, line: SessionTransition) -> None:
-    log.info(
-        "session.transition",
-        session_id=str(session.pk),
-        frm=line.from_status,
-        to=line.to_status,
-        reason=line.reason,
-        actor=line.actor_label,
-    )
-    if line.from_status == Status.RUNNING:
+def _notify(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
+    if frm is Status.RUNNING:
         ring_on_commit()
-    push_session_change(session)
-    if Status(line.to_status).is_terminal:
-        announce(SessionsEnded((session.pk,)))
-        if session.is_awaited:
-            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(session.pk))
-        array_ends.look_on_commit({session.array_id})
+    push_sessions_changed([(each.id, each.owner_id, each.project_id, each.domain_id) for each in moved], to)
+    if to.is_terminal:
+        announce(SessionsEnded(tuple(each.id for each in moved)))
+        for each in moved:
+            if each.is_awaited:
+                enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(each.id))
+        array_ends.look_on_commit({each.array_id for each in moved})
+    transaction.on_commit(partial(_log_moves, moved, frm, to, reason, actor))
 
 
-def _tell_many(
-    moved: Sequence[Told], path: Sequence[Status], steps: Sequence[tuple[Status, Reason]], actor: Actor
-) -> None:
-    """After the commit, which waits for none of it: others wait for the rows. First the pages, before which people sit."""
-    for to in path[1:]:
-        pause(to)
-    push_sessions_changed(moved, path[-1])
-    ids = [str(row[0]) for row in moved]
-    for was, (to, why) in zip(path, steps, strict=False):
-        told = {"frm": was.value, "to": to.value, "reason": why.value}
-        log.info("session.transitions", session_ids=ids, actor=actor.label, **told)
-
-
-def _tell_ended(rows: Sequence[Any], actor: Actor) -> None:
-    """Of many, as the statements of their ends return them."""
-    for status in {row[0] for row in rows}:
-        told = [row[3:7] for row in rows if row[0] == status]
-        log.info(
-            "session.transitions", session_ids=[str(row[0]) for row in told], to=status, actor=actor.label
-        )
-        push_sessions_changed(told, Status(status))
-        announce(SessionsEnded(tuple(row[0] for row in told)))
-    for row in rows:
-        if row[2]:
-            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
-    array_ends.look_on_commit({row[7] for row in rows})
+def _log_moves(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
+    log.info(
+        "session.transitions",
+        session_ids=[str(each.id) for each in moved],
+        frm=frm.value,
+        to=to.value,
+        reason=reason.value,
+        actor=actor.label,
+    )
+    pause(to)
 
 
 def push_session_change(session: ComputeSession) -> None:
     """Tell open pages that this session looks different now."""
-    push_on_commit(
-        _CHANGED,
-        audience=Audience(
-            owner_id=session.owner_id, project_id=session.project_id, domain_id=session.domain_id
-        ),
-        payload={"id": str(session.pk), "status": session.status},
-    )
+    whose = session.pk, session.owner_id, session.project_id, session.domain_id
+    push_sessions_changed([whose], Status(session.status))
 
 
 def push_sessions_changed(told: Sequence[Told], status: Status) -> None:
-    """The same of many sessions, all in `status`."""
+    """Tell open pages that these sessions, all in `status`, look different now."""
     push_many_on_commit(
         _CHANGED,
         [

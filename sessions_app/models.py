@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Case, F, Q, When
+from django.db.models.functions import Least
 
 from accounts.models import Domain, KeyPair, Project
 from accounts.quota import HIGHEST_PRIORITY
@@ -85,16 +86,8 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
         related = (
-            "project",
-            "domain",
-            "owner",
-            "image",
-            "resource_group",
-            "array",
-            "setup",
-            "idle",
-            "callback",
-        )
+            "project", "domain", "owner", "image", "resource_group", "array", "setup", "idle", "callback",
+        )  # fmt: skip
         joined = self.with_leaving().select_related(*related, "designated_agent")
         return joined.prefetch_related(kernels)
 
@@ -171,6 +164,11 @@ class ComputeSession(models.Model):
     timeout_s = models.PositiveIntegerField(null=True)
     lifetime_s = models.PositiveIntegerField(
         null=True, editable=False, help_text="What its policies allowed when it was asked for."
+    )
+    max_runtime_s = models.GeneratedField(
+        expression=Least("timeout_s", "lifetime_s"),
+        output_field=models.PositiveIntegerField(null=True),
+        db_persist=True,
     )
     priority = models.SmallIntegerField(default=0, help_text="The higher goes first.")
     start_at = models.DateTimeField(null=True, help_text="Not before.")

@@ -91,7 +91,7 @@ def wanted_moorings(agents: Iterable[Agent]) -> Counter[int]:
         {
             agent.pk: max(ahead, min(MOST, launched[agent.pk]))
             for agent in agents
-            if ahead and agent.state == AgentState.CONNECTED and not agent.answers_with_others
+            if ahead and agent.state == AgentState.CONNECTED
         }
     )
 

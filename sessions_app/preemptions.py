@@ -19,7 +19,7 @@ from sessions_app import lifecycle
 from sessions_app.events import SessionEndsSoon
 from sessions_app.idle_models import SessionWarning
 from sessions_app.idle_rules import Cause
-from sessions_app.known_ends import END_COLUMNS, LASTS_S, known_end, removed_at
+from sessions_app.known_ends import END_COLUMNS, known_end, removed_at
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
 from sessions_app.queueing import Hold
@@ -120,7 +120,7 @@ def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) ->
     room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
     leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
     leaves = set(leaving.values_list("session_id", flat=True))
-    held = KernelAllocation.objects.filter(agent=preemption.agent_id).annotate(lasts_s=LASTS_S)
+    held = KernelAllocation.objects.filter(agent=preemption.agent_id)
     columns = ("slot_name", "amount", "kernel__session_id", *END_COLUMNS)
     gone_at = removed_at(max(preemption.ends_at, now))
     for name, amount, session_id, *when in held.values_list(*columns):

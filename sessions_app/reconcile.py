@@ -1,7 +1,7 @@
 """Makes engines and rows agree, both ways, and lets nothing outstay its deadline. Right if it alone ran."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -30,7 +30,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from common.locks import held_among
-from sessions_app import idle, idle_facts, lifecycle, specs, together
+from sessions_app import idle, idle_facts, lifecycle, specs
 from sessions_app.arrays import release_all
 from sessions_app.clock_steps import follow_the_clock
 from sessions_app.closed_groups import settle_closed_groups
@@ -65,7 +65,6 @@ ROUND_S = 10
 LATE_AFTER = timedelta(seconds=60)
 LATE_RETRY_S = 30
 STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
-SENT_TOGETHER = 500  # ids in one message
 
 _MAY_BE_OF_ITS_MACHINE = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED)
 _lanes = Lanes[None]("reconcile", LANES)
@@ -94,24 +93,8 @@ def reconcile_sessions() -> None:
 def reconcile_agents() -> None:
     """Each agent in a lane of its own. One that takes longer than ROUND_S goes on in its lane, is left out of the next
     rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
-    agents = list(connected_agents().filter(last_error=""))
-    differ = _differing([agent for agent in agents if agent.answers_with_others])
-    asked = [agent for agent in agents if not agent.answers_with_others or agent.pk in differ]
-    _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in asked}, timeout_s=ROUND_S)
-
-
-def _differing(agents: Sequence[Agent]) -> set[int]:
-    """Ids of those of these, which answer together, that have to be looked at one by one; what has ended on them begins to end. Looked at
-    twice: hundreds that were launched between a list and the rows differ for a moment, and would take a round for themselves."""
-    differ: set[int] = set()
-    for _ in range(2):
-        found = together.list_containers(agents)
-        together.end_exited(found)
-        differ = set(together.differing(found))
-        agents = [agent for agent in agents if agent.pk in differ]
-        if not agents:
-            break
-    return differ
+    agents = connected_agents().filter(last_error="")
+    _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in agents}, timeout_s=ROUND_S)
 
 
 def _reconcile_in_lane(agent: Agent) -> None:
@@ -315,24 +298,22 @@ def _insist(session_id: UUID) -> None:
 def restart_stale_work() -> None:
     """Start again what a lost task or a killed worker left in the middle, and nobody works on."""
     stale = ComputeSession.objects.filter(status_changed_at__lt=clock.now() - STALE_AFTER)
-    _start_again(TaskName.LAUNCH_SESSIONS, stale.filter(status__in=LAUNCHING))
-    _start_again(TaskName.TERMINATE_SESSIONS, stale.filter(status=Status.TERMINATING))
+    _start_again(TaskName.LAUNCH_SESSION, stale.filter(status__in=LAUNCHING))
+    _start_again(TaskName.TERMINATE_SESSION, stale.filter(status=Status.TERMINATING))
 
 
 def _start_again(task: TaskName, sessions: ComputeSessionQuerySet) -> None:
-    """Once per session and STALE_AFTER, later LATE_RETRY_S: while an engine hangs or workers are behind, messages would pile up."""
+    """Send `task` for each session that nobody works on: once per STALE_AFTER, later once per LATE_RETRY_S, as messages
+    would pile up while an engine hangs or workers are behind."""
     since = dict(sessions.values_list("pk", "status_changed_at"))
     worked_on = held_among([work_lock(session_id) for session_id in since])
     late = clock.now() - LATE_AFTER
-    due = []
     for session_id, changed_at in since.items():
         every_s = LATE_RETRY_S if changed_at < late else int(STALE_AFTER.total_seconds())
         if work_lock(session_id) not in worked_on and cache.add(
             f"work-asked:{task}:{session_id}", 1, timeout=every_s
         ):
-            due.append(str(session_id))
-    for first in range(0, len(due), SENT_TOGETHER):
-        enqueue_on_commit(task, session_ids=due[first : first + SENT_TOGETHER])
+            enqueue_on_commit(task, session_id=str(session_id))
 
 
 def _finish(session_id: UUID) -> None:

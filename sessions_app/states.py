@@ -44,7 +44,7 @@ HOLDING = LIVE - {Status.PENDING}
 LAUNCHING = (Status.SCHEDULED, Status.PREPARING, Status.STARTING)
 
 # Seconds after which a session may not be found in the status any more; what then happens is in reconcile.py.
-# RUNNING ends by the session's own `timeout_s` or lifetime; PREPARING includes the pull of a large image.
+# RUNNING ends by the session's own `max_runtime_s`, if it has one; PREPARING includes the pull of a large image.
 DEADLINES_S = MappingProxyType(
     {
         Status.PENDING: 30 * 24 * 3600,

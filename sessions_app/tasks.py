@@ -8,7 +8,7 @@ from agents.runtime.base import RuntimeFault
 from agents.selectors import connected_agents, runtime_of
 from agents.walls import reap_helpers
 from common import clock
-from common.dispatch import TaskName, enqueue_on_commit
+from common.dispatch import TaskName
 from common.locks import try_exclusive
 from common.pauses import during
 from sessions_app import (
@@ -21,7 +21,6 @@ from sessions_app import (
     reconcile,
     setups,
     terms,
-    together,
 )
 from sessions_app.models import AppLogin, AppTicket
 
@@ -30,23 +29,6 @@ from sessions_app.models import AppLogin, AppTicket
 def launch_session(session_id: str) -> None:
     with during("launch"):
         launcher.launch_session(UUID(session_id))
-
-
-@shared_task(name=TaskName.LAUNCH_SESSIONS, soft_time_limit=60, time_limit=90)
-def launch_sessions(session_ids: list[str]) -> None:
-    """One message for all that a tick placed: whoever decides does not wait until each of them is handed out."""
-    with during("launch"):
-        rest = together.launch_sessions([UUID(session_id) for session_id in session_ids])
-    for session_id in rest:
-        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(session_id))
-
-
-@shared_task(name=TaskName.TERMINATE_SESSIONS, soft_time_limit=60, time_limit=90)
-def terminate_sessions(session_ids: list[str]) -> None:
-    with during("end"):
-        rest = together.end_sessions([UUID(session_id) for session_id in session_ids])
-    for session_id in rest:
-        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
 
 
 @shared_task(name=TaskName.TERMINATE_SESSION, soft_time_limit=300, time_limit=360)

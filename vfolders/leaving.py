@@ -7,9 +7,9 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from accounts import holdings
-from accounts.holdings import Item, Owner
+from accounts.holdings import Owner
 from accounts.models import Domain, OffBoarding, Project, User
+from accounts.ports import Item
 from common import audit
 from common.actors import Actor
 from common.errors import Conflict, NotFound
@@ -22,11 +22,7 @@ MOST_TRIES = 100
 LONGEST_STEM = 48
 KEPT = KeptSentence(gettext_noop("Stays with the closed account."))
 DELETED = KeptSentence(gettext_noop("Is deleted."))
-
-
-def register() -> None:
-    label = gettext_noop("folder “{name}”")
-    holdings.register(holdings.Step("folders", label, 20, items, settle, lambda owner: "", history))
+NAME, LABEL = "folders", gettext_noop("folder “{name}”")
 
 
 def items(user: User) -> Sequence[Item]:
@@ -34,16 +30,16 @@ def items(user: User) -> Sequence[Item]:
     return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
-def settle(case: OffBoarding, folder_id: str, actor: Actor) -> KeptSentence | None:
+def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
     """Raises BerthError for what can be tried again."""
     if case.folders == OffBoarding.Folders.DELETE:
-        return _delete(UUID(folder_id), actor)
+        return _delete(UUID(item_id), actor)
     if case.folders == OffBoarding.Folders.HAND_OVER:
         if case.heir is None or not case.heir.is_active:
             return KeptSentence(
                 gettext_noop("Stays with the closed account: who should get it has left, too.")
             )
-        return hand_over(folder_id=UUID(folder_id), heir=case.heir, actor=actor)
+        return hand_over(folder_id=UUID(item_id), heir=case.heir, actor=actor)
     return KEPT
 
 
@@ -66,6 +62,11 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
             lifecycle.push_folder_change(folder)
     arguments = {"heir": heir.email, "name": folder.name}
     return KeptSentence(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)
+
+
+def objection(owner: Project | Domain) -> str:
+    """Return "": folders stay with a project or a domain that is closed."""
+    return ""
 
 
 def history(owner: Owner) -> str:

@@ -17,9 +17,9 @@ from common.actors import SYSTEM, Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded
 from vfolders import lifecycle
-from vfolders.guards import objection_to_deletion
 from vfolders.models import StorageHost, VFolder
 from vfolders.paths import UnsafePath, parse_folder_name
+from vfolders.ports import objection_to_deletion
 from vfolders.roles import Action
 from vfolders.selectors import (
     access_folder,

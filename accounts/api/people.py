@@ -154,7 +154,7 @@ def _shown(actor: Actor, user_id: int) -> dict[str, Any]:
 def _closing(actor: Actor, user_id: int) -> dict[str, Any]:
     user = access_user(actor, user_id, Action.CLOSE)
     case = user.offboardings.select_related("heir").first()
-    affected = [holdings.label_of(step.name, item.name) for step, item in holdings.items_of(user)]
+    affected = [holdings.label_of(handler.NAME, item.name) for handler, item in holdings.items_of(user)]
     if case is not None:
         case.report = offboarding.report_of(case)  # type: ignore[attr-defined]
     found = {"is_active": user.is_active, "affected": affected, "offboarding": case}

@@ -192,7 +192,9 @@ def _closing_page(
         "person": person,
         "form": form,
         "error": error,
-        "affected": [holdings.label_of(step.name, item.name) for step, item in holdings.items_of(person)],
+        "affected": [
+            holdings.label_of(handler.NAME, item.name) for handler, item in holdings.items_of(person)
+        ],
         "memberships": person.memberships.select_related("project").order_by("project__name"),
     }
     return render(request, "accounts/close_person.html", context, status=status)

@@ -138,12 +138,8 @@ class SimulatedRuntime(ContainerRuntime):
 
     @property
     def answers(self) -> bool:
-        """Whether it does so now; what asks many together asks this first."""
+        """True unless the machine is silent now."""
         return not self._conduct.is_silent(self.name, time.time())
-
-    @property
-    def conduct(self) -> Conduct:
-        return self._conduct
 
     @property
     def shelf(self) -> Shelf:
@@ -284,15 +280,9 @@ class SimulatedRuntime(ContainerRuntime):
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
         self._answer()
         with self._lock:
-            return self.states_in(dict(self._containers.items()), labels)
-
-    def states_in(
-        self, containers: Mapping[str, Container], labels: Mapping[str, str]
-    ) -> list[ContainerState]:
-        """What `list_containers` says of its containers, by name, once they were read. Writes nothing: what has ended is written
-        by whoever asks for it alone, or removes it."""
-        ours = (each for _, each in sorted(containers.items()) if carries(each.state.labels, labels))
-        return [state_now(container) for container in ours]
+            found = sorted(self._containers.items())
+            # Writes nothing: an end is written by whoever asks for its container alone.
+            return [state_now(each) for _, each in found if carries(each.state.labels, labels)]
 
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
         self._answer()

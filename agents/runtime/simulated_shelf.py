@@ -39,7 +39,6 @@ from common.redis import client
 
 Thing = TypeVar("Thing")
 
-_compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make another one each time
 _NEEDED = object()
 SILENT_FOR_S = 600
 """A machine that is lost stays silent for so long: beyond the grace after which its sessions end."""
@@ -99,62 +98,59 @@ class Conduct:
 
 
 class InRedis(MutableMapping[str, Thing], Generic[Thing]):
-    """A mapping whose every read and write goes to one hash. Raises RuntimeUnavailable where Redis does not answer."""
+    """A mapping that keeps each value as JSON in a field of one Redis hash, so that all processes share it. Raises
+    RuntimeUnavailable where Redis does not answer."""
 
     def __init__(self, key: str, encode: Callable[[Thing], Any], decode: Callable[[Any], Thing]) -> None:
         self.key = key
         self._encode, self._decode = encode, decode
 
     def __getitem__(self, name: str) -> Thing:
-        text = ask(lambda: client().hget(self.key, name))
+        text = _ask(lambda: client().hget(self.key, name))
         if text is None:
             raise KeyError(name)
         return self.decoded(text)
 
     def __setitem__(self, name: str, thing: Thing) -> None:
-        ask(lambda: client().hset(self.key, name, self.encoded(thing)))
+        _ask(lambda: client().hset(self.key, name, self.encoded(thing)))
 
     def __delitem__(self, name: str) -> None:
-        if not ask(lambda: client().hdel(self.key, name)):
+        if not _ask(lambda: client().hdel(self.key, name)):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name.decode() for name in ask(lambda: client().hkeys(self.key))])
+        return iter([name.decode() for name in _ask(lambda: client().hkeys(self.key))])
 
     def __len__(self) -> int:
-        return int(ask(lambda: client().hlen(self.key)))
-
-    def __contains__(self, name: object) -> bool:
-        return bool(ask(lambda: client().hexists(self.key, str(name))))
+        return int(_ask(lambda: client().hlen(self.key)))
 
     def items(self) -> ItemsView[str, Thing]:
-        return self.all_of(ask(lambda: client().hgetall(self.key))).items()
+        """Read all by one request: what another process removes meanwhile raises no KeyError."""
+        found = _ask(lambda: client().hgetall(self.key))
+        return {name.decode(): self.decoded(text) for name, text in found.items()}.items()
 
     def values(self) -> ValuesView[Thing]:
-        return self.all_of(ask(lambda: client().hgetall(self.key))).values()
+        return dict(self.items()).values()
 
     def setdefault(self, name: str, default: Thing = None) -> Thing:  # type: ignore[assignment]
-        """In one step: of two who come at once one is first."""
-        ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
+        """Set by one request: of two processes that come at once one is first."""
+        _ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
         return self[name]
 
     def pop(self, name: str, default: Any = _NEEDED) -> Any:
-        """Of two who take one thing at once, one gets it; the other finds none."""
+        """Of two processes that take one value at once, one gets it; the other finds none."""
         thing = self.get(name)
-        if thing is not None and ask(lambda: client().hdel(self.key, name)):
+        if thing is not None and _ask(lambda: client().hdel(self.key, name)):
             return thing
         if default is _NEEDED:
             raise KeyError(name)
         return default
 
-    def all_of(self, answer: Mapping[bytes, bytes]) -> dict[str, Thing]:
-        return {name.decode(): self.decoded(text) for name, text in answer.items()}
-
     def decoded(self, text: bytes) -> Thing:
         return self._decode(json.loads(text))
 
     def encoded(self, thing: Thing) -> str:
-        return _compact(self._encode(thing))
+        return json.dumps(self._encode(thing))
 
 
 @dataclass(slots=True)
@@ -194,18 +190,6 @@ def shared_shelf(engine: str) -> Shelf:
         InRedis(f"{key}:volumes", dict, dict),
         InRedis(f"{key}:containers", _told_of, _container),
     )
-
-
-def read_containers(shelves: Iterable[Shelf]) -> list[dict[str, Container]]:
-    """The containers of each of these shelves, in their order; those in Redis by one request for all. Raises
-    RuntimeUnavailable."""
-    all_of_them = [shelf.containers for shelf in shelves]
-    with client().pipeline(transaction=False) as pipeline:
-        for each in all_of_them:
-            if isinstance(each, InRedis):
-                pipeline.hgetall(each.key)
-        answers = iter(ask(pipeline.execute))
-    return [each.all_of(next(answers)) if isinstance(each, InRedis) else dict(each) for each in all_of_them]
 
 
 def clear_shelves(engine: str) -> int:
@@ -255,8 +239,8 @@ def ended(
     )
 
 
-def ask(question: Callable[[], Any]) -> Any:
-    """What Redis answers. Raises RuntimeUnavailable."""
+def _ask(question: Callable[[], Any]) -> Any:
+    """Return the answer of Redis. Raises RuntimeUnavailable."""
     try:
         return question()
     except redis.RedisError as error:
@@ -318,11 +302,6 @@ def _container(told: dict[str, Any]) -> Container:
     kills = [datetime.fromtimestamp(at, UTC) for at in told["kills"]]
     ends_at, ends_with = told["ends"]
     return Container(spec, state, told["out"].encode("latin-1"), ends_at, ends_with, kills)
-
-
-def output_in(text: bytes) -> bytes:
-    """Of a container as a shelf in Redis keeps it, what it has written."""
-    return str(json.loads(text)["out"]).encode("latin-1")
 
 
 def _instant(seconds: float | None) -> datetime | None:

@@ -3,39 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
 
 from common.server.asgi import AsgiApp, Message, Scope
 from common.server.heads import Reading, encode_answer
-
-if TYPE_CHECKING:
-    from common.server.http import HttpProtocol
+from common.server.types import ExchangeOwner, Tunnel, Watcher
 
 logger = logging.getLogger(__name__)
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _SMALL_BYTES = 16 * 1024
 _LAST_CHUNK = b"0\r\n\r\n"
-
-
-class Watcher(Protocol):
-    """Who answers without a task, and is told what a task would wait for."""
-
-    def on_writable(self) -> None:
-        """The client has read on: more may be written."""
-
-    def on_gone(self) -> None:
-        """The client has left."""
-
-    def on_wait(self, waited_s: float) -> None:
-        """Each `Limits.pace_s` of the exchange."""
-
-
-class Tunnel(Protocol):
-    """What a connection is once it has stopped speaking HTTP."""
-
-    def close(self, code: int, reason: str) -> None:
-        """Say why, then end."""
 
 
 class Exchange:
@@ -51,8 +28,8 @@ class Exchange:
         "_client_waits",
         "_is_body_taken",
         "_left_bytes",
+        "_owner",
         "_pieces",
-        "_protocol",
         "_reader",
         "_unsent",
         "has_begun",
@@ -65,7 +42,7 @@ class Exchange:
         "watcher",
     )
 
-    def __init__(self, protocol: "HttpProtocol", scope: Scope, reading: Reading, *, keep_alive: bool) -> None:
+    def __init__(self, owner: ExchangeOwner, scope: Scope, reading: Reading, *, keep_alive: bool) -> None:
         self.scope = scope
         self.keep_alive = keep_alive
         self.is_body_whole = not reading.has_body
@@ -74,7 +51,7 @@ class Exchange:
         self.is_gone = False
         self.watcher: Watcher | None = None
         self.tunnel: Tunnel | None = None
-        self._protocol = protocol
+        self._owner = owner
         self._client_waits = reading.expects_continue and reading.has_body
         self._pieces: list[bytes | bytearray] = []
         self._body_bytes = 0
@@ -89,22 +66,22 @@ class Exchange:
     def run(self, app: AsgiApp) -> None:
         """Have it answered by an application, in a task of its own, which finds us as an extension."""
         self.scope["extensions"]["berth.exchange"] = self
-        self._protocol.launch(self._run(app))
+        self._owner.launch(self._run(app))
 
     async def receive(self) -> Message:
         if self._client_waits and not self.has_begun:
             self._client_waits = False
-            self._protocol.write(_CONTINUE)
+            self._owner.write(_CONTINUE)
         while not (self.is_gone or self.is_finished):
             if self._pieces or (self.is_body_whole and not self._is_body_taken):
                 return self._take_body()
-            self._reader = self._protocol.loop.create_future()
+            self._reader = self._owner.loop.create_future()
             await self._reader
         return {"type": f"{self.scope['type']}.disconnect"}
 
     async def send(self, message: Message) -> None:
         if not self.is_writable:
-            await self._protocol.drained()
+            await self._owner.drained()
         if self.is_gone:
             return
         kind = message["type"].removeprefix("websocket.")
@@ -117,7 +94,7 @@ class Exchange:
                 self.end()
         elif kind == "http.response.start":
             self.begin(message["status"], message.get("headers", ()))
-            self._protocol.loop.call_soon(self.flush)
+            self._owner.loop.call_soon(self.flush)
         elif kind == "close" and self.tunnel is not None:
             self.tunnel.close(message.get("code", 1000), message.get("reason") or "")
         elif kind == "close":
@@ -130,7 +107,7 @@ class Exchange:
     @property
     def is_writable(self) -> bool:
         """Whether the client reads as fast as we write, or has gone and reads nothing."""
-        return self.is_gone or not self._protocol.is_write_paused
+        return self.is_gone or not self._owner.is_write_paused
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The head; it goes out with what is written next, or with `flush`. The framing follows from its fields:
@@ -144,7 +121,7 @@ class Exchange:
         """Send what waits for company."""
         if self._unsent and not self.is_gone:
             unsent, self._unsent = self._unsent, b""
-            self._protocol.write(unsent)
+            self._owner.write(unsent)
 
     def write(self, data: bytes) -> None:
         """A piece of the body; a small one goes out with the next, or with `flush`. Raises RuntimeError for more than the head promised."""
@@ -173,13 +150,13 @@ class Exchange:
         if self._chunked:
             self._unsent += _LAST_CHUNK
         self.flush()
-        self._protocol.on_answered(self)
+        self._owner.on_answered(can_continue=self.keep_alive and self.is_body_whole)
 
     def cut(self) -> None:
         """Break off, in a way that the client takes for no whole answer."""
         self.flush()
         self._finish()
-        self._protocol.break_off(is_hard=not self._chunked and self._left_bytes < 0)
+        self._owner.break_off(is_hard=not self._chunked and self._left_bytes < 0)
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         """All of a short answer."""
@@ -191,7 +168,7 @@ class Exchange:
         """Send the head of a 101 and hand the connection to `inner`, with what the client sent meanwhile."""
         self.has_begun = True
         self.tunnel = tunnel
-        return self._protocol.become_tunnel(head, inner)
+        return self._owner.become_tunnel(head, inner)
 
     # From the connection
 
@@ -205,7 +182,7 @@ class Exchange:
             self._pieces.append(data)
         self._body_bytes += len(data)
         self._wake()
-        return self._body_bytes <= self._protocol.limits.taken_ahead_bytes
+        return self._body_bytes <= self._owner.limits.taken_ahead_bytes
 
     def end_body(self) -> None:
         self.is_body_whole = True
@@ -248,13 +225,13 @@ class Exchange:
         self._body_bytes = 0
         self._is_body_taken = self.is_body_whole
         if not self.is_body_whole:
-            self._protocol.want_body()
+            self._owner.want_body()
         if self.scope["type"] == "websocket":
             return {"type": "websocket.connect"}
         return {"type": "http.request", "body": body, "more_body": not self.is_body_whole}
 
     def _framed(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
-        fields = [self._protocol.date_header]
+        fields = [self._owner.date_header]
         is_bodiless = status in (204, 304) or status < 200
         has_length = False
         self._chunked, self._left_bytes = False, -1  # an earlier head may have failed

@@ -1,17 +1,15 @@
 """What may stand before the application."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from common.server.asgi import Scope
-
-if TYPE_CHECKING:
-    from common.server.exchange import Exchange
+from common.server.exchange import Exchange
 
 
 class Front(Protocol):
     """Both are called in the middle of reading, and return at once."""
 
-    def take(self, exchange: "Exchange") -> bool:
+    def take(self, exchange: Exchange) -> bool:
         """Whether this request, which has no body, is answered from here. False leaves it to the application."""
 
     def owns(self, scope: Scope) -> bool:

@@ -204,7 +204,7 @@ class HttpProtocol(Flow):
         if self._current is None and self._phase is Phase.IDLE:
             self._rest()
 
-    # for the exchange
+    # ExchangeOwner
 
     def launch(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)
@@ -216,17 +216,15 @@ class HttpProtocol(Flow):
         return cast("tuple[bytes, bytes]", self._server.default_headers[0])
 
     def want_body(self) -> None:
-        """The application has taken what was there."""
         if self._is_read_paused and not self._queue and self._phase is Phase.BODY:
             self._resume_reading()
 
-    def on_answered(self, exchange: Exchange) -> None:
-        """The current exchange has its whole answer."""
+    def on_answered(self, *, can_continue: bool) -> None:
         self._server.total_requests += 1
         self._current = None
         if self._phase is Phase.GONE:
             return
-        if not exchange.keep_alive or not exchange.is_body_whole or self._phase is Phase.TUNNEL:
+        if not can_continue or self._phase is Phase.TUNNEL:
             self._linger()
         elif self._queue:
             self._start(self._queue.popleft())

@@ -19,7 +19,7 @@ from common.pages import is_fragment, render_page_or_fragment
 from common.slots import format_slots
 from common.tables import Choices, Column, Filter, Listing, Table, declare
 from images.allowed import objection_words
-from images.holders import holder_counts
+from images.ports import image_holder_counts
 from images.selectors import visible_images
 
 TABLE = declare(
@@ -66,7 +66,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
         listing.choices = {"registry": _choices(registries), "architecture": _choices(architectures)}
     page = listing.page(images, lambda rows: rows)
     objections = objection_words(scopes_of(scope_ids(actor, _project(request)).keys()), page)
-    counts = holder_counts(actor, [image.reference for image in page]) if is_admin else {}
+    counts = image_holder_counts.get()(actor, [image.reference for image in page]) if is_admin else {}
     context = {
         "listing": listing,
         "columns": listing.columns,

@@ -90,19 +90,18 @@ class Allowances:
             self.by_scopes[scopes] = accounts
         return accounts
 
-    def gather(self, session: PendingSession, total: int) -> bool:
+    def gather(self, session: PendingSession, total: int) -> None:
         """Let nobody have what it needs of the limits that it exceeds, so that it gathers there: all that is left of what is short, of the rest what it
-        asks for; nor what it needs of its owner's others. Not where one is kept for somebody else, or would be exceeded if all others ended. Whether it was done."""
+        asks for; nor what it needs of its owner's others. Not where one is kept for somebody else, or would be exceeded if all others ended."""
         guards = self._layout.guards
         exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
         if not all(self._may_keep(each, total) for each in exceeded):
-            return False
+            return
         for account in exceeded:
             beside = self._beside(account.left, total)
             self._kept[account] = account.left - beside, session.priority, total
             account.left = beside
         self.set_aside(session, total, of_owner_alone=True)
-        return True
 
     def _may_keep(self, account: Account, total: int) -> bool:
         allowance, layout = account.allowance, self._layout
@@ -119,12 +118,6 @@ class Allowances:
             aside.claims.append((session, total))
             aside.amount += total
             account.left -= total
-
-    def leave_to(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
-        """The same for a session of another pass, of whatever is left now."""
-        for account in self.of(session.scopes):
-            if not (of_owner_alone and account.is_shared):
-                account.left = self._beside(account.left, total)
 
     def are_kept(self, scopes: tuple[str, ...]) -> bool:
         """Once all is open: whether of any of their limits something was."""
@@ -170,8 +163,8 @@ class Allowances:
             least = self.leasts[scopes] = self._least_of(scopes)
         if (least - total) & guards == guards:
             return None
-        first, *others = [each for each in self.of(scopes) if (each.left - total) & guards != guards]
-        return self._excess(first, shape, tuple([each.allowance.key for each in others]))
+        first = next(each for each in self.of(scopes) if (each.left - total) & guards != guards)
+        return self._excess(first, shape)
 
     def _least_of(self, scopes: tuple[str, ...]) -> int:
         """Field by field the least that these have left, with its guards set; less than any request where one has spent all."""
@@ -182,15 +175,15 @@ class Allowances:
             least = layout.lesser(least, account.left ^ layout.guards)
         return least | layout.guards
 
-    def _excess(self, account: Account, shape: Shape, others: tuple[str, ...]) -> Excess:
+    def _excess(self, account: Account, shape: Shape) -> Excess:
         allowance = account.allowance
         if allowance.is_spent:
-            return Excess(allowance, {}, {}, {}, others)
+            return Excess(allowance, {}, {}, {})
         asked, left = shape.needs.total, self._layout.unpack(account.left ^ self._layout.guards)
         over = sorted(name for name in allowance.limit if asked[name] > left[name])
         limit = {name: allowance.limit[name] for name in over}
         held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
-        return Excess(allowance, {name: asked[name] for name in over}, held, limit, others)
+        return Excess(allowance, {name: asked[name] for name in over}, held, limit)
 
     def _left(self, allowance: Allowance) -> int:
         if allowance.is_spent:

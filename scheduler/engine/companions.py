@@ -93,26 +93,18 @@ class Hosting:
     """Which agents host which placement groups, while a pass places more of them."""
 
     def __init__(self, hosts: Mapping[str, Iterable[Host]], ordinals: Mapping[int, int]) -> None:
-        self._ordinals = ordinals
-        self._counts: dict[str, dict[int, int]] = {}  # by key, then by ordinal
-        self._is_placed: set[str] = set()  # keys of which any runs anywhere
+        found = {key: {each.agent_id: each.sessions for each in places} for key, places in hosts.items()}
+        # By key, then by ordinal. Agents that take no sessions have none.
+        self._counts = {
+            key: {ordinals[each]: count for each, count in counts.items() if each in ordinals}
+            for key, counts in found.items()
+        }
+        self._is_placed = {key for key, counts in found.items() if counts}  # keys of which any runs anywhere
         self._kept: dict[str, set[int]] = {}  # where room is kept for one that is to run apart
         self._begins: dict[str, tuple[int, ...]] = {}  # where it is kept for the first of a group
         self._waiting: dict[str, list[Shape]] = {}  # that look only where some of the group are
         self._is_open = False  # what is kept is in nobody's way any more
         self._is_ignored = False
-        self.learn(hosts)
-
-    def learn(self, hosts: Mapping[str, Iterable[Host]]) -> None:
-        """What is so now, instead of what was known of these keys. Agents that take no sessions count as any."""
-        for key, places in hosts.items():
-            found = {each.agent_id: each.sessions for each in places}
-            known = {self._ordinals[each]: count for each, count in found.items() if each in self._ordinals}
-            self._counts[key] = known
-            if found:
-                self._is_placed.add(key)
-            else:
-                self._is_placed.discard(key)
 
     def note(self, shape: "Shape", ordinals: Iterable[int]) -> None:
         """A session of that shape was placed there."""

@@ -111,19 +111,6 @@ class OpenDevices:
             self._opened -= 1
 
 
-def less(devices: SlotDevices, amounts: Iterable[int]) -> SlotDevices:
-    """What is left of them once these were given, one after the other. What there is no device for is left out."""
-    shared, whole = OpenDevices(devices.open), devices.whole
-    for amount in amounts:
-        found = shared.best(amount) if amount % MILLI else None
-        if found is None:
-            whole = max(whole - devices_for(amount), 0)
-        if amount % MILLI:
-            shared.change(shared.open() if found is None else found, -amount)
-    left = [OpenDevice(number, free) for number, free in shared.free.items() if 0 < free < MILLI]
-    return devices._replace(whole=whole, open=tuple(left))
-
-
 class SharedDevice:
     """What is left now of one on that agent."""
 

@@ -70,7 +70,7 @@ class Diagnosis:
         self._waiting = waiting
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
         self._outranked: dict[tuple[int, int], Explanation] = {}
-        self._exceeding: dict[tuple[int, str, tuple[str, ...]], Explanation] = {}
+        self._exceeding: dict[tuple[int, str], Explanation] = {}
         self._endless: dict[tuple[int, bool], Explanation] = {}
         self._is_raise_enough = is_raise_enough
         machines.open_all()
@@ -140,7 +140,7 @@ class Diagnosis:
         return self._endless[key]
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
-        key = (id(why), excess.allowance.key, excess.others)
+        key = id(why), excess.allowance.key
         if key not in self._exceeding:
             is_spent = excess.allowance.is_spent
             reason = ReasonCode.BUDGET_SPENT if is_spent else ReasonCode.LIMIT_REACHED

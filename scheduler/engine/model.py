@@ -176,7 +176,6 @@ class Excess:
     asked: Mapping[str, int]
     held: Mapping[str, int]
     limit: Mapping[str, int]
-    others: tuple[str, ...] = ()  # the keys of those that it would exceed as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +344,7 @@ class Eviction:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: whom the next plan is to try first, the
-    first for whom room is kept of which it is known when it will be there; those of the last plan if it is for them. `gathering`: for whom limits are kept."""
+    first for whom room is kept of which it is known when it will be there; those of the last plan if it is for them."""
 
     group_id: int
     group_name: str
@@ -356,6 +355,5 @@ class Plan:
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()
-    gathering: tuple[UUID, ...] = ()
     # Of those `reservations` of which nobody knows when they begin, and the last choice of others that wait.
     gathered: tuple[Gathering, ...] = ()

@@ -100,7 +100,6 @@ class _Pass:
         self._waiting: list[PendingSession] = []
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
-        self._gathering: list[UUID] = []  # for whom limits are kept
         self._gathered: list[Gathering] = []
         self._runnable: dict[Shape, bool] = {}  # of those that exceeded one
         self._heads: list[UUID] = []  # who were and for whom room is kept again
@@ -195,9 +194,8 @@ class _Pass:
         self._wait(session, shape)
 
     def _wait_for_limit(self, session: PendingSession, shape: Shape) -> None:
-        may_run = self._has_waited(session) and self._may_run(shape)
-        if may_run and self._allowances.gather(session, shape.total):
-            self._gathering.append(session.id)
+        if self._has_waited(session) and self._may_run(shape):
+            self._allowances.gather(session, shape.total)
         self._wait(session, shape)
 
     def _may_run(self, shape: Shape) -> bool:
@@ -367,7 +365,6 @@ class _Pass:
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
             heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
-            gathering=tuple(self._gathering),
             gathered=with_earlier(self._gathered, self._waiting),
         )
 

@@ -52,10 +52,6 @@ class Layout:
                 request += devices_for(amount) * MILLI << self._shift_of[whole_of(name)]
         return request
 
-    def pack_known(self, slots: Mapping[str, int]) -> int:
-        """The same of those of its slots that there are."""
-        return self.pack_request({name: amount for name, amount in slots.items() if name in self._shift_of})
-
     def pack_room(self, slots: Mapping[str, int], ordinal: int = 0) -> int:
         """What agent number `ordinal` has. Negative amounts count as zero, huge ones as MAX_AMOUNT − 1; slots that no
         agent has and nobody asks for are left out."""

@@ -61,7 +61,8 @@ def recording() -> set[str]:
         for function in functions(tree):
             used.setdefault(function.name, set()).update(names_in(function))
     known = {
-        f"audit.{name}" for name in ("record", "record_alike", "record_viewing", "record_refusal", "entry_of")
+        f"audit.{name}"
+        for name in ("record", "record_alike", "record_each", "record_viewing", "record_refusal", "entry_of")
     }
     while found := {name for name, names in used.items() if names & known} - known:
         known |= found

@@ -3,13 +3,15 @@
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from django.apps import apps
 
 from common.dispatch import QUEUE_OF, TaskName
+from common.ports import Port, Ports
 from portal.beat import PERIODS_S
 from portal.celery import app
 from sessions_app.states import TRANSITIONS, Status
@@ -20,6 +22,8 @@ STATE_DOORS = {
     "status": {"sessions_app/lifecycle.py"},
     "state": {"agents/lifecycle.py", "vfolders/lifecycle.py", "sessions_app/callbacks.py"},
 }
+ROOMS_WITH_STATES = {"agents", "scheduler", "sessions_app", "vfolders"}
+STATES_OF_ENGINES = "agents/runtime/"  # what containers are in, which no row says
 MAX_FILE_LINES = 400
 
 
@@ -29,41 +33,97 @@ def sources() -> Iterator[Path]:
 
 
 @functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def assigned_attributes(source: str) -> tuple[tuple[str, int], ...]:
+    """Return name and line of what is written of rows: attributes of anything but self, keywords and
+    keys of update(…), fields of bulk_update(…), and columns that SQL in a text sets.
+    """
+    return tuple((name, node.lineno) for node in ast.walk(ast.parse(source)) for name in _written_by(node))
 
 
-def assigned_attributes(path: Path) -> Iterator[tuple[str, int]]:
-    """Names of attributes of anything but self that are assigned, and update(status=…) keywords, with lines."""
-    for node in ast.walk(parsed(path)):
-        targets = (
-            node.targets
-            if isinstance(node, ast.Assign)
-            else [node.target]
-            if isinstance(node, ast.AugAssign | ast.AnnAssign)
-            else []
+def _written_by(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Assign(targets=targets):
+            yield from _attributes(targets)
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            yield from _attributes([target])
+        case ast.Call(func=ast.Attribute(attr="update"), keywords=keywords):
+            yield from (keyword.arg for keyword in keywords if keyword.arg)
+            yield from _texts([keyword.value for keyword in keywords if keyword.arg is None])
+        case ast.Call(func=ast.Attribute(attr="bulk_update" | "abulk_update"), args=args, keywords=keywords):
+            yield from _texts([*args[1:], *(keyword.value for keyword in keywords)])
+        case ast.JoinedStr(values=values):
+            yield from columns_set_by(
+                "".join(
+                    getattr(part, "value", "") if isinstance(part, ast.Constant) else "x" for part in values
+                )
+            )
+        case ast.Constant(value=str(text)):
+            yield from columns_set_by(text)
+
+
+def _attributes(targets: Iterable[ast.expr]) -> Iterator[str]:
+    for target in targets:
+        if isinstance(target, ast.Tuple | ast.List):
+            yield from _attributes(target.elts)
+        elif isinstance(target, ast.Attribute) and getattr(target.value, "id", "") != "self":
+            yield target.attr
+
+
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        yield from (
+            each.value
+            for each in ast.walk(node)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
         )
-        for target in targets:
-            if isinstance(target, ast.Attribute) and not (
-                isinstance(target.value, ast.Name) and target.value.id == "self"
-            ):
-                yield target.attr, node.lineno
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
-            for keyword in node.keywords:
-                yield keyword.arg or "", node.lineno
+
+
+def columns_set_by(sql: str) -> Iterator[str]:
+    """Yield the columns that statements in this text set: the names before “=” after SET and after each comma that follows."""
+    clauses = re.findall(r"\bSET\b(.*?)(?:\b(?:FROM|WHERE|RETURNING)\b|;|\Z)", sql, re.IGNORECASE | re.DOTALL)
+    for clause in clauses:
+        yield from re.findall(r"(?:\A|,)\s*\"?(\w+)\"?\s*=", clause)
+        for names in re.findall(r"(?:\A|,)\s*\(([^()]*)\)\s*=", clause):
+            yield from re.findall(r"\w+", names)
 
 
 @pytest.mark.parametrize("attribute", sorted(STATE_DOORS))
 def test_states_are_written_through_their_door_alone(attribute: str) -> None:
     writers = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in sources()
-        if str(path.relative_to(ROOT)) not in STATE_DOORS[attribute]
-        for name, line in assigned_attributes(path)
+        f"{path}:{line}"
+        for path in (each.relative_to(ROOT) for each in sources())
+        if path.parts[0] in ROOMS_WITH_STATES and str(path) not in STATE_DOORS[attribute]
+        if not str(path).startswith(STATES_OF_ENGINES)
+        for name, line in assigned_attributes((ROOT / path).read_text())
         if name == attribute
-        and path.parts[-2] in {"sessions_app", "agents", "vfolders", "scheduler", "web", "api"}
     ]
     assert writers == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "session.status = x",
+        "one.status, other.name = x, y",
+        "sessions.filter(pk=1).update(name=x, status=y)",
+        'sessions.update(**{"status": x})',
+        'Session.objects.bulk_update(rows, ["name", "status"])',
+        'Session.objects.bulk_update(rows, fields=("status",))',
+        """cursor.execute("UPDATE session SET status = 'RUNNING' WHERE id = %s")""",
+        """TEXT = f"UPDATE {TABLE} AS session SET name = coalesce(a, b), status = %(to)s FROM held" """,
+        """TEXT = f"INSERT INTO {TABLE} VALUES (1) ON CONFLICT (id) DO UPDATE SET \\"status\\" = x" """,
+        """TEXT = "update session set (name, status) = (1, 2)" """,
+    ],
+)
+def test_a_write_past_the_door_is_found(source: str) -> None:
+    assert "status" in {name for name, _ in assigned_attributes(source)}
+
+
+def test_what_only_reads_a_status_is_no_write() -> None:
+    source = (
+        """TEXT = f"UPDATE {TABLE} SET name = 'x' FROM other WHERE status = 'RUNNING' AND state = 'x'" """
+    )
+    assert {"status", "state"}.isdisjoint(name for name, _ in assigned_attributes(source))
 
 
 def test_every_task_name_is_registered_and_every_task_is_named_here() -> None:
@@ -82,11 +142,9 @@ def test_every_task_has_a_queue_and_time_limits() -> None:
 
 
 def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
-    # RECONCILE_SESSIONS starts these, the second one by one, and does what the fifth and the sixth do.
+    # RECONCILE_SESSIONS starts the first two, and does what the others do.
     woken_by_events = {
         TaskName.LAUNCH_SESSION,
-        TaskName.LAUNCH_SESSIONS,
-        TaskName.TERMINATE_SESSIONS,
         TaskName.TERMINATE_SESSION,
         TaskName.SETTLE_DEPENDENTS,
         TaskName.LOOK_AT_ARRAY,
@@ -120,6 +178,63 @@ def test_files_are_one_room_each() -> None:
         if len(path.read_text().splitlines()) > MAX_FILE_LINES
     ]
     assert long == []
+
+
+STATEFUL = {
+    "Bell", "ConcurrencyLimit", "ContextVar", "Counter", "Event", "KeptByGroup", "Lanes", "Lock", "NewsDesk",
+    "OrderedDict", "RLock", "ThreadPoolExecutor", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict",
+    "deque", "dict", "list", "set",
+}  # fmt: skip
+
+
+def module_state(path: Path) -> Iterator[str]:
+    """Names of a module, not constants, that hold empty containers, locks or pools, or that a function assigns."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        made = called.partition("[")[0].rpartition(".")[2]
+        if made in STATEFUL or ast.unparse(node.value) in ("[]", "{}"):
+            names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+            yield from (name for name in names[:1] if not name.isupper())
+
+
+def test_state_of_processes_is_listed_in_the_documents() -> None:
+    rows = (ROOT / "docs" / "subsystems" / "operations.md").read_text().splitlines()
+    missing = [
+        f"{file}: {name}"
+        for path in sources()
+        for file in (str(path.relative_to(ROOT)),)
+        for name in module_state(path)
+        if not file.startswith("portal/ops/")
+        and not any(f"`{file}`" in row and f"`{name}`" in row for row in rows)
+    ]
+    assert missing == []
+
+
+def test_ports_are_the_only_registration_hooks() -> None:
+    """An app below uses one above by a port. Menus are a registry of their own; an agent is registered by a person."""
+    hooks = {
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path in sources()
+        if path.name != "menu.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("register")
+    }
+    assert hooks == {"agents/services.py:register_agent", "common/navigation.py:register"}
+
+
+def test_every_port_is_connected() -> None:
+    modules = [import_module(f"{room}.ports") for room in ROOMS if (ROOT / room / "ports.py").exists()]
+    ports = [port for module in modules for port in vars(module).values() if isinstance(port, Port | Ports)]
+    assert len(ports) >= 12
+    for port in ports:
+        assert port.get()
+        assert port.name.partition(".")[0] in ROOMS
 
 
 def test_no_foreign_key_goes_up() -> None:

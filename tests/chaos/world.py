@@ -30,8 +30,6 @@ from common.redis import client
 from images.models import ContainerImage
 from portal.celery import app as celery
 from portal.simulation import actor_of
-from scheduler.asking import hear
-from scheduler.listening import place_heard
 from sessions_app import reconcile, tasks
 from tests.chaos.questions import TABLES
 from tests.waiting import wait_until
@@ -73,9 +71,8 @@ QUICK = timedelta(seconds=3)
 LOOKED_EVERY_S = 0.5
 SERVED = frozenset(
     {
-        TaskName.TICK, TaskName.LAUNCH_SESSION, TaskName.LAUNCH_SESSIONS,
-        TaskName.TERMINATE_SESSION, TaskName.TERMINATE_SESSIONS, TaskName.SETTLE_DEPENDENTS,
-        TaskName.LOOK_AT_ARRAY,
+        TaskName.TICK, TaskName.LAUNCH_SESSION,
+        TaskName.TERMINATE_SESSION, TaskName.SETTLE_DEPENDENTS, TaskName.LOOK_AT_ARRAY,
     }
 )  # fmt: skip
 """Tasks that are done by the processes of a run."""
@@ -135,10 +132,7 @@ class World:
         return int(client().llen(sent_key()))  # type: ignore[arg-type]
 
     def run_task(self, chance: random.Random, *, is_twice: bool = False) -> None:
-        """Whoever came lately is placed; then one of those that were sent: the oldest, or the newest; now and then twice. They are lost with
-        whoever took them."""
-        for group_id, session_ids in hear(wait_s=0).items():
-            place_heard(group_id, session_ids)
+        """Run the oldest or the newest task that was sent, now and then twice. It is lost with the process that took it."""
         take = client().rpop if chance.random() < 0.2 else client().lpop
         if message := take(sent_key()):
             name, arguments = json.loads(message)  # type: ignore[arg-type]

@@ -159,10 +159,15 @@ def test_ends_of_many_ask_once_for_the_next(
     ids = list(array.elements.filter(held_for="").values_list("pk", flat=True))
     for each in ids:
         begin_termination(each, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
+    ends: dict[str, Any] = {
+        "frm": Status.TERMINATING,
+        "to": Status.TERMINATED,
+        "reason": Reason.COMMAND_FINISHED,
+    }
     asked: list[object] = []
     monkeypatch.setattr(array_ends, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     with django_capture_on_commit_callbacks(execute=True):
-        assert set(lifecycle.finish_many(ids, actor=SYSTEM)) == set(ids)
+        assert set(lifecycle.transition_many(ids, **ends, actor=SYSTEM)) == set(ids)
     assert asked == [(TaskName.LOOK_AT_ARRAY, {"array_id": str(array.pk)})]
     assert release_elements(array.pk) == 2
 

@@ -16,7 +16,6 @@ from portal.end_notices import notify_of_ends
 from portal.models import Notification
 from scheduler.commit import commit_plan
 from scheduler.engine import plan
-from scheduler.newcomers import place_newcomers
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.arrays import release_elements
@@ -72,7 +71,6 @@ def test_whose_grant_is_revoked_starts_there_no_more_and_hears_why(place: Place,
     assert standing(runs)[0] == "RUNNING"
     place.end(runs)
     assert not run_tick(place.group.pk)
-    place_newcomers(place.group.pk, [waits.pk])
     assert standing(waits) == OUTSIDE
 
 

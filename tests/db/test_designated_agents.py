@@ -9,7 +9,6 @@ from agents.services import change_agent_state
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.errors import LimitExceeded, NotFound
-from scheduler.newcomers import place_newcomers
 from scheduler.tick import run_tick
 from sessions_app.forecast import forecast_session
 from sessions_app.models import ComputeSession
@@ -44,11 +43,12 @@ def test_it_runs_on_the_machine_that_was_chosen(place: Place, others: list[str],
     assert machine_of(place.place(designated_agent=others[chosen])) == others[chosen]
 
 
-def test_a_newcomer_runs_on_the_machine_that_was_chosen(place: Place, others: list[str]) -> None:
-    run_tick(place.group.pk)
+def test_those_that_come_one_after_the_other_run_on_the_machines_that_were_chosen(
+    place: Place, others: list[str]
+) -> None:
     for name in others:
         session = place.enqueue(designated_agent=name)
-        place_newcomers(place.group.pk, [session.pk])
+        run_tick(place.group.pk)
         assert machine_of(place.fresh(session)) == name
 
 

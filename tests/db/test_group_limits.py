@@ -5,20 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from agents.groups import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, LimitExceeded
 from common.slots import ResourceSlots
-from scheduler import newcomers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import plan
-from scheduler.kept import KeptByGroup
 from scheduler.models import KeptTick
-from scheduler.newcomers import place_newcomers
 from scheduler.replay import replay
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
@@ -39,8 +34,7 @@ EVERY_DAY = [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(newcomers, "_memories", KeptByGroup(for_s=60))
+def place() -> Place:
     return make_place()
 
 
@@ -120,67 +114,41 @@ def test_sessions_of_other_groups_do_not_count(place: Place) -> None:
     assert tick(elsewhere, elsewhere.enqueue()) == [True]
 
 
-def test_a_newcomer_is_placed_within_it_by_one_query_more(place: Place) -> None:
-    def place_one(**changes: object) -> tuple[bool, int]:
-        session = place.enqueue(**changes)
-        with CaptureQueriesContext(connection) as captured:
-            place_newcomers(place.group.pk, [session.pk])
-        return place.fresh(session).status == Status.SCHEDULED, len(captured)
-
-    run_tick(place.group.pk)
-    assert place_one() == (True, 5)
-    limit_group(place, {"together": {"cpu": 2000}, "each": {"cpu": 2000}, **now_and_an_hour()})
-    run_tick(place.group.pk)
-    is_placed, queries = place_one()
-    assert is_placed
-    assert queries == 6
-    assert not place_one()[0]
-
-
-def test_newcomers_who_ask_for_nothing_that_it_names_pass_those_who_wait_for_it(place: Place) -> None:
+def test_later_ones_that_ask_for_nothing_that_it_names_pass_those_who_wait_for_it(place: Place) -> None:
     give_devices(place.agent, 2)
     limit_group(place, {"together": {"gpu": 0}, **now_and_an_hour()})
     waiting = place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 1})
     assert tick(place, waiting) == [False]
-    newcomer = place.enqueue()
-    assert place_newcomers(place.group.pk, [newcomer.pk])
-    assert place.fresh(newcomer).status == Status.SCHEDULED
+    assert tick(place, place.enqueue(), waiting) == [True, False]
 
 
-def test_newcomers_at_the_beginning_and_the_end_of_its_hours_wait_for_a_whole_tick(place: Place) -> None:
+def test_who_comes_in_its_hours_waits_and_who_comes_after_them_does_not(place: Place) -> None:
     now = clock.now()
     limit_group(place, {"together": {"cpu": 0}, **between(now + HOUR, now + 2 * HOUR)})
     run_tick(place.group.pk)
     for later, is_let_in in ((HOUR, False), (2 * HOUR, True)):
         with clock.frozen_at(now + later + timedelta(minutes=1)):
-            newcomer = place.enqueue()
-            assert not place_newcomers(place.group.pk, [newcomer.pk])
-            assert tick(place, newcomer) == [is_let_in]
+            assert tick(place, place.enqueue()) == [is_let_in]
 
 
-def test_a_plan_from_before_newcomers_came_is_not_written_beyond_it(place: Place) -> None:
-    """They do not make it a plan of another epoch."""
+def test_a_plan_from_before_another_was_placed_is_not_written_beyond_it(place: Place) -> None:
     limit_group(place, {"together": {"cpu": 2000}})
-    run_tick(place.group.pk)
     place.enqueue(resources={"cpu": 2, "mem": "1g"})
     decided = plan(read_snapshot(place.group.pk), clock.now())
-    assert place_newcomers(place.group.pk, [place.enqueue().pk])
-    with pytest.raises(StalePlan, match="limit 1"):
+    assert run_tick(place.group.pk)
+    with pytest.raises(StalePlan):
         commit_plan(decided)
 
 
-def test_ticks_and_newcomers_at_the_same_time_keep_to_it(place: Place) -> None:
+def test_ticks_at_the_same_time_keep_to_it(place: Place) -> None:
     limit_group(place, {"together": {"cpu": 3000}, "each": {"cpu": 3000}})
     run_tick(place.group.pk)
     for _ in range(3):
         for running in ComputeSession.objects.filter(status=Status.SCHEDULED):
             place.end(running)
-        sessions = [place.enqueue() for _ in range(4)]
-        at_the_same_time(
-            lambda: run_tick(place.group.pk),
-            lambda sessions=sessions: place_newcomers(place.group.pk, [each.pk for each in sessions[:2]]),
-            lambda sessions=sessions: place_newcomers(place.group.pk, [each.pk for each in sessions[1:]]),
-        )
+        for _ in range(4):
+            place.enqueue()
+        at_the_same_time(*[lambda: run_tick(place.group.pk)] * 3)
         assert place.occupied().get("cpu", 0) <= 3000
         run_tick(place.group.pk)
         assert place.occupied()["cpu"] == 3000

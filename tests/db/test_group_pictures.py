@@ -17,6 +17,7 @@ from common import clock
 from scheduler import pictures
 from scheduler.engine import Policy
 from scheduler.estimates import MOST_AHEAD
+from scheduler.models import SchedulerState
 from scheduler.tick import run_tick
 from sessions_app.forecast import Outlook, forecast_session
 from sessions_app.models import ComputeSession
@@ -55,9 +56,9 @@ def test_who_asks_again_has_the_group_read_no_more(place: Place) -> None:
 
 def test_a_group_in_which_somebody_else_goes_first_is_read_anew(place: Place) -> None:
     outlook(place)
-    ResourceGroup.objects.filter(pk=place.group.pk).update(head_ids=[place.enqueue().pk])
+    state = SchedulerState.objects.create(group=place.group, head_ids=[place.enqueue().pk])
     outlook(place)
-    ResourceGroup.objects.filter(pk=place.group.pk).update(head_ids=[])
+    SchedulerState.objects.filter(pk=state.pk).update(head_ids=[])
     with CaptureQueriesContext(connection) as queries:
         outlook(place)
     assert [each for each in queries if "kernelallocation" in each["sql"]]

@@ -15,7 +15,9 @@ from common.actors import SYSTEM
 from common.errors import BerthError, Conflict
 from scheduler import commit
 from scheduler.engine import plan
+from scheduler.models import SchedulerState
 from scheduler.snapshot import read_snapshot
+from sessions_app.states import Status
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 
@@ -114,8 +116,52 @@ def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
     assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
 
 
+@pytest.fixture(params=[0, 7], ids=["first plan", "later plan"])
+def epoch(request: pytest.FixtureRequest, place: Place) -> int:
+    """Epoch of the group before; a group without plans has no row of run state yet."""
+    if request.param:
+        SchedulerState.objects.create(group=place.group, epoch=request.param)
+    return int(request.param)
+
+
+def test_a_plan_that_waits_for_a_move_is_stale_afterwards(
+    place: Place, epoch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, session = make_place(), place.enqueue()
+    decided = plan(read_snapshot(place.group.pk), clock.now())
+    demand, is_moving, may_go_on = groups._demand_not_reserved, threading.Event(), threading.Event()
+
+    def look_and_pause(agent: Agent) -> None:
+        demand(agent)
+        is_moving.set()
+        assert may_go_on.wait(timeout=10)
+
+    def commit_it() -> object:
+        with pytest.raises(commit.StalePlan):
+            commit.commit_plan(decided)
+        return "stale"
+
+    monkeypatch.setattr(groups, "_demand_not_reserved", look_and_pause)
+    moved: list[object] = []
+    committed: list[object] = []
+    moving = in_thread(
+        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
+    )
+    assert is_moving.wait(timeout=10)
+    committing = in_thread(commit_it, committed)
+    assert wait_until(waiting)
+    may_go_on.set()
+    moving.join(timeout=20)
+    committing.join(timeout=20)
+
+    assert (moved, committed) == ([place.agent], ["stale"])
+    assert SchedulerState.objects.get(group=place.group).epoch == epoch + 1
+    session.refresh_from_db()
+    assert session.status == Status.PENDING
+
+
 def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, epoch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, session = make_place(), place.enqueue()
     decided = plan(read_snapshot(place.group.pk), clock.now())
@@ -140,6 +186,7 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
     moving.join(timeout=20)
 
     assert (committed, moved) == ([[session.pk]], [place.agent])
+    assert SchedulerState.objects.get(group=place.group).epoch == epoch + 2
     assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
 
 

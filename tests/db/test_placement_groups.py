@@ -10,11 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from agents.models import Agent
 from agents.states import AgentState
 from common.errors import InvalidInput
-from scheduler import newcomers, pictures
-from scheduler.commit import StalePlan, commit_newcomers, commit_plan
+from scheduler import pictures
+from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Companions, Gang, Host, PlacementRule, plan
-from scheduler.kept import KeptByGroup
-from scheduler.newcomers import place_newcomers
 from scheduler.placement_groups import hosts_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
@@ -35,9 +33,8 @@ GROUP = "web"
 
 
 @pytest.fixture
-def cluster(db: None, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(db: None) -> Cluster:
     """Three machines for four small sessions each."""
-    monkeypatch.setattr(newcomers, "_memories", KeptByGroup(for_s=60))
     cluster = make_cluster()
     for _ in range(3):
         cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
@@ -122,8 +119,7 @@ def test_who_names_no_group_costs_no_query(cluster: Cluster) -> None:
     assert snapshot.companions == {key(cluster): ()}
 
 
-def test_a_plan_is_stale_where_a_newcomer_of_the_group_was_placed_since(cluster: Cluster) -> None:
-    """The commit of a newcomer leaves the epoch as it is."""
+def test_a_plan_is_stale_where_another_of_the_group_was_placed_since(cluster: Cluster) -> None:
     first, second = add(cluster, "strict_spread", age_s=9), add(cluster, "strict_spread", age_s=8)
     snapshot = read_snapshot(cluster.group.pk)
     of_first, of_second = (
@@ -131,9 +127,9 @@ def test_a_plan_is_stale_where_a_newcomer_of_the_group_was_placed_since(cluster:
         for session in (first, second)
     )
     stale = plan(of_second, read_at(snapshot))
-    assert commit_newcomers(plan(of_first, read_at(snapshot))) == [first.pk]
+    assert commit_plan(plan(of_first, read_at(snapshot))) == [first.pk]
     assert stale.placements[0].agent_ids == tuple(machines(first))
-    with pytest.raises(StalePlan, match="placement group"):
+    with pytest.raises(StalePlan):
         commit_plan(stale)
     assert machines(second) == [None]
 
@@ -143,19 +139,12 @@ def read_at(snapshot: Any) -> Any:
 
 
 @pytest.mark.parametrize("rule", ["strict_spread", "strict_pack"])
-def test_newcomers_keep_to_the_rule(cluster: Cluster, rule: str) -> None:
-    run_tick(cluster.group.pk)  # nothing waits, and that is remembered
-    sessions = [add(cluster, rule) for _ in range(3)]
-    for session in sessions:
-        assert place_newcomers(cluster.group.pk, [session.pk])
+def test_those_that_come_one_after_the_other_keep_to_the_rule(cluster: Cluster, rule: str) -> None:
+    sessions = []
+    for _ in range(3):
+        sessions.append(add(cluster, rule))
+        assert run_tick(cluster.group.pk) == [sessions[-1].pk]
     assert len(set(machines(*sessions))) == (3 if rule == "strict_spread" else 1)
-
-
-def test_a_newcomer_does_not_pass_one_of_its_group_that_waits(cluster: Cluster) -> None:
-    large = cluster.add_pending({"cpu": 9000, "mem": GIB}, age_s=9)
-    ComputeSession.objects.filter(pk=large.pk).update(placement_group=GROUP, placement_rule="spread")
-    run_tick(cluster.group.pk)
-    assert not place_newcomers(cluster.group.pk, [add(cluster, "spread").pk])
 
 
 def test_the_elements_of_an_array_are_a_group(db: None) -> None:

@@ -16,8 +16,8 @@ from common.actors import SYSTEM
 from common.instants import Step
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
-from scheduler.commit import commit_newcomers, commit_plan
-from scheduler.engine import Placement, Plan, ReasonCode, plan
+from scheduler.commit import commit_plan
+from scheduler.engine import ReasonCode, plan
 from scheduler.occupants import leaving_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
@@ -123,17 +123,12 @@ def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) ->
 
 def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) -> None:
     low, high = place.run(resources=HALF), urgent(place, resources=ALL)
-    decided = plan(read_snapshot(place.group.pk), clock.now())
-    assert decided.evictions
-    newcomer = place.enqueue(resources=HALF)
-    ComputeSession.objects.filter(pk=newcomer.pk).update(priority=50)
-    seen = read_snapshot(place.group.pk)
-    [waiting] = [each for each in seen.pending if each.id == newcomer.pk]
-    placed = Placement(waiting, (place.agent.pk,))
-    commit_newcomers(Plan(place.group.pk, place.group.name, seen.epoch, clock.now(), (placed,)))
-    commit_plan(decided)
-    notify_of_warnings()
+    run_tick(place.group.pk)
     assert place.fresh(high).status_reason == "making_room"
+    higher = place.enqueue(resources=HALF)
+    ComputeSession.objects.filter(pk=higher.pk).update(priority=50)
+    assert run_tick(place.group.pk) == [higher.pk]
+    notify_of_warnings()
     settle_preemptions(over())
     assert place.fresh(low).is_running
     assert notices(low) == [PreemptionOutcome.SPARED]

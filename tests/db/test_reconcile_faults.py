@@ -95,7 +95,7 @@ def test_what_somebody_works_on_is_not_asked_for_again(place: Place, monkeypatch
             reconcile.restart_stale_work()
         assert asked == []
         reconcile.restart_stale_work()
-    assert asked == [{"session_ids": [str(session.pk)]}]
+    assert asked == [{"session_id": str(session.pk)}]
 
 
 def test_address_follows_a_container_that_was_started_anew_by_hand(place: Place) -> None:

@@ -18,7 +18,7 @@ from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import plan
-from scheduler.newcomers import place_newcomers
+from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from tests.factories import actor_for, make_project, make_user
@@ -53,18 +53,18 @@ def at(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
 
 
 def test_one_is_made_told_and_cancelled(place: Place) -> None:
-    epoch = ResourceGroup.objects.get().epoch
+    epoch = state_of(ResourceGroup.objects.get()).epoch
     made = reserve(place, grantee=place.project, reason="Exam")
     assert list(reservations_of(place.group)) == [made]
     assert [each.agent for each in made.machines.all()] == [place.agent]
-    assert ResourceGroup.objects.get().epoch == epoch + 1
+    assert state_of(ResourceGroup.objects.get()).epoch == epoch + 1
     entry = AuditEntry.objects.get(action="agents.reserve_agents")
     assert entry.changes["project"] == place.project.name
     assert entry.changes["agents"] == [place.agent.name]
 
     reservations.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
     assert not ReservedAgent.objects.exists()
-    assert ResourceGroup.objects.get().epoch == epoch + 2
+    assert state_of(ResourceGroup.objects.get()).epoch == epoch + 2
     assert AuditEntry.objects.get(action="agents.cancel_reservation").changes == entry.changes
     with pytest.raises(NotFound):
         reservations.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
@@ -100,7 +100,7 @@ def test_one_is_changed_and_told(place: Place) -> None:
     other = make_place().agent
     groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     made = reserve(place, begins=HOUR)
-    epoch = ResourceGroup.objects.get(pk=place.group.pk).epoch
+    epoch = state_of(ResourceGroup.objects.get(pk=place.group.pk)).epoch
     later = made.ends_at + HOUR
     change(place, made, name="Exam", ends_at=later, agents=[other.name])
 
@@ -108,7 +108,7 @@ def test_one_is_changed_and_told(place: Place) -> None:
     assert (now.name, now.starts_at, now.ends_at) == ("Exam", made.starts_at, later)
     machine = ReservedAgent.objects.get()
     assert (machine.agent, machine.during.lower, machine.during.upper) == (other, now.starts_at, later)
-    assert ResourceGroup.objects.get(pk=place.group.pk).epoch == epoch + 1
+    assert state_of(ResourceGroup.objects.get(pk=place.group.pk)).epoch == epoch + 1
     entry = AuditEntry.objects.get(action="agents.change_reservation")
     assert entry.changes == {
         "name": ["Course", "Exam"],
@@ -119,9 +119,9 @@ def test_one_is_changed_and_told(place: Place) -> None:
 
 def test_what_says_nothing_new_is_no_change(place: Place) -> None:
     made = reserve(place, begins=HOUR)
-    epoch = ResourceGroup.objects.get().epoch
+    epoch = state_of(ResourceGroup.objects.get()).epoch
     change(place, made, name="Course", starts_at=made.starts_at, agents=[place.agent.name])
-    assert ResourceGroup.objects.get().epoch == epoch
+    assert state_of(ResourceGroup.objects.get()).epoch == epoch
     assert not AuditEntry.objects.filter(action="agents.change_reservation").exists()
 
 
@@ -262,8 +262,9 @@ def test_the_machine_is_for_the_grantee_alone(place: Place, level: str) -> None:
     reserve(place, grantee=grantees.get(level))
     session = place.enqueue()
     assert run_tick(place.group.pk) == ([] if level == "nobody" else [session.pk])
-    newcomer = place.enqueue()
-    assert place_newcomers(place.group.pk, [newcomer.pk]) == (level != "nobody")
+    later = place.enqueue()
+    assert bool(run_tick(place.group.pk)) == (level != "nobody")
+    assert (place.fresh(later).status == "SCHEDULED") == (level != "nobody")
 
 
 def test_for_others_it_opens_when_the_reservation_is_over(
@@ -277,23 +278,22 @@ def test_for_others_it_opens_when_the_reservation_is_over(
     at(monkeypatch, made.starts_at)
     assert run_tick(place.group.pk) == []
     assert "are reserved for others" in str(place.fresh(long).status_message)
-    newcomer = place.enqueue()
-    assert not place_newcomers(place.group.pk, [newcomer.pk])
+    later = place.enqueue()
+    assert run_tick(place.group.pk) == []
 
     at(monkeypatch, made.ends_at)
-    assert set(run_tick(place.group.pk)) == {long.pk, newcomer.pk}
+    assert set(run_tick(place.group.pk)) == {long.pk, later.pk}
 
 
-def test_what_a_tick_left_before_it_began_is_not_given_to_newcomers_in_it(
+def test_a_planner_that_planned_before_it_began_gives_others_nothing_in_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = reserve(place, begins=HOUR)
     at(monkeypatch, made.starts_at - timedelta(seconds=5))
     run_tick(place.group.pk)
     at(monkeypatch, made.starts_at + timedelta(seconds=5))
-    newcomer = place.enqueue(**BATCH, timeout_s=60)
-    assert not place_newcomers(place.group.pk, [newcomer.pk])
-    assert place.fresh(newcomer).status == "PENDING"
+    place.enqueue(**BATCH, timeout_s=60)
+    assert run_tick(place.group.pk) == []
 
 
 def test_a_plan_that_was_made_before_a_reservation_is_stale(place: Place) -> None:
@@ -303,14 +303,6 @@ def test_a_plan_that_was_made_before_a_reservation_is_stale(place: Place) -> Non
     reserve(place)
     with pytest.raises(StalePlan):
         commit_plan(decided)
-
-
-def test_a_newcomer_is_not_placed_on_what_was_left_before_a_reservation(place: Place) -> None:
-    run_tick(place.group.pk)
-    reserve(place)
-    newcomer = place.enqueue()
-    assert not place_newcomers(place.group.pk, [newcomer.pk])
-    assert place.fresh(newcomer).status == "PENDING"
 
 
 def test_what_runs_there_goes_on(place: Place) -> None:

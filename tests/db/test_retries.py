@@ -276,31 +276,24 @@ def test_only_commands_are_tried_again(place: Place, asked: dict[str, object]) -
     assert set(refused.value.fields) == set(asked)
 
 
-def test_ends_of_many_leave_out_those_that_may_be_tried_again_and_find_those_that_wait(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_finds_those_that_wait_for_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(lifecycle, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
-    again, plain = batch(place, max_retries=1), batch(place, name="plain")
+    plain = batch(place, name="plain")
     place.enqueue(dependencies=[{"session": "plain", "when": "any"}])
-    for session in (again, plain):
-        begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
-
-    assert lifecycle.finish_many([again.pk, plain.pk], actor=SYSTEM) == [plain.pk]
+    begin_termination(plain.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
+    lifecycle.finish(plain.pk, actor=SYSTEM)
     assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(plain.pk)})]
-    end_session(again.pk)
-    assert place.fresh(again).status_reason == "retried"
 
 
-def test_ends_of_many_need_no_history(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_needs_no_history(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     announced: list[object] = []
     session = batch(place)
     begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
     SessionTransition.objects.filter(session=session).delete()
     monkeypatch.setattr(lifecycle, "announce", announced.append)
 
-    assert lifecycle.finish_many([session.pk], actor=SYSTEM) == [session.pk]
-    ended = place.fresh(session)
+    ended = lifecycle.finish(session.pk, actor=SYSTEM)
     assert (ended.status, ended.status_message) == (ended.outcome, REASON_SENTENCES[Reason.COMMAND_FAILED])
     assert announced == [CapacityReleased(place.group.pk), SessionsEnded((session.pk,))]
 

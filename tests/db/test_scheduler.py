@@ -1,11 +1,6 @@
 """One tick against PostgreSQL: what it reads, what it writes, what it leaves alone."""
 
-import json
-import threading
-from collections.abc import Sequence
-
 import pytest
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
@@ -15,16 +10,12 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.dispatch import TaskName
-from common.events import announce
-from common.redis import client as redis_client
-from scheduler import asking, commit, tasks
-from scheduler.asking import hear, request_tick
+from scheduler import commit, tasks, triggers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
 from scheduler.snapshot import groups_with_pending_sessions, read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
-from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.states import Reason, Status
 from tests.factories_scheduler import Cluster, make_cluster
@@ -44,9 +35,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the sessions for which a launch was asked."""
     sent: list[str] = []
 
-    def note(name: TaskName, *, session_id: str = "", session_ids: Sequence[str] = ()) -> None:
-        assert name is (TaskName.LAUNCH_SESSION if session_id else TaskName.LAUNCH_SESSIONS)
-        sent.extend([session_id] if session_id else session_ids)
+    def note(name: TaskName, *, session_id: str) -> None:
+        assert name is TaskName.LAUNCH_SESSION
+        sent.append(session_id)
 
     monkeypatch.setattr(commit, "enqueue_on_commit", note)
     return sent
@@ -260,7 +251,16 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_ask", "_demand_room", "_cpusets", "_allocations", "write_waiting", "enqueue_on_commit"]
+    "step",
+    [
+        "_ask",
+        "_demand_room",
+        "_cpusets",
+        "_allocate",
+        "lifecycle.transition_many",
+        "write_waiting",
+        "enqueue_on_commit",
+    ],
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
@@ -272,7 +272,7 @@ def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_th
         raise PowerCut
 
     with monkeypatch.context() as broken:
-        broken.setattr(commit, step, cut)
+        broken.setattr(f"scheduler.commit.{step}", cut)
         with pytest.raises(PowerCut):
             run_tick(cluster.group.pk)
     assert fresh(session).status == Status.PENDING
@@ -320,7 +320,7 @@ def requested_ticks(monkeypatch: pytest.MonkeyPatch, empty_redis: None) -> list[
     """Groups of which a tick was sent to the workers."""
     sent: list[int] = []
     monkeypatch.setattr(
-        asking, "enqueue_on_commit", lambda name, *, resource_group_id: sent.append(resource_group_id)
+        triggers, "enqueue_on_commit", lambda name, *, resource_group_id: sent.append(resource_group_id)
     )
     return sent
 
@@ -333,32 +333,6 @@ def test_the_timer_asks_for_a_tick_of_each_group_in_which_something_waits(cluste
     assert groups_with_pending_sessions() == [cluster.group.pk, other.group.pk]
     tasks.tick()
     assert requested_ticks == [cluster.group.pk, other.group.pk]
-
-
-def test_requests_before_a_tick_begins_are_one_and_those_after_are_another(cluster, requested_ticks):
-    request_tick(cluster.group.pk)
-    request_tick(cluster.group.pk)
-    assert requested_ticks == [cluster.group.pk]
-    tasks.tick(cluster.group.pk)
-    request_tick(cluster.group.pk)
-    assert requested_ticks == [cluster.group.pk] * 2
-
-
-def test_a_session_that_is_enqueued_is_heard_of_in_its_group(
-    cluster, empty_redis, django_capture_on_commit_callbacks
-):
-    session = cluster.add_pending(SMALL)
-    with django_capture_on_commit_callbacks(execute=True):
-        announce(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
-    assert hear(wait_s=1) == {cluster.group.pk: [session.pk]}
-
-
-def test_a_request_from_any_thread_reaches_the_queue_of_the_ticks(cluster, empty_redis):
-    thread = threading.Thread(target=request_tick, args=(cluster.group.pk,))
-    thread.start()
-    thread.join(timeout=10)
-    queue = redis_client().lrange(f"berth:{settings.BERTH_INSTALLATION}:tick", 0, -1)
-    assert [json.loads(message)["headers"]["task"] for message in queue] == [TaskName.TICK]
 
 
 def test_a_session_that_ends_asks_for_a_tick_of_its_group(
@@ -375,7 +349,7 @@ def test_a_session_that_ends_asks_for_a_tick_of_its_group(
 
 def test_the_timer_alone_is_right(cluster, empty_redis, monkeypatch):
     """No event arrives; the workers are this process."""
-    monkeypatch.setattr(asking, "enqueue_on_commit", lambda name, **arguments: tasks.tick(**arguments))
+    monkeypatch.setattr(triggers, "enqueue_on_commit", lambda name, **arguments: tasks.tick(**arguments))
     cluster.add_agent(SMALL)
     session = cluster.add_pending(SMALL)
     tasks.tick()

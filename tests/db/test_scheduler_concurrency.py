@@ -10,12 +10,15 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models import Sum
 
+from agents import groups
 from agents.models import AgentSlot, ResourceGroup
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict
 from scheduler.commit import GroupBusy, StalePlan, commit_plan
 from scheduler.engine import plan
+from scheduler.models import SchedulerState
+from scheduler.run_state import state_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
@@ -139,11 +142,10 @@ def test_a_head_that_somebody_holds_while_it_would_start_goes_on_to_be_one():
     cluster = make_cluster(scheduler="drf")
     cluster.add_agent(SMALL)
     head, beside = cluster.add_pending(SMALL), cluster.add_pending(SMALL)
-    ResourceGroup.objects.filter(pk=cluster.group.pk).update(head_ids=[head.pk])
+    SchedulerState.objects.create(group=cluster.group, head_ids=[head.pk])
     with held_open(lambda: ComputeSession.objects.select_for_update().get(pk=head.pk)):
         assert run_tick(cluster.group.pk) == []
-    cluster.group.refresh_from_db()
-    assert cluster.group.head_ids == [head.pk]
+    assert SchedulerState.objects.get(group=cluster.group).head_ids == [head.pk]
     ComputeSession.objects.filter(pk=beside.pk).update(created_at=clock.now() - timedelta(days=1))
     assert run_tick(cluster.group.pk) == [head.pk]
 
@@ -214,3 +216,21 @@ def terminate_waiting_backends() -> int:
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         return len(cursor.fetchall())
+
+
+def test_a_plan_and_a_change_of_its_group_at_once_both_count(cluster):
+    cluster.add_agent(SMALL)
+    session = cluster.add_pending(SMALL)
+    decided = plan(read_snapshot(cluster.group.pk), clock.now())
+    is_paused = {"is_active": False}
+
+    def pause() -> object:
+        return groups.update_resource_group(actor=SYSTEM, group_id=cluster.group.pk, changes=is_paused)
+
+    results = at_the_same_time(lambda: commit_plan(decided), pause)
+
+    committed, paused = results
+    assert committed == [session.pk] or isinstance(committed, (StalePlan, GroupBusy))
+    assert paused == cluster.group
+    assert state_of(ResourceGroup.objects.get(pk=cluster.group.pk)).epoch == 1 + (committed == [session.pk])
+    assert_ledger_is_exact()

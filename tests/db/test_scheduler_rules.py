@@ -11,6 +11,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.slots import ResourceSlots
 from scheduler.engine import Running, Tenant, plan
+from scheduler.models import SchedulerState
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
@@ -113,8 +114,7 @@ def test_whoever_room_is_kept_for_goes_first_until_it_starts():
     lifecycle.transition(runs.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
     lifecycle.finish(runs.pk, actor=SYSTEM)
     assert run_tick(cluster.group.pk) == [head.pk]
-    cluster.group.refresh_from_db()
-    assert cluster.group.head_ids == [head.pk, newest.pk]
+    assert SchedulerState.objects.get(group=cluster.group).head_ids == [head.pk, newest.pk]
 
 
 def test_where_no_end_is_known_room_is_kept_once_the_first_has_waited_long():
@@ -151,8 +151,7 @@ def test_room_is_gathered_where_it_is_expected_first_and_asked_again_when_that_m
 
     def gathers_on() -> int:
         run_tick(cluster.group.pk)
-        cluster.group.refresh_from_db()
-        [gathered] = cluster.group.gathered
+        [gathered] = SchedulerState.objects.get(group=cluster.group).gathered
         assert gathered["session"] == str(large.pk)
         return int(gathered["agents"][0])
 

@@ -6,7 +6,6 @@ from agents.models import Agent
 from scheduler.tick import run_tick
 from sessions_app.launcher import plan_of
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
-from sessions_app.together_reads import read_launches
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -27,13 +26,12 @@ def test_a_container_starts_on_the_cores_that_it_holds(place: Place) -> None:
     assert plan_of(session, session.kernels.get()).cpuset == "0-1"
 
 
-def test_so_do_those_that_start_together(place: Place) -> None:
+def test_so_do_elements_of_an_array(place: Place) -> None:
     place.enqueue(resources={"cpu": 2, "mem": "1g"})
     sweep = place.enqueue(type="batch", command="true", array="1-2", resources={"cpu": 1, "mem": "1g"})
     run_tick(place.group.pk)
-    elements = ComputeSession.objects.filter(array=sweep.array).order_by("array_index")
-    launches = read_launches(list(elements.values_list("pk", flat=True)))
-    assert sorted(launch.plan.cpuset for [launch] in launches.values()) == ["2", "3"]
+    elements = ComputeSession.objects.filter(array=sweep.array)
+    assert sorted(plan_of(each, each.kernels.get()).cpuset for each in elements) == ["2", "3"]
 
 
 def test_cores_of_whoever_ended_are_free(place: Place) -> None:

@@ -186,7 +186,7 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
     clock_steps.follow_the_clock()
     begun = clock.reading()
     asked: list[str] = []
-    monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, session_ids: asked.extend(session_ids))
+    monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, session_id: asked.append(session_id))
     monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
     with clock.frozen_at(clock.now() - timedelta(hours=1) + timedelta(seconds=30)):
         reconcile.reconcile_sessions()

@@ -1,5 +1,9 @@
 """A session's way through the real services and database, on an engine in memory."""
 
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
 import pytest
 import structlog
 from django.db import transaction
@@ -17,7 +21,7 @@ from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session, terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.states import DEADLINES_S, Reason, Status
 from tests import factories
 from tests.doubles.runtimes import FullRuntime, LostRuntime
 from tests.factories_sessions import GIB, Place, make_place
@@ -172,27 +176,63 @@ def test_illegal_transition_is_refused_and_changes_nothing(place: Place) -> None
     assert place.fresh(session).status == Status.PENDING
 
 
-def test_many_sessions_cannot_be_ended_at_once(place: Place) -> None:
+def test_many_sessions_make_no_move_that_the_table_does_not_have(place: Place) -> None:
     session = place.place()
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransition, match="SCHEDULED can become RUNNING"):
         lifecycle.transition_many(
-            [session.pk], frm=Status.PENDING, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
+            [session.pk], frm=Status.SCHEDULED, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
         )
     assert place.fresh(session).status == Status.SCHEDULED
 
 
-def test_a_way_of_many_sessions_leaves_a_line_for_each_step(place: Place) -> None:
-    one, other = place.place(name="one"), place.place(name="other")
-    steps = [(Status.PREPARING, Reason.PREPARING), (Status.STARTING, Reason.IMAGE_READY)]
-    moved = lifecycle.transition_along([one.pk, other.pk], frm=Status.SCHEDULED, steps=steps, actor=SYSTEM)
-    assert set(moved) == {one.pk, other.pk}
-    for session in (one, other):
-        assert place.fresh(session).status == Status.STARTING
-        lines = list(session.transitions.values_list("from_status", "to_status", "reason"))
-        assert lines[-2:] == [
-            ("SCHEDULED", "PREPARING", "preparing"),
-            ("PREPARING", "STARTING", "image_ready"),
-        ]
+def test_a_repeated_move_of_many_changes_nothing(place: Place) -> None:
+    sessions = [place.place(name="one"), place.place(name="other")]
+
+    def prepare() -> list[UUID]:
+        return lifecycle.transition_many(
+            [each.pk for each in sessions],
+            frm=Status.SCHEDULED,
+            to=Status.PREPARING,
+            reason=Reason.PREPARING,
+            actor=SYSTEM,
+        )
+
+    assert set(prepare()) == {each.pk for each in sessions}
+    assert prepare() == []
+    for session in sessions:
+        assert statuses(session) == ["PENDING", "SCHEDULED", "PREPARING"]
+
+
+def test_many_sessions_end_at_once_and_release_what_they_hold(place: Place) -> None:
+    sessions = [place.run(name="one"), place.run(name="other")]
+    ids = [each.pk for each in sessions]
+    for frm, to in ((Status.RUNNING, Status.TERMINATING), (Status.TERMINATING, Status.TERMINATED)):
+        assert place.occupied()
+        moved = lifecycle.transition_many(ids, frm=frm, to=to, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+        assert set(moved) == set(ids)
+    assert place.occupied() == {}
+    assert {place.fresh(each).ended_at is None for each in sessions} == {False}
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "lifetime_s", "runs_s"),
+    [(60, None, 60), (None, 90, 90), (60, 90, 60), (90, 60, 60), (None, None, DEADLINES_S[Status.RUNNING])],
+)
+@pytest.mark.parametrize("are_many", [False, True])
+def test_a_session_runs_for_the_shorter_of_its_limits(
+    place: Place, timeout_s: int | None, lifetime_s: int | None, runs_s: int, *, are_many: bool
+) -> None:
+    session = place.place()
+    ComputeSession.objects.filter(pk=session.pk).update(
+        timeout_s=timeout_s, lifetime_s=lifetime_s, status=Status.STARTING.value
+    )
+    why: dict[str, Any] = {"to": Status.RUNNING, "reason": Reason.CONTAINERS_UP, "actor": SYSTEM}
+    if are_many:
+        lifecycle.transition_many([session.pk], frm=Status.STARTING, **why)
+    else:
+        lifecycle.transition(session.pk, **why)
+    session = place.fresh(session)
+    assert session.deadline_at == session.started_at + timedelta(seconds=runs_s)
 
 
 def test_a_move_that_is_taken_back_is_told_to_nobody(place: Place) -> None:
@@ -215,14 +255,6 @@ def test_a_move_that_is_taken_back_is_told_to_nobody(place: Place) -> None:
     assert [(line["event"], line["session_ids"], line["to"]) for line in lines] == [
         ("session.transitions", [str(session.pk)], "PREPARING")
     ]
-
-
-def test_a_way_with_a_step_that_the_table_does_not_have_is_refused(place: Place) -> None:
-    session = place.place()
-    steps = [(Status.STARTING, Reason.IMAGE_READY), (Status.RUNNING, Reason.CONTAINERS_UP)]
-    with pytest.raises(IllegalTransition, match="SCHEDULED → STARTING → RUNNING"):
-        lifecycle.transition_along([session.pk], frm=Status.SCHEDULED, steps=steps, actor=SYSTEM)
-    assert place.fresh(session).status == Status.SCHEDULED
 
 
 def test_allocations_are_there_exactly_while_the_session_holds_resources(place: Place) -> None:

@@ -226,11 +226,12 @@ def test_the_ledger_is_what_live_sessions_are(place: Place, program: Actor) -> N
 
 
 SESSIONS = ComputeSession._meta.db_table
+WRITTEN = ", ".join(field.column for field in ComputeSession._meta.concrete_fields if not field.generated)
 CHANGES = (
     f"""
-    INSERT INTO {SESSIONS} SELECT (jsonb_populate_record(row, jsonb_build_object('id', new.id, 'name', new.id,
+    INSERT INTO {SESSIONS} ({WRITTEN}) SELECT {WRITTEN} FROM (SELECT (jsonb_populate_record(row, jsonb_build_object('id', new.id, 'name', new.id,
         'host_label', left(md5(new.id::text), 20), 'kernel_count', 2))).*
-    FROM {SESSIONS} AS row, unnest(%(ids)s::uuid[]) AS new (id) WHERE row.id = %(like)s
+    FROM {SESSIONS} AS row, unnest(%(ids)s::uuid[]) AS new (id) WHERE row.id = %(like)s) AS copy
     """,
     f"""UPDATE {SESSIONS} SET requested_slots = '{{"cpu": 500, "gpu": 1000}}' WHERE id = ANY(%(ids)s)""",
     f"UPDATE {SESSIONS} SET kernel_count = 3 WHERE id = ANY(%(ids)s)",

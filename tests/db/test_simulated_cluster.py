@@ -3,18 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from threading import Event, Thread
 from typing import Any
-from uuid import UUID
 
 import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
-from django.db import connection, connections
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import Domain, Membership, User
+from accounts.models import Domain, User
 from accounts.policies import LimitUse
 from agents.groups import create_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
@@ -26,18 +24,17 @@ from agents.simulation import Shape
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.locks import try_exclusive
 from common.models import AuditEntry
 from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import dependents, launcher, reconcile, together
+from sessions_app import dependents, launcher, reconcile
 from sessions_app.array_rules import check_array
 from sessions_app.kept_logs import kept_log
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, Hold
-from sessions_app.services import begin_termination, enqueue_session
-from sessions_app.states import LAUNCHING, Reason, Status, outcome_of
+from sessions_app.services import enqueue_session
+from sessions_app.states import Reason, Status
 from tests.factories_sessions import make_place
 from tests.waiting import wait_until
 
@@ -89,6 +86,8 @@ def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceG
 
     assert statuses(cluster) == {Status.TERMINATED}
     assert not KernelAllocation.objects.exists()
+    assert not AgentSlot.objects.exclude(occupied=0).exists()
+    assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
     assert set(ComputeSession.objects.values_list("status_reason", "exit_code")) == {
         (Reason.COMMAND_FINISHED.value, 0)
     }
@@ -140,13 +139,6 @@ def test_heartbeats_of_machines_without_news_are_one_statement(
     assert not Agent.objects.filter(heartbeat_at__lte=seen_at).exists()
     assert set(Agent.objects.values_list("state", flat=True)) == {AgentState.CONNECTED.value}
     assert set(AgentSlot.objects.filter(slot_name="gpu").values_list("capacity", flat=True)) == {8000}
-
-
-def test_a_round_over_machines_without_news_asks_no_machine_alone(
-    cluster: ResourceGroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reconcile, "reconcile_agent", lambda *_: pytest.fail("asked alone"))
-    reconcile.reconcile_agents()
 
 
 def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
@@ -276,103 +268,8 @@ def test_a_lost_machine_is_silent_and_comes_back() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
-    submit(cluster, 4)
-    placed = run_tick(cluster.pk)
-    assert together.launch_sessions(placed) == []
-    assert statuses(cluster) == {Status.RUNNING}
-    assert together.launch_sessions(placed) == []  # the message came twice: nothing is left to do
-    assert set(ComputeSession.objects.values_list("transitions__to_status", flat=True)) == {
-        *LAUNCHING, Status.PENDING, Status.RUNNING
-    }  # fmt: skip
-
-    see_all_exit(cluster)
-    assert together.end_sessions(placed) == []
-    assert together.end_sessions(placed) == []
-    assert statuses(cluster) == {Status.TERMINATED}
-    assert set(ComputeSession.objects.values_list("status_reason", "exit_code")) == {
-        (Reason.COMMAND_FINISHED.value, 0)
-    }
-    assert not KernelAllocation.objects.exists()
-    assert not AgentSlot.objects.exclude(occupied=0).exists()
-    assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_none_starts_with_the_others_whose_owner_has_left_its_project(cluster: ResourceGroup) -> None:
-    submit(cluster, 2)
-    placed = run_tick(cluster.pk)
-    left = ComputeSession.objects.get(pk=placed[0])
-    Membership.objects.filter(user=left.owner_id, project=left.project_id).delete()
-    alone = together.launch_sessions(placed)
-    assert left.pk in alone
-    launcher.launch_session(left.pk)
-    assert ComputeSession.objects.get(pk=left.pk).outcome_reason == Reason.OWNER_LEFT
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("allowed", "reason", "is_together"),
-    [
-        ({"max_retries": 1}, Reason.COMMAND_FINISHED, True),
-        ({"max_retries": 1}, Reason.COMMAND_FAILED, False),
-        ({"max_retries": 1, "retry_count": 1}, Reason.COMMAND_FAILED, True),
-        ({"requeues": True}, Reason.COMMAND_FAILED, True),
-        ({"requeues": True}, Reason.AGENT_LOST, False),
-    ],
-)
-def test_what_is_not_tried_again_ends_with_the_others(
-    cluster: ResourceGroup, allowed: dict[str, Any], reason: Reason, is_together: bool
-) -> None:
-    [session] = submit(cluster, 1)
-    ComputeSession.objects.filter(pk=session.pk).update(**allowed)
-    together.launch_sessions(run_tick(cluster.pk))
-    begin_termination(session.pk, reason=reason, actor=SYSTEM)
-    assert together.end_sessions([session.pk]) == ([] if is_together else [session.pk])
-    assert statuses(cluster) == {outcome_of(reason) if is_together else Status.TERMINATING}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_what_is_not_like_the_others_is_launched_alone(cluster: ResourceGroup) -> None:
-    [one, other] = submit(cluster, 2)
-    ComputeSession.objects.filter(pk=one.pk).update(type="interactive")
-    placed = run_tick(cluster.pk)
-    assert together.launch_sessions(placed) == [one.pk]
-    found = dict(ComputeSession.objects.values_list("pk", "status"))
-    assert found == {one.pk: Status.SCHEDULED, other.pk: Status.RUNNING}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_nothing_is_done_with_a_session_on_which_somebody_works(cluster: ResourceGroup) -> None:
-    submit(cluster, 2)
-    [held, free] = run_tick(cluster.pk)
-    is_held, is_over = Event(), Event()
-    worker = Thread(target=_work_on, args=(held, is_held, is_over))
-    worker.start()
-    try:
-        assert is_held.wait(30)
-        assert together.launch_sessions([held, free]) == [held]
-    finally:
-        is_over.set()
-        worker.join()
-    found = dict(ComputeSession.objects.values_list("pk", "status"))
-    assert found == {held: Status.SCHEDULED, free: Status.RUNNING}
-
-
-def _work_on(session_id: UUID, is_held: Event, is_over: Event) -> None:
-    try:
-        with try_exclusive(launcher.work_lock(session_id)):
-            is_held.set()
-            is_over.wait(60)
-    finally:
-        connections.close_all()
-
-
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("last", [b"second", b""])
-@pytest.mark.parametrize("is_together", [True, False])
-def test_the_log_of_the_last_attempt_is_kept(is_together: bool, last: bytes) -> None:
-    """Whether many end together, or each alone as on a real machine."""
+def test_the_log_of_the_last_attempt_is_kept(last: bytes) -> None:
     create_resource_group(actor=SYSTEM, name="default", is_default=True)
     cluster = simulation.make_cluster(count=1, shape=Shape())
     try:
@@ -382,8 +279,6 @@ def test_the_log_of_the_last_attempt_is_kept(is_together: bool, last: bytes) -> 
             run_tick(cluster.pk)
             launcher.launch_session(session.pk)
             _fail(session, output)
-            if is_together:
-                together.end_sessions([session.pk])
             launcher.end_session(session.pk)
         assert kept_log(session.kernels.get()).tail.text == last
     finally:
@@ -396,18 +291,6 @@ def _fail(session: ComputeSession, output: bytes) -> None:
     assert isinstance(runtime, SimulatedRuntime)
     runtime.finish(kernel.container_name, exit_code=1, output=output)
     reconcile.reconcile_agents()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_launches_together_ask_no_query_of_each_session(cluster: ResourceGroup) -> None:
-    counts = []
-    for number in (2, 6):
-        submit(cluster, number)
-        placed = run_tick(cluster.pk)
-        with CaptureQueriesContext(connection) as asked:
-            assert together.launch_sessions(placed) == []
-        counts.append(len(asked))
-    assert counts[0] == counts[1]
 
 
 def test_what_somebody_else_takes_off_a_shelf_at_the_same_moment_is_gone_and_no_fault(

@@ -22,7 +22,6 @@ from agents.states import AgentState
 from agents.tasks import heartbeat_agents, keep_walls
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName
 from common.locks import try_exclusive
 from common.models import KeptAnswer
 from common.tasks import purge_answers
@@ -88,18 +87,6 @@ def test_placed_session_is_launched_and_a_stopped_one_ended(place: Place) -> Non
     tasks.terminate_session(str(session.pk))
     assert place.fresh(session).status == Status.TERMINATED
     assert place.runtime.list_containers({}) == []
-
-
-def test_launches_that_come_in_one_message_are_handed_out_one_by_one(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent: list[tuple[TaskName, object]] = []
-    monkeypatch.setattr(
-        tasks, "enqueue_on_commit", lambda name, *, session_id: sent.append((name, session_id))
-    )
-    ids = [str(place.place().pk), str(place.place().pk)]
-    tasks.launch_sessions(ids)
-    assert sent == [(TaskName.LAUNCH_SESSION, session_id) for session_id in ids]
 
 
 def test_session_that_another_worker_launches_or_ends_is_left_to_it(place: Place) -> None:

@@ -1,9 +1,11 @@
 """What rows of an installation become that is brought to a newer Berth, and back."""
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
@@ -18,6 +20,7 @@ from accounts.policies import LimitUse
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from common.fields import _rename
+from scheduler.models import SchedulerState
 from sessions_app.idle_models import SessionIdle
 from sessions_app.models import KernelAllocation, SessionDependency
 from tests import factories
@@ -94,6 +97,19 @@ def test_ledgers_of_two_versions_count_the_same() -> None:
         place.end(session)
     assert place.occupied() == {}
     assert not LimitUse.objects.exclude(used=0).exists()
+
+
+def test_the_scheduler_goes_on_where_its_last_plan_left_it(migrate: Migrate) -> None:
+    place, session_id = make_place(), uuid4()
+    gathered = [{"agents": [place.agent.pk], "session": str(session_id)}]
+    left = {"epoch": 7, "last_agent_id": place.agent.pk, "head_ids": [session_id], "gathered": gathered}
+    SchedulerState.objects.create(group=place.group, **left)
+    migrate("scheduler", "0005_small_use_is_none")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT epoch, last_agent_id, head_ids, gathered::text FROM agents_resourcegroup")
+        assert cursor.fetchone() == (7, place.agent.pk, [session_id], json.dumps(gathered))
+    migrate("agents", "0023_no_run_state")
+    assert SchedulerState.objects.values(*left).get(group=place.group) == left
 
 
 def test_a_session_keeps_its_cores(migrate: Migrate) -> None:

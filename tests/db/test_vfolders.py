@@ -15,8 +15,9 @@ from common.models import AuditEntry
 from tests.conftest import People
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host, superadmin_actor
-from vfolders import files, guards, lifecycle, services
+from vfolders import files, lifecycle, services
 from vfolders.models import StorageHost, VFolder
+from vfolders.ports import folder_deletion_guards
 from vfolders.roles import Action
 from vfolders.selectors import (
     access_folder,
@@ -43,9 +44,8 @@ def guard_that_objects() -> Iterator[None]:
     def object_always(folder_id: uuid.UUID) -> str:
         return "The session “night” mounts it."
 
-    guards.register(object_always)
-    yield
-    guards._guards.remove(object_always)
+    with folder_deletion_guards.replaced(object_always):
+        yield
 
 
 def test_a_new_folder_is_an_empty_directory_that_can_be_mounted(people: People) -> None:
@@ -285,17 +285,14 @@ def test_holding_a_folder_and_deleting_it_cannot_cross(people: People) -> None:
         finally:
             connection.close()
 
-    guards.register(guard)
     thread = threading.Thread(target=delete)
-    try:
+    with folder_deletion_guards.replaced(guard):
         with transaction.atomic():
             services.hold_folders([folder.pk])
             thread.start()
             started.wait(5)
             is_used.set()
         thread.join(10)
-    finally:
-        guards._guards.remove(guard)
 
     assert outcome == ["folder_in_use"]
 

@@ -94,7 +94,7 @@ def test_figures_that_a_refused_plan_would_have_written_are_due_still(cluster, m
     cluster.add_pending(SMALL, priority=1)
     monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
     with monkeypatch.context() as broken:
-        broken.setattr(commit, "_allocations", refuse)
+        broken.setattr(commit, "_allocate", refuse)
         with pytest.raises(StalePlan):
             commit_plan(plan_now(cluster))
     run_tick(cluster.group.pk)

@@ -31,7 +31,7 @@ Written by `python -m tests.docker.hostile_session`; do not edit. Each attack ru
 session image, a real engine), and once more in a container that lacks the one wall: there it has to succeed, or the row
 would prove nothing. A system call succeeds if the kernel looks at its arguments, which are wrong on purpose. What does not
 succeed there either, the machine that wrote this page has not, or does not let even root do.
-`bin/test` runs the same rows. What the walls are: [Agents](subsystems/agents.md), [ADR 13](adr/0013-walls-of-a-container.md).
+`bin/test` runs the same rows. What the walls are: [Agents](subsystems/agents.md), [ADR 13](adr/0013-harden-containers-with-seccomp-cpu-sets-and-read-only-root.md).
 """
 TAIL = """
 ## What is not held

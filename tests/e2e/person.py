@@ -112,8 +112,7 @@ class Person:
         return made
 
     def make_tick(self) -> dict[str, Any]:
-        """A tick of the first resource group that left somebody waiting: one of two who each ask for all of the machine. What
-        comes alone and finds room is placed without a tick."""
+        """Return a tick of the first resource group that left a session waiting: two ask for all of the machine."""
         (machine,) = self._get("agents/")["results"]
         for _ in range(2):
             self.start_session(resources={**SMALL, "cpu": machine["capacity"]["cpu"] / MILLI})

@@ -16,7 +16,7 @@ During each fault the observer looks several times a second for what must never 
 containers, a container that runs although its session has ended, a session past its deadline, an end without a cause, a
 step that is not in the table of states, a ledger that is not the sum of live sessions. At the end of each it demands
 that every live session runs in exactly one container, and that no container, network, volume or helper is left over.
-Somebody has an app open all the while. How it is done: [ADR 16](adr/0016-faults-are-tested-on-engines-of-our-own.md).
+Somebody has an app open all the while. How it is done: [ADR 16](adr/0016-test-faults-on-dedicated-engines.md).
 
 What happens when everything comes at once and at random, processes killed at any instruction, `bin/faults chaos` finds out; what it did and saw
 stands with the [scheduler](subsystems/scheduler.md#chaos).

@@ -34,7 +34,6 @@ from scheduler.engine import (
     plan,
 )
 from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices
-from scheduler.engine.leftovers import Leftovers
 
 pytestmark = pytest.mark.walk
 
@@ -344,16 +343,6 @@ def _starts_at(queue: Sequence[PendingSession], world: World, rules: Rules) -> i
             return minute
         queue = [each for each in queue if each.id not in placed]
     return None
-
-
-@given(worlds(), QUEUES, st.lists(sessions(90), max_size=3))
-def test_newcomers_get_what_the_plan_left_of_devices(world, queue, newcomers):
-    told = snapshot_of(world, queue)
-    decided = plan(told, NOW)
-    newcomers = [replace(each, id=UUID(int=90 + n)) for n, each in enumerate(newcomers)]
-    placements = Leftovers(told, decided).place(newcomers, (), NOW)
-    later = world.after(decided, 0)
-    later.after(replace(decided, placements=tuple(placements)), 0)
 
 
 @given(worlds(), QUEUES)

@@ -160,7 +160,6 @@ def test_where_something_gathers_others_pass_who_ask_for_none_of_what_is_short()
     first = replace(pending[0], enqueued_at=NOW - timedelta(days=1))
     decided = decide([limit], first, *pending[1:])
     assert placed(decided) == [3], "of the cores too is left what the first asks for"
-    assert decided.gathering == (first.id,)
     why = {each.session_id.int: each.why for each in decided.deferrals}
     assert why[2].is_limit_kept
     assert why[4].is_limit_kept

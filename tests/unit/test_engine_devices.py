@@ -31,9 +31,8 @@ from scheduler.engine import (
     Window,
     plan,
 )
-from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices, deal, less, most_of, pick
+from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices, deal, most_of, pick
 from scheduler.engine.fleet import Fleet
-from scheduler.engine.leftovers import Leftovers
 from scheduler.engine.sharing import machines_of
 from scheduler.reasons import sentence_for
 
@@ -117,12 +116,10 @@ def test_of_two_parts_the_second_gets_a_device_of_its_own():
     assert deal(slots(500), {"gpu": None}) == {}
 
 
-def test_what_is_left_after_others_is_counted_as_they_were_given():
+def test_the_most_of_one_device_is_a_whole_one_or_what_is_left_of_a_shared_one():
     devices = SlotDevices("gpu", 4, 2, (OpenDevice(1, 500),))
-    assert less(devices, [500, 250, 1000]) == SlotDevices("gpu", 4, 0, (OpenDevice(-1, 750),))
-    assert less(devices, [0, 3000]) == SlotDevices("gpu", 4, 0, (OpenDevice(1, 500),))
     assert most_of((devices,), "gpu") == 2000
-    assert most_of((less(devices, [2000]),), "gpu") == 500
+    assert most_of((devices._replace(whole=0),), "gpu") == 500
     assert most_of((), "gpu") == MAX_AMOUNT
 
 
@@ -299,13 +296,6 @@ def test_what_agents_that_take_nothing_have_counts_for_what_never_fits():
     agents = [agent(1, 1, 500), replace(agent(2, 4, 500), is_schedulable=False)]
     assert decide(agents, session(1, 4000)).deferrals[0].reason is ReasonCode.NO_CAPACITY
     assert decide(agents, session(1, 5000)).deferrals[0].reason is ReasonCode.NEVER_FITS
-
-
-def test_newcomers_share_what_a_plan_left():
-    told = Snapshot(1, "lab", 0, (agent(1, 2, 500, whole=1),), (session(1, 500), session(2, 750)))
-    left = Leftovers(told, plan(told, NOW))
-    found = left.place([session(3, 250), session(4, 250), session(5, 1000)], (), NOW)
-    assert [each.session_id.int for each in found] == [3]
 
 
 def test_who_asks_for_no_devices_is_as_before_where_they_are_shared():

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from uuid import UUID
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ from scheduler.engine import (
     Snapshot,
     plan,
 )
-from scheduler.engine.leftovers import Leftovers
 from tests.unit.test_engine_backfill import NOW, agent, at, placed, reasons, session
 
 PROJECT, PERSON = "project:1", "user:1"
@@ -82,17 +80,12 @@ def test_one_who_waits_for_what_may_never_end_holds_nobody_else_up_by_a_limit():
     snapshot = Snapshot(1, "lab", 0, agents, (named, own, others), PATIENT, limits)
     decided = plan(snapshot, NOW)
     assert set(placed(decided)) == {3}
-    left = Leftovers(replace(snapshot, pending=(named,)), plan(replace(snapshot, pending=(named,)), NOW))
-    assert [each.session_id.int for each in left.place([own, others], limits, NOW)] == [3]
 
 
-def test_newcomers_leave_it_to_the_first_as_well():
-    snapshot = group(FIRST)
-    left = Leftovers(snapshot, plan(snapshot, NOW))
-    newcomer = of(session(2, 2), PROJECT)
+def test_who_comes_later_gets_what_the_limit_has_beside_the_first():
+    later = of(session(2, 2), PROJECT)
     for most, found in ((6, []), (7, []), (8, [2])):
-        given = left.place([newcomer], (allowance(PROJECT, most, 2),), NOW)
-        assert [each.session_id.int for each in given] == found
+        assert list(placed(plan(group(FIRST, later, most=most), NOW))) == found
 
 
 def test_who_waits_for_a_limit_of_many_keeps_its_own_as_well_and_none_of_others():
@@ -104,26 +97,8 @@ def test_who_waits_for_a_limit_of_many_keeps_its_own_as_well_and_none_of_others(
     roomy = replace(group(first, own, others), agents=(agent(3), agent(4)), allowances=limits)
     decided = plan(roomy, NOW)
     assert set(placed(decided)) == {3}
-    assert decided.gathering == (UUID(int=1),)
-    left = Leftovers(roomy, decided)
-    assert not left.place([replace(own, id=UUID(int=9))], limits, NOW)
     impatient = replace(roomy, pending=(of(session(1, 4), *first.scopes), own))
     assert set(placed(plan(impatient, NOW))) == {2}
-
-
-def test_newcomers_pass_nobody_who_waits_for_several_limits_at_any_of_these():
-    limits = (allowance(PROJECT, 8, 8), allowance(PERSON, 8, 8))
-    first = of(session(1, 6), PROJECT, PERSON)
-    roomy = replace(group(first), agents=(agent(3), agent(4)), allowances=limits)
-    decided = plan(roomy, NOW)
-    ended = (allowance(PROJECT, 8, 0), allowance(PERSON, 8, 0))
-    for scopes, found in (
-        (("project:2", PERSON), []),
-        ((PROJECT, "user:2"), []),
-        (("project:2", "user:2"), [2]),
-    ):
-        given = Leftovers(roomy, decided).place([of(session(2, 4), *scopes)], ended, NOW)
-        assert [each.session_id.int for each in given] == found
 
 
 def test_where_one_limit_gathers_already_another_session_keeps_nothing():
@@ -132,35 +107,6 @@ def test_where_one_limit_gathers_already_another_session_keeps_nothing():
     own = of(session(3, 2), PERSON)
     roomy = replace(group(first, second, own), agents=(agent(3), agent(4)), allowances=limits)
     assert set(placed(plan(roomy, NOW))) == {3}
-
-
-def test_newcomers_do_not_pass_one_for_whom_a_plan_would_keep_room():
-    empty = group()
-    elder, younger = session(1, 6), session(2, 2)
-    assert not Leftovers(empty, None).place([elder, younger], (), NOW)
-    left = Leftovers(empty, None)
-    assert (left.place([elder], (), NOW), left.is_over) == ([], True)
-    assert not left.place([younger], (), NOW)
-
-
-def test_a_newcomer_that_no_machine_could_hold_keeps_nobody_waiting():
-    left = Leftovers(group(), None)
-    assert [each.session_id.int for each in left.place([session(1, 9), session(2, 2)], (), NOW)] == [2]
-    assert not left.is_over
-
-
-def test_in_a_long_queue_one_more_without_room_is_not_the_first_unless_by_its_priority():
-    waiting = group(session(1, 8), session(2, 8))
-    elder, younger = session(3, 6), session(4, 2)
-
-    def placed_behind(first: PendingSession) -> list[int]:
-        left = Leftovers(waiting, plan(waiting, NOW), is_long=True)
-        given = left.place([first, younger], (), NOW)
-        assert left.is_over is not bool(given)
-        return [each.session_id.int for each in given]
-
-    assert placed_behind(elder) == [4]
-    assert placed_behind(replace(elder, priority=1)) == []
 
 
 LASTS = st.integers(1, 5)
@@ -227,35 +173,32 @@ def _starts_at(queue: list[PendingSession], live: Live, agents: int, limits: dic
     return None
 
 
-def left_and_whole(snapshot: Snapshot, *newcomers: PendingSession) -> tuple[list[int], list[int]]:
-    """Whom the leftovers place, and whom a whole plan."""
-    left = Leftovers(snapshot, plan(snapshot, NOW)).place(newcomers, snapshot.allowances, NOW)
-    whole = plan(replace(snapshot, pending=(*snapshot.pending, *newcomers)), NOW)
-    return [each.session_id.int for each in left], [each.session.id.int for each in whole.placements]
+def placed_behind(snapshot: Snapshot, *later: PendingSession) -> list[int]:
+    """Numbers of the sessions that are placed when `later` come behind those that wait."""
+    return list(placed(plan(replace(snapshot, pending=(*snapshot.pending, *later)), NOW)))
 
 
-def test_newcomers_leave_the_limits_of_one_that_others_leave_late():
+def test_later_ones_leave_the_limits_of_one_that_others_leave_late():
     late = replace(of(session(1, 8, designated=1), PROJECT, priority=5), promised=Promise(1, at(-1)))
     rules = replace(PATIENT, preemption=Preemption(0, timedelta(), timedelta(minutes=1)))
     agents = (agent(1, unknown=8), agent(2))
     snapshot = Snapshot(1, "lab", 0, agents, (late,), rules, (allowance(PROJECT, 10, 0),))
-    assert left_and_whole(snapshot, of(session(7, 4), PROJECT)) == ([], [])
+    assert placed_behind(snapshot, of(session(7, 4), PROJECT)) == []
 
 
-def test_newcomers_leave_what_gathers_beside_what_is_set_aside():
+def test_later_ones_leave_what_gathers_beside_what_is_set_aside():
     """Once nothing is kept, who gathers exceeds nothing."""
     first = of(session(1, 8, minutes=60, waited=30, designated=1), PROJECT)
     gathers = of(session(2, 5, waited=20), PROJECT)
     agents = (agent(1, (4, 30)), agent(2), agent(3))
     snapshot = Snapshot(1, "lab", 0, agents, (first, gathers), PATIENT, (allowance(PROJECT, 12, 0),))
-    assert left_and_whole(snapshot, of(session(7, 4), PROJECT)) == ([], [])
+    assert placed_behind(snapshot, of(session(7, 4), PROJECT)) == []
 
 
-def test_whoever_waits_for_the_limit_of_another_ends_the_use_of_what_is_left():
-    """It exceeds nothing itself: a whole plan would place it, and not who comes later."""
+def test_one_that_exceeds_nothing_is_placed_behind_another_that_exceeds_the_same_limit():
     waits, first, later = of(session(1, 5), PERSON), of(session(2, 4), PERSON), session(3, 4)
     snapshot = Snapshot(1, "lab", 0, (agent(1, unknown=4),), (waits,), PATIENT, (allowance(PERSON, 10, 6),))
-    assert left_and_whole(snapshot, first, later) == ([], [2])
+    assert placed_behind(snapshot, first, later) == [2]
 
 
 def test_what_is_set_aside_for_itself_is_kept_from_nobody():
@@ -268,8 +211,7 @@ def test_what_is_set_aside_for_itself_is_kept_from_nobody():
     assert not any(each.why.is_limit_kept for each in decided.deferrals)
 
 
-def test_newcomers_leave_the_limits_of_one_for_which_the_only_machine_of_its_kind_is_kept():
-    """That machine is not among those that are left, and so its devices are none that are known there."""
+def test_later_ones_leave_the_limits_of_one_for_which_the_only_machine_of_its_kind_is_kept():
     with_gpu = {"cpu": 8000, "gpu": 1000}
     running = (Running(ResourceSlots(with_gpu), at(30)),)
     gpu = AgentView(1, "x86_64", ResourceSlots(with_gpu), ResourceSlots(), running=running)
@@ -277,5 +219,5 @@ def test_newcomers_leave_the_limits_of_one_for_which_the_only_machine_of_its_kin
     snapshot = Snapshot(
         1, "lab", 0, (gpu, agent(2)), (of(asks, PROJECT),), PATIENT, (allowance(PROJECT, 6, 0),)
     )
-    assert left_and_whole(snapshot, of(session(7, 4), PROJECT)) == ([], [])
-    assert left_and_whole(snapshot, of(session(7, 2), PROJECT)) == ([7], [7])
+    assert placed_behind(snapshot, of(session(7, 4), PROJECT)) == []
+    assert placed_behind(snapshot, of(session(7, 2), PROJECT)) == [7]

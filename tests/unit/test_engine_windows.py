@@ -26,7 +26,6 @@ from scheduler.engine import (
     Window,
     plan,
 )
-from scheduler.engine.leftovers import Leftovers
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
 from scheduler.reasons import sentence_for
 
@@ -225,14 +224,11 @@ def test_a_planner_notices_that_a_reservation_begins_and_ends() -> None:
     assert [bool(planner.plan(each, NOW).placements) for each in snapshots] == [True, False, False, True]
 
 
-def test_newcomers_keep_off_as_well() -> None:
+def test_each_gets_the_agent_that_its_reservation_and_its_end_let_it_use() -> None:
     agents = (agent(1, window=OPEN), agent(2, next_window=SOON))
-    left = Leftovers(Snapshot(1, "lab", 0, agents, ()), None)
-    newcomers = [session(2, 4, reservations=MINE), session(3, 4, hours=1), session(4, 4)]
-    assert {each.session_id.int: each.agent_ids for each in left.place(newcomers, (), NOW)} == {
-        2: (1,), 3: (2,),
-    }  # fmt: skip
-    assert not Leftovers(Snapshot(1, "lab", 0, agents, ()), None).place([session(1, 4)], (), NOW)
+    pending = (session(2, 4, reservations=MINE), session(3, 4, hours=1), session(4, 4))
+    decided = plan(Snapshot(1, "lab", 0, agents, pending), NOW)
+    assert {each.session_id.int: each.agent_ids for each in decided.placements} == {2: (1,), 3: (2,)}
 
 
 def test_a_snapshot_says_which_reservations_somebody_may_use() -> None:

@@ -1,19 +1,25 @@
 """Sentences that rows keep, read in any language."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from common import languages
 from common.kept_sentences import LONGEST_QUOTE, KeptSentence, one_line
+from common.ports import translator
 
 WAITS = "Waits for {short}: “{group}” has none."
 
 
 @pytest.fixture
-def backwards(monkeypatch):
+def backwards():
     """A language in which the words stand in another order."""
     known = {WAITS: "“{group}” has none, so it waits for {short}."}
-    monkeypatch.setattr(languages, "_translations", [])
-    languages.translate_with(lambda text: known.get(text, text), lambda one, many, number: many)
+    language = SimpleNamespace(
+        gettext=lambda text: known.get(text, text), ngettext=lambda one, many, number: many
+    )
+    with translator.replaced(language):
+        yield
 
 
 def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
@@ -23,14 +29,12 @@ def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
     assert languages.ngettext("{count} file", "{count} files", 1) == "{count} files"
 
 
-def test_without_translations_sentences_are_english(monkeypatch):
-    monkeypatch.setattr(languages, "_translations", [])
+def test_without_translations_sentences_are_english():
+    with translator.replaced(None):
+        kept = KeptSentence(WAITS, {"short": {"cpu": 1000}, "group": "lab"})
 
-    assert (
-        str(KeptSentence(WAITS, {"short": {"cpu": 1000}, "group": "lab"}))
-        == "Waits for 1 core: “lab” has none."
-    )
-    assert [languages.ngettext("one", "many", number) for number in (0, 1, 2)] == ["many", "one", "many"]
+        assert str(kept) == "Waits for 1 core: “lab” has none."
+        assert [languages.ngettext("one", "many", number) for number in (0, 1, 2)] == ["many", "one", "many"]
 
 
 def test_what_an_engine_said_is_quoted_as_it_is():

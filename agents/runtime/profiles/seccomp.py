@@ -1,7 +1,7 @@
 """The calls to the kernel that a session may make, as the JSON that engines take. Pure.
 
 A list of what programs of people need, by purpose; whatever is not on it is refused (EPERM). What is missing on
-purpose, with the reason, is the table in docs/adr/0013-walls-of-a-container.md. The list is one for all architectures:
+purpose, with the reason, is the table in docs/adr (ADR 13). The list is one for all architectures:
 an engine leaves out names that its machine does not know."""
 
 import json

@@ -1,0 +1,42 @@
+"""Connects the ports of all apps to their implementations."""
+
+from django.utils import translation
+
+import accounts.ports
+import agents.ports
+import common.ports
+import images.ports
+import scheduler.forecast
+import sessions_app.leaving
+import sessions_app.ports
+import vfolders.leaving
+import vfolders.ports
+from agents.selectors import image_holder_counts
+from portal.audit.words import PARAMETERS
+from portal.selectors import helpers_of
+from scheduler.kept_ticks import keep_standing
+from scheduler.run_state import discard_plans
+from sessions_app.closed_groups import hold_excluded_sessions
+from sessions_app.group_rules import session_counts
+from sessions_app.held import held_by
+from sessions_app.selectors import objection_to_folder_deletion
+from vfolders.selectors import storage_host_names
+
+
+def connect_ports() -> None:
+    """Called from AppConfig.ready of the portal, in every process."""
+    common.ports.translator.connect(translation)
+    common.ports.helpers.connect(helpers_of)
+    common.ports.address_parameters.connect(PARAMETERS)
+    accounts.ports.storage_host_names.connect(storage_host_names)
+    accounts.ports.allocations.connect(held_by)
+    # In this order: a folder that a live session mounts cannot be deleted.
+    accounts.ports.offboarding_handlers.connect(sessions_app.leaving)
+    accounts.ports.offboarding_handlers.connect(vfolders.leaving)
+    images.ports.image_holder_counts.connect(image_holder_counts)
+    agents.ports.session_counts.connect(session_counts)
+    agents.ports.excluded_sessions_holder.connect(hold_excluded_sessions)
+    agents.ports.plan_discarder.connect(discard_plans)
+    vfolders.ports.folder_deletion_guards.connect(objection_to_folder_deletion)
+    sessions_app.ports.hold_recorder.connect(keep_standing)
+    sessions_app.ports.start_forecaster.connect(scheduler.forecast)

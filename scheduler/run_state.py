@@ -1,0 +1,39 @@
+"""Run state of the scheduler (`SchedulerState`): read with its group, written by commits of plans.
+
+A plan is committed only if the epoch is still the one that its snapshot saw.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db.models import F
+
+from agents.models import ResourceGroup
+from scheduler.models import SchedulerState
+
+
+def state_of(group: ResourceGroup) -> SchedulerState:
+    """Return the run state of a group; the defaults if it has no row yet. No query after
+    `select_related("scheduler_state")`."""
+    return getattr(group, "scheduler_state", None) or SchedulerState(group=group)
+
+
+def advance(group_id: int, epoch: int, **left: Any) -> bool:
+    """Count a committed plan and record what it leaves, in columns of SchedulerState. Return False, and write
+    nothing, if the epoch is another. Locks the row until the transaction ends."""
+    if epoch == 0 and ResourceGroup.objects.select_for_update(no_key=True).filter(pk=group_id).first():
+        _create([group_id])  # after the group was locked, as by those who discard plans
+    states = SchedulerState.objects.filter(pk=group_id, epoch=epoch)
+    return bool(states.update(**left, epoch=epoch + 1))
+
+
+def discard_plans(group_ids: Collection[int]) -> None:
+    """Let no plan of these groups be committed that was made before. The groups are locked. 2 queries."""
+    _create(group_ids)
+    SchedulerState.objects.filter(pk__in=group_ids).update(epoch=F("epoch") + 1)
+
+
+def _create(group_ids: Collection[int]) -> None:
+    """Create the rows that are missing."""
+    rows = [SchedulerState(group_id=group_id) for group_id in sorted(group_ids)]
+    SchedulerState.objects.bulk_create(rows, ignore_conflicts=True)
