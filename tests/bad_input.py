@@ -1,12 +1,15 @@
 """Wrong values, and what is answered to each: by the parser, over REST, in forms and on the command line alike.
 
-Add a row, and all of them test it. `Bad.field` is the field of the REST body at which the refusal stands, with dots
-for what is inside; `says` is a part of the sentence for people.
+Add a row, and the parser and REST are asked for it; forms and the command line for one of each field, and for all in
+`bin/test --all`. `Bad.field` is the field of the REST body at which the refusal stands, with dots for what is inside;
+`says` is a part of the sentence for people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from tests.width import IS_WIDE
 
 NAME_RULE = "Use 1 to 64 letters, digits, dots, dashes and underscores"
 NUL = "has a NUL character"
@@ -32,7 +35,7 @@ class Bad:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What replaces parts of a body that is right."""
+        """Return what replaces parts of a body that is right."""
         match self.field.split("."):
             case ["resources", slot]:
                 return {"resources": {"cpu": 1, "mem": "1g", slot: self.value}}
@@ -43,7 +46,7 @@ class Bad:
 
     @property
     def typed(self) -> dict[str, Any] | None:
-        """The same as a person types it into the launcher; None where its form has no way to say it."""
+        """Return what a person types into the launcher for it; None where its form has no way to say it."""
         name = {"resources.cpu": "cpu", "resources.mem": "mem", "resources.shm": "shm"}.get(
             self.field, self.field
         )
@@ -58,6 +61,13 @@ class Bad:
         )
         has_input = name in {"name", "project", "image", "resource_group", "type", "cpu", "mem", "shm"}
         return {name: str(self.value)} if is_carried and has_input and self.value != "" else None
+
+
+def some_of_each_field(rows: Iterable[Bad]) -> list[Bad]:
+    """Return the first row of each field; all rows in a wide run."""
+    if IS_WIDE:
+        return list(rows)
+    return list({row.field: row for row in reversed(list(rows))}.values())
 
 
 # What the parser refuses by itself.

@@ -1,6 +1,6 @@
 """All that the tests need, from a fresh clone; standard library alone, but for what runs in .venv. `bin/test` and `bin/check` run it first.
 
-python -m tests.prepare tools       # the virtual environment with the development requirements and the command line client
+python -m tests.prepare tools       # virtual environment, development requirements, command line client, translations
 python -m tests.prepare all         # … and engine, session image, assets, browser
 """
 
@@ -45,10 +45,28 @@ def prepare_tools(layout: Layout) -> None:
         pip_install(layout, DEV_REQUIREMENTS, log=say)
         stamp_file.write_text(stamp)
     install_client(layout)
+    build_languages(layout)
+
+
+def build_languages(layout: Layout) -> None:
+    """Compile the translations, which pages are asked for in tests without assets, too."""
+    stamp_file = layout.venv / "berth-languages"
+    stamp = content_hash([layout.checkout / "portal" / "locale"])
+    if layout.languages.is_dir() and stamp_file.exists() and stamp_file.read_text() == stamp:
+        return
+    run_step(
+        [str(layout.python), "manage.py", "build_languages"],
+        title="build_languages",
+        fix="The lines above say what is wrong with portal/locale; run bin/test again.",
+        log=say,
+        environment=settings_environment(layout),
+        directory=layout.checkout,
+    )
+    stamp_file.write_text(stamp)
 
 
 def install_client(layout: Layout) -> None:
-    """The command `berth` in the virtual environment, from the checkout's own files. Needs no network."""
+    """Install the command `berth` into the virtual environment from the checkout. Needs no network."""
     stamp_file = layout.venv / "berth-client"
     stamp = content_hash([CLIENT / "pyproject.toml"])
     if stamp_file.exists() and stamp_file.read_text() == stamp:
@@ -82,11 +100,11 @@ def prepare_all(layout: Layout) -> None:
 
 
 def settings_environment(layout: Layout) -> Mapping[str, str]:
-    """Enough for `collectstatic`, which touches no server."""
+    """Return an environment that is enough for commands of Django that touch no server."""
     return {
         **os.environ,
         "BERTH_DATA": str(layout.checkout / "var" / "test"),
-        "BERTH_SECRET_KEY": "collects static files only",
+        "BERTH_SECRET_KEY": "collects files only",
         "BERTH_INSTALLATION": "teststat",
         "BERTH_URL": "http://localhost:8080",
         "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none",

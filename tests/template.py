@@ -1,27 +1,50 @@
-"""The database that those of test runs are copies of: all migrations are done in it.
+"""Make the template database that each test run copies, with all migrations done.
 
-To migrate takes longer than most files of tests, to copy takes a moment. The first run makes it, and a run that finds
-other migrations or other pinned packages makes it anew.
+Migrating takes longer than most files of tests, copying takes a moment. The first run makes the
+template; a run that finds other migrations, other pinned packages or another version of this file
+makes it anew.
 """
 
 import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from portal.ops.layout import CHECKOUT, content_hash
 from tests.servers import LAYOUT, TREE
 
 PREFIX = f"template_berth_{TREE}_"
+KEPT_TABLES = ["auth_permission", "django_content_type", "django_migrations"]
+# A function of the template, so that PostgreSQL plans these statements once per connection. A trigger may write rows
+# while others are deleted, hence the passes.
+FORGET_ROWS = """
+CREATE FUNCTION tests_forget_rows() RETURNS void LANGUAGE plpgsql AS $function$
+DECLARE
+    has_found boolean;
+BEGIN
+    FOR pass IN 1..4 LOOP
+        has_found := false;
+        {statements}
+        IF NOT has_found THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'Rows of a test stay, whatever is deleted.';
+END
+$function$
+"""
+FORGET_TABLE = "IF EXISTS (SELECT FROM {table}) THEN DELETE FROM {table}; has_found := true; END IF;"
 
 
 def ensure_template() -> str:
-    """The name of the database, on the server of this run."""
+    """Return the name of the template on the server of this run; make it where it is missing."""
     server = os.environ["DATABASE_URL"].rpartition("/")[0]
     migrations = sorted(CHECKOUT.glob("*/migrations/*.py"))
-    name = PREFIX + content_hash([CHECKOUT / "requirements.txt", *migrations])[:16]
+    name = PREFIX + content_hash([CHECKOUT / "requirements.txt", Path(__file__), *migrations])[:16]
     LAYOUT.data.mkdir(parents=True, exist_ok=True)
     with (
         (LAYOUT.data / "template.lock").open("w") as lock,
@@ -38,7 +61,7 @@ def ensure_template() -> str:
 
 
 def _make(connection: psycopg.Connection, server: str, name: str) -> None:
-    """It has its name once it is whole."""
+    """Make the template under another name and rename it once it is whole."""
     unfinished = f"{name}_unfinished"
     connection.execute(f'CREATE DATABASE "{unfinished}"')
     subprocess.run(
@@ -47,4 +70,18 @@ def _make(connection: psycopg.Connection, server: str, name: str) -> None:
         cwd=CHECKOUT,
         check=True,
     )
+    with psycopg.connect(f"{server}/{unfinished}") as there:
+        _add_forget_rows(there)
     connection.execute(f'ALTER DATABASE "{unfinished}" RENAME TO "{name}"')
+
+
+def _add_forget_rows(connection: psycopg.Connection) -> None:
+    """Add the function that deletes the rows of all tables but `KEPT_TABLES`."""
+    tables = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL(%s) ORDER BY 1",
+        [KEPT_TABLES],
+    )
+    statements = sql.SQL("\n        ").join(
+        sql.SQL(FORGET_TABLE).format(table=sql.Identifier(name)) for (name,) in tables
+    )
+    connection.execute(sql.SQL(FORGET_ROWS).format(statements=statements))

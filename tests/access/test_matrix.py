@@ -100,7 +100,7 @@ def ask(
     is_absent: bool = False,
     without_slash: bool = False,
 ) -> HttpResponse:
-    """The answer to the request of this row; nothing stays of what it did."""
+    """Return the answer to the request of this row; nothing stays of what it did."""
     parameters = ROUTES[row.route].parameters
     address = world.address(row.route, parameters, is_absent=is_absent)
     address = address.removesuffix("/") if without_slash else address
@@ -179,10 +179,55 @@ def test_what_lacks_the_last_slash_of_its_address_is_done_and_never_led_elsewher
 
 
 @pytest.mark.parametrize("table", ["PAGES", "REST", "ACCOUNT", "ADMIN"])
-def test_everybody_gets_the_answer_of_the_matrix(world: World, table: str) -> None:
+def test_every_cell_of_the_matrix(world: World, table: str) -> None:
+    """Ask everything as everybody, once, for three promises: the answer is that of the matrix, a page is whole, and what
+    is hidden answers like what is absent."""
     rows = parse(getattr(matrix, table))
-    answers = {str(row): {column: word_for(ask(world, row, column)) for column in COLUMNS} for row in rows}
+    answers: dict[str, dict[str, str]] = {str(row): {} for row in rows}
+    misshapen: list[str] = []
+    told_apart: list[str] = []
+    for row in rows:
+        for column in COLUMNS:
+            reset_queries()  # Django keeps the last 9000 of a test
+            with CaptureQueriesContext(connection) as queries:
+                answer = ask(world, row, column)
+            answers[str(row)][column] = word_for(answer)
+            misshapen += [f"{row} {column}: {fault}" for fault in faults_of_page(row, answer)]
+            if hides(row, column) and differs_from_absent(world, row, column, answer, queries):
+                told_apart.append(f"{row} {column}")
     assert answers == {str(row): row.cells for row in rows}
+    assert misshapen == []
+    assert told_apart == []
+
+
+def faults_of_page(row: Row, answer: HttpResponse) -> list[str]:
+    """Return what a page lacks: one heading, a title, no code in it. Nothing for what is no page of ours."""
+    is_page = row.method == "GET" and answer.status_code in {200, 404}
+    if not is_page or row.route.startswith("admin:") or row.route in FRAGMENTS:
+        return []
+    if "text/html" not in answer["Content-Type"]:
+        return []
+    text = answer.content.decode()
+    found = {
+        "not one heading": len(re.findall(r"<h1[ >]", text)) == 1,
+        "no title": re.search(r"<title>\s*[^\s·<][^<]*· Berth\s*</title>", text),
+        "code inside": not INLINE.findall(text),
+        "a policy that allows it": "unsafe" not in answer["Content-Security-Policy"],
+    }
+    return [fault for fault, is_right in found.items() if not is_right]
+
+
+def hides(row: Row, column: str) -> bool:
+    return row.cells[column] == "404" and bool(ROUTES[row.route].parameters & OBJECT_PARAMETERS)
+
+
+def differs_from_absent(
+    world: World, row: Row, column: str, hidden: HttpResponse, of_hidden: CaptureQueriesContext
+) -> bool:
+    """Return True if the answer or the statements tell whether the object is there; these also say how long it takes."""
+    with CaptureQueriesContext(connection) as of_absent:
+        absent = ask(world, row, column, is_absent=True)
+    return lasting(hidden) != lasting(absent) or shapes(of_hidden) != shapes(of_absent)
 
 
 def test_programs_get_the_answer_of_the_matrix(world: World) -> None:
@@ -235,20 +280,6 @@ def test_a_method_without_a_row_is_not_there(world: World) -> None:
     assert set(answers.values()) == {405}, {row for row, status in answers.items() if status != 405}
 
 
-def test_hidden_and_absent_answer_alike(world: World) -> None:
-    for row in OURS:
-        if not ROUTES[row.route].parameters & OBJECT_PARAMETERS:
-            continue
-        for column in (column for column, cell in row.cells.items() if cell == "404"):
-            reset_queries()  # Django keeps the last 9000 of a test
-            with CaptureQueriesContext(connection) as of_hidden:
-                hidden = ask(world, row, column)
-            with CaptureQueriesContext(connection) as of_absent:
-                absent = ask(world, row, column, is_absent=True)
-            assert lasting(hidden) == lasting(absent), row
-            assert shapes(of_hidden) == shapes(of_absent), row  # so it takes as long, too
-
-
 def test_a_browser_changes_nothing_without_its_token_against_forgery(world: World) -> None:
     careful = Client(enforce_csrf_checks=True)
     careful.cookies = world.browser("owner").cookies
@@ -275,31 +306,11 @@ def test_every_model_of_the_admin_is_limited() -> None:
     assert registered == set(ADMIN_MODELS)
 
 
-@pytest.mark.parametrize("column", ["anonymous", "owner", "project_admin", "superadmin"])
-def test_every_page_has_one_heading_and_a_title_and_no_inline_code(world: World, column: str) -> None:
-    rows = [
-        row for row in (*OURS, *THIRD_PARTY) if row.method == "GET" and row.cells[column] in {"200", "404"}
-    ]
-    for row in rows:
-        answer = ask(world, row, column)
-        if (
-            row.route.startswith("admin:")
-            or row.route in FRAGMENTS
-            or "text/html" not in answer["Content-Type"]
-        ):
-            continue
-        text = answer.content.decode()
-        assert len(re.findall(r"<h1[ >]", text)) == 1, row
-        assert re.search(r"<title>\s*[^\s·<][^<]*· Berth\s*</title>", text), row
-        assert not INLINE.findall(text), row
-        assert "unsafe" not in answer["Content-Security-Policy"], row
-
-
 def shapes(queries: CaptureQueriesContext) -> list[str]:
-    """What was asked of the database, without the values."""
+    """Return the statements that were sent to the database, without their values."""
     return [VALUES.sub("?", query["sql"]) for query in queries.captured_queries]
 
 
 def lasting(answer: HttpResponse) -> tuple[int, str, set[str]]:
-    """Status, body and names of headers, without what differs from answer to answer."""
+    """Return status, body and names of headers, without what differs from answer to answer."""
     return answer.status_code, FLEETING.sub("", answer.content.decode()), set(answer.headers)

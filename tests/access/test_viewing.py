@@ -21,7 +21,7 @@ from tests.factories import actor_for, make_user
 from tests.factories_sessions import make_place
 from tests.ws.stage import PORTAL_HOST, gateway
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.walk, pytest.mark.timeout(600)]
 UNSAFE = [method for method in METHODS if method != "GET"]
 
 

@@ -112,15 +112,6 @@ def test_an_expired_token_is_refused(people: People) -> None:
     assert client.get("/api/v1/me/").status_code == 401
 
 
-def test_a_token_of_another_and_an_absent_one_answer_alike(people: People) -> None:
-    make_token(people.outsider)
-    others = KeyPair.objects.get(user=people.outsider).pk
-    client = api_client(people.member)
-    hidden, absent = (client.delete(f"/api/v1/keypairs/{number}/") for number in (others, 10**9))
-    assert (hidden.status_code, hidden.json()) == (absent.status_code, absent.json())
-    assert hidden.status_code == 404
-
-
 def test_the_role_cannot_be_written_through_rest(people: People) -> None:
     client = api_client(people.member)
     for method in (client.put, client.patch, client.post):

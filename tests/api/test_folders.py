@@ -1,6 +1,5 @@
 """REST of folders, and of the files in them."""
 
-import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -254,19 +253,6 @@ def test_a_link_of_a_session_is_listed_and_not_followed(people: People, files_ur
     refused = client.get(files_url + "passwd")
     assert refused.status_code == 409
     assert refused.json()["code"] == "wrong_kind"
-
-
-def test_strangers_learn_nothing(people: People, files_url: str) -> None:
-    absent = f"/api/v1/folders/{uuid.uuid4()}/files/"
-    put(api_client(people.member), files_url + "a", b"x")
-
-    for person in (people.stranger, people.outsider, people.project_admin):
-        client = api_client(person)
-        for hidden, missing in ((files_url, absent), (files_url + "a", absent + "a")):
-            assert client.get(hidden).json() == client.get(missing).json()
-            assert client.delete(files_url + "a").status_code == 404
-            assert put(client, files_url + "b", b"x").status_code == 404
-    assert api_client().get(files_url).status_code == 401
 
 
 def test_a_page_without_csrf_token_cannot_write(people: People, files_url: str) -> None:

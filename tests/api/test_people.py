@@ -11,11 +11,12 @@ from accounts.models import Domain, Project, User
 from accounts.offboarding import continue_offboardings
 from tests.conftest import People
 from tests.factories import PASSWORD, api_client, make_project, make_user
+from tests.width import times
 
 pytestmark = pytest.mark.django_db
 
 USERS, PROJECTS, DOMAINS = "/api/v1/users/", "/api/v1/projects/", "/api/v1/domains/"
-FUZZED_REQUESTS = 400
+FUZZED_REQUESTS = times(20, wide=400)
 
 
 def emails(answer: Any) -> list[str]:
@@ -190,7 +191,6 @@ def test_domains_are_for_superadmins(people: People) -> None:
     ]
 
 
-@pytest.mark.walk
 @pytest.mark.timeout(300)
 def test_a_sweep_of_ids_of_another_domain_finds_what_is_absent(people: People) -> None:
     """Random requests about things of the other domain, and about nothing: the same answer, and nothing is changed."""

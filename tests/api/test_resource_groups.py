@@ -66,42 +66,43 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
     assert superadmin.get(address).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"scheduler": "luck"}, "scheduler"),
-        ({"usage_half_life_s": 0}, "usage_half_life_s"),
-        ({"preemptible_priority": 101}, "preemptible_priority"),
-        ({"preemption_grace_s": 3601}, "preemption_grace_s"),
-        ({"session_types": []}, "session_types"),
-        ({"max_session_slots": {"cpu": "many"}}, "max_session_slots"),
-        ({"max_lifetime_s": 59}, "max_lifetime_s"),
-        ({"max_idle_s": 59}, "max_idle_s"),
-        ({"max_idle_s": 3600, "max_lifetime_s": 3600}, "max_idle_s"),
-        ({"min_cpu_percent": 0}, "min_cpu_percent"),
-        ({"min_device_mem_percent": 101}, "min_device_mem_percent"),
-        ({"min_cpu_percent": 5, "max_lifetime_s": 7200}, "use_grace_s"),
-        ({"use_rule": "most"}, "use_rule"),
-        ({"use_window_s": 599}, "use_window_s"),
-        ({"extension_s": 0}, "extension_s"),
-        ({"ageing_s": -1}, "ageing_s"),
-        ({"weight": 1}, "weight"),
-        ({"cpu_overcommit": 0.99}, "cpu_overcommit"),
-        ({"cpu_overcommit": 10.01}, "cpu_overcommit"),
-        ({"mem_overcommit": "1.234"}, "mem_overcommit"),
-        ({"mem_overcommit": "NaN"}, "mem_overcommit"),
-        ({"mem_overcommit": None}, "mem_overcommit"),
-    ],
+WRONG_VALUES: tuple[tuple[dict[str, object], str], ...] = (
+    ({"scheduler": "luck"}, "scheduler"),
+    ({"usage_half_life_s": 0}, "usage_half_life_s"),
+    ({"preemptible_priority": 101}, "preemptible_priority"),
+    ({"preemption_grace_s": 3601}, "preemption_grace_s"),
+    ({"session_types": []}, "session_types"),
+    ({"max_session_slots": {"cpu": "many"}}, "max_session_slots"),
+    ({"max_lifetime_s": 59}, "max_lifetime_s"),
+    ({"max_idle_s": 59}, "max_idle_s"),
+    ({"max_idle_s": 3600, "max_lifetime_s": 3600}, "max_idle_s"),
+    ({"min_cpu_percent": 0}, "min_cpu_percent"),
+    ({"min_device_mem_percent": 101}, "min_device_mem_percent"),
+    ({"min_cpu_percent": 5, "max_lifetime_s": 7200}, "use_grace_s"),
+    ({"use_rule": "most"}, "use_rule"),
+    ({"use_window_s": 599}, "use_window_s"),
+    ({"extension_s": 0}, "extension_s"),
+    ({"ageing_s": -1}, "ageing_s"),
+    ({"weight": 1}, "weight"),
+    ({"cpu_overcommit": 0.99}, "cpu_overcommit"),
+    ({"cpu_overcommit": 10.01}, "cpu_overcommit"),
+    ({"mem_overcommit": "1.234"}, "mem_overcommit"),
+    ({"mem_overcommit": "NaN"}, "mem_overcommit"),
+    ({"mem_overcommit": None}, "mem_overcommit"),
 )
+
+
 def test_wrong_values_are_refused_at_their_field(
-    place: Place, superadmin: APIClient, body: dict[str, object], field: str
+    place: Place, superadmin: APIClient, subtests: pytest.Subtests
 ) -> None:
-    for answer in (
-        superadmin.patch(f"{GROUPS}{place.group.pk}/", body, format="json"),
-        superadmin.post(GROUPS, {"name": "gpu", **body}, format="json"),
-    ):
-        assert answer.status_code == 400
-        assert field in answer.json()["fields"]
+    for body, field in WRONG_VALUES:
+        with subtests.test(str((body, field))):
+            for answer in (
+                superadmin.patch(f"{GROUPS}{place.group.pk}/", body, format="json"),
+                superadmin.post(GROUPS, {"name": "gpu", **body}, format="json"),
+            ):
+                assert answer.status_code == 400
+                assert field in answer.json()["fields"]
 
 
 def test_a_group_says_when_its_sessions_end(place: Place, superadmin: APIClient) -> None:
@@ -161,31 +162,32 @@ def test_a_group_has_limits_of_its_own(place: Place, superadmin: APIClient) -> N
     assert made["limits"] == kept[:1]
 
 
-@pytest.mark.parametrize(
-    ("limits", "field"),
-    [
-        ([{**BY_DAY, "time_zone": "Europe/Atlantis"}], "limits"),
-        ([{**BY_DAY, "days": [8]}], "limits.0.days.0"),
-        ([{**BY_DAY, "days": []}], "limits"),
-        ([{**BY_DAY, "begins": ""}], "limits"),
-        ([{**BY_DAY, "ends": "25:00"}], "limits"),
-        ([{**BY_DAY, "ends": "18:00:00"}], "limits.0.ends"),
-        ([BY_DAY, {**BY_DAY, "name": " By day "}], "limits"),
-        ([{"name": "None"}], "limits"),
-        ([{"name": "", "each": {"cpu": 1}}], "limits.0.name"),
-        ([{"each": {"cpu": 1}}], "limits.0.name"),
-        ([{"name": "x", "each": {"CPU!": 1}}], "limits.0.each"),
-        ([{"name": "x", "together": {"mem": "much"}}], "limits.0.together"),
-        ([{**BY_DAY, "session_types": ["inference"]}], "limits.0.session_types.0"),
-        ([{**BY_DAY, "hours": "day"}], "limits.0.hours"),
-        ([{"name": f"{number}", "each": {"cpu": 1}} for number in range(11)], "limits"),
-        (["By day"], "limits.0.non_field_errors"),
-        ({}, "limits"),
-        (None, "limits"),
-    ],
+WRONG_LIMITS: tuple[tuple[object, str], ...] = (
+    ([{**BY_DAY, "time_zone": "Europe/Atlantis"}], "limits"),
+    ([{**BY_DAY, "days": [8]}], "limits.0.days.0"),
+    ([{**BY_DAY, "days": []}], "limits"),
+    ([{**BY_DAY, "begins": ""}], "limits"),
+    ([{**BY_DAY, "ends": "25:00"}], "limits"),
+    ([{**BY_DAY, "ends": "18:00:00"}], "limits.0.ends"),
+    ([BY_DAY, {**BY_DAY, "name": " By day "}], "limits"),
+    ([{"name": "None"}], "limits"),
+    ([{"name": "", "each": {"cpu": 1}}], "limits.0.name"),
+    ([{"each": {"cpu": 1}}], "limits.0.name"),
+    ([{"name": "x", "each": {"CPU!": 1}}], "limits.0.each"),
+    ([{"name": "x", "together": {"mem": "much"}}], "limits.0.together"),
+    ([{**BY_DAY, "session_types": ["inference"]}], "limits.0.session_types.0"),
+    ([{**BY_DAY, "hours": "day"}], "limits.0.hours"),
+    ([{"name": f"{number}", "each": {"cpu": 1}} for number in range(11)], "limits"),
+    (["By day"], "limits.0.non_field_errors"),
+    ({}, "limits"),
+    (None, "limits"),
 )
+
+
 def test_wrong_limits_are_refused_where_they_are_wrong(
-    place: Place, superadmin: APIClient, limits: object, field: str
+    place: Place, superadmin: APIClient, subtests: pytest.Subtests
 ) -> None:
-    answer = superadmin.patch(f"{GROUPS}{place.group.pk}/", {"limits": limits}, format="json")
-    assert (answer.status_code, list(answer.json()["fields"])) == (400, [field]), answer.content
+    for limits, field in WRONG_LIMITS:
+        with subtests.test(str((limits, field))):
+            answer = superadmin.patch(f"{GROUPS}{place.group.pk}/", {"limits": limits}, format="json")
+            assert (answer.status_code, list(answer.json()["fields"])) == (400, [field]), answer.content

@@ -1,7 +1,6 @@
 """REST of sessions: create, list, look, stop."""
 
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -157,18 +156,6 @@ def test_stopping_twice_is_harmless(place: Place, api: APIClient) -> None:
 
 def test_a_waiting_session_is_cancelled_at_once(place: Place, api: APIClient) -> None:
     assert api.delete(address(place.enqueue())).json()["status"] == "CANCELLED"
-
-
-@pytest.mark.parametrize("part", ["", "logs/", "history/"])
-def test_absent_and_foreign_sessions_answer_alike(place: Place, part: str) -> None:
-    session = place.run()
-    stranger = api_client(make_user())
-
-    foreign = stranger.get(address(session, part))
-    absent = stranger.get(f"{SESSIONS}{uuid4()}/{part}")
-
-    assert foreign.status_code == absent.status_code == 404
-    assert foreign.json() == absent.json()
 
 
 def test_history_tells_each_change_oldest_first(place: Place, api: APIClient) -> None:

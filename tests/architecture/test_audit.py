@@ -1,6 +1,7 @@
 """What writes for somebody says so in the access log, and the log's codes have words."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,10 +41,10 @@ RECORD_NOTHING = {
 RECORDS_ITSELF = (User, KeyPair, ResourcePolicy)
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    paths = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text())) for path in paths]
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

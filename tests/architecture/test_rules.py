@@ -1,6 +1,7 @@
 """Rules of the house that no import contract can say."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -8,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from django.apps import apps
-from django.core.management import call_command
 
 from common.dispatch import QUEUE_OF, TaskName
 from common.ports import Port, Ports
@@ -32,11 +32,12 @@ def sources() -> Iterator[Path]:
         yield from (path for path in (ROOT / room).rglob("*.py") if "migrations" not in path.parts)
 
 
-def assigned_attributes(source: str) -> Iterator[tuple[str, int]]:
-    """Yield name and line of what is written of rows: attributes of anything but self, keywords and keys of update(…), fields
-    of bulk_update(…), and columns that SQL in a text sets."""
-    for node in ast.walk(ast.parse(source)):
-        yield from ((name, node.lineno) for name in _written_by(node))
+@functools.cache
+def assigned_attributes(source: str) -> tuple[tuple[str, int], ...]:
+    """Return name and line of what is written of rows: attributes of anything but self, keywords and
+    keys of update(…), fields of bulk_update(…), and columns that SQL in a text sets.
+    """
+    return tuple((name, node.lineno) for node in ast.walk(ast.parse(source)) for name in _written_by(node))
 
 
 def _written_by(node: ast.AST) -> Iterator[str]:
@@ -149,11 +150,6 @@ def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
         TaskName.LOOK_AT_ARRAY,
     }
     assert set(PERIODS_S) == set(TaskName) - woken_by_events
-
-
-@pytest.mark.django_db
-def test_no_migration_is_missing() -> None:
-    call_command("makemigrations", check=True, dry_run=True, verbosity=0)
 
 
 def test_every_setting_from_the_environment_is_documented() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from sessions_app.models import ComputeSession
 from tests import factories
-from tests.bad_input import UNMET, UNREADABLE, Bad
+from tests.bad_input import UNMET, UNREADABLE, Bad, some_of_each_field
 from tests.client.conftest import Command
 from tests.factories_sessions import Place, make_place
 
@@ -85,7 +85,8 @@ def test_wrong_values_are_refused_and_nothing_is_made(
     wrong = []
     said = list(sayable(rows, place))
     assert len(said) > len(rows) / 2
-    for bad, arguments in said:
+    chosen = some_of_each_field(bad for bad, _ in said)
+    for bad, arguments in (each for each in said if each[0] in chosen):
         done = berth(*arguments)
         first, *rest = done.err.splitlines() or [""]
         is_here = (

@@ -35,6 +35,7 @@ def test_web_killed_during_requests(world: World, fault: Fault) -> None:
     )
 
 
+@pytest.mark.rare
 def test_web_killed_during_an_upload(world: World, fault: Fault) -> None:
     """The web process got SIGKILL after half of a file of 8 MiB had arrived; then the file was sent again."""
     folder = world.client.call("POST", "folders/", json={"name": "uploads"}).json()["id"]
@@ -54,6 +55,7 @@ def test_web_killed_during_an_upload(world: World, fault: Fault) -> None:
     fault.recovers("Nothing of the half file was to be seen; the second time it was whole.")
 
 
+@pytest.mark.rare
 def test_redis_flushed_during_launches(world: World, fault: Fault) -> None:
     """FLUSHALL, again and again, while eight sessions were launched: tasks, locks and news are lost."""
     broker = redis.Redis.from_url(world.portal.redis_url)
@@ -67,6 +69,7 @@ def test_redis_flushed_during_launches(world: World, fault: Fault) -> None:
     fault.recovers("All eight ran: the reconciler asks for lost work again.")
 
 
+@pytest.mark.rare
 def test_redis_killed_during_launches(world: World, fault: Fault) -> None:
     """SIGKILL for Redis while four sessions were launched."""
     fault.begins()
@@ -78,6 +81,7 @@ def test_redis_killed_during_launches(world: World, fault: Fault) -> None:
     fault.recovers("All ran; the app noticed nothing.")
 
 
+@pytest.mark.rare
 def test_redis_hung(world: World, fault: Fault) -> None:
     """SIGSTOP for Redis; meanwhile pages were opened and a session was asked for."""
     fault.begins()
@@ -104,6 +108,7 @@ def test_postgresql_killed_during_launches(world: World, fault: Fault) -> None:
     fault.recovers("It replayed its log; nothing that had been answered was lost.")
 
 
+@pytest.mark.rare
 def test_postgresql_stalled_during_launches(world: World, fault: Fault) -> None:
     """SIGSTOP for PostgreSQL, with all its children, while four sessions were launched; then it went on."""
     fault.begins()

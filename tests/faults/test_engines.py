@@ -37,6 +37,7 @@ def test_engine_hung_during_launches(world: World, fault: Fault) -> None:
     fault.recovers("The machine was marked silent, the app noticed nothing, and all ran once it went on.")
 
 
+@pytest.mark.rare
 def test_engine_restarted_without_live_restore(world: World, fault: Fault) -> None:
     """An engine without live-restore was restarted in order, which ends its containers, and then killed and started."""
     world.second.load_image()
@@ -54,6 +55,7 @@ def test_engine_restarted_without_live_restore(world: World, fault: Fault) -> No
     fault.recovers("Its sessions ended, with that cause; those of the other machine noticed nothing.")
 
 
+@pytest.mark.rare
 def test_one_hung_engine_does_not_delay_another(world: World, fault: Fault) -> None:
     """SIGSTOP for one of two engines, twelve launches asked for on it, then six on the other, while the first hung on."""
     world.second.load_image()
@@ -70,6 +72,7 @@ def test_one_hung_engine_does_not_delay_another(world: World, fault: Fault) -> N
     fault.recovers("Six sessions ran and ended on the healthy machine meanwhile; the twelve ran afterwards.")
 
 
+@pytest.mark.rare
 def test_engine_that_answers_slowly(world: World, fault: Fault) -> None:
     """Every call to the engine took half a second longer while four sessions were started and stopped."""
     fault.begins()
@@ -98,6 +101,7 @@ def test_answers_of_the_engine_lost(world: World, fault: Fault) -> None:
     fault.recovers("Nothing was made twice, nothing stayed.")
 
 
+@pytest.mark.rare
 def test_container_that_cannot_be_killed(world: World, fault: Fault) -> None:
     """The engine could not stop, kill or remove a container, and the deadline of the end passed (it was moved)."""
     [session_id] = world.client.start_running()
@@ -122,6 +126,7 @@ def test_container_that_cannot_be_killed(world: World, fault: Fault) -> None:
     fault.recovers("It kept its places, said why, and ended when the container could be killed.")
 
 
+@pytest.mark.rare
 def test_image_missing(world: World, fault: Fault) -> None:
     """Two sessions were placed on a machine that had lost their image."""
     world.second.remove_image()
@@ -132,6 +137,7 @@ def test_image_missing(world: World, fault: Fault) -> None:
     fault.recovers("Both ended at once, and say that the image is missing.")
 
 
+@pytest.mark.rare
 def test_disk_full(world: World, fault: Fault) -> None:
     """The disk of an engine was filled to the last byte while a session ran there; another was asked for; then the disk
     was freed."""

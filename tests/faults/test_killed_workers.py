@@ -41,6 +41,7 @@ def test_worker_killed_at_every_step(world: World, fault: Fault) -> None:
     )
 
 
+@pytest.mark.rare
 def test_tick_worker_killed_at_every_step(world: World, fault: Fault) -> None:
     """The scheduler's worker got SIGKILL at each point of a tick: after the commit of a placement, and before the launch
     was handed to a worker."""
@@ -57,6 +58,7 @@ def test_tick_worker_killed_at_every_step(world: World, fault: Fault) -> None:
     fault.recovers(f"{len(points)} steps. Each session was placed once, and ran.")
 
 
+@pytest.mark.rare
 def test_two_of_each_worker_and_two_beats(world: World, fault: Fault) -> None:
     """A second process ran beside each worker and the beat while ten sessions were started and stopped."""
     with ExitStack() as doubles:

@@ -13,6 +13,7 @@ LIBRARY = "libfaketime.so.1"
 AHEAD_S, BACK_S = 3 * 3600, -3600
 
 
+@pytest.mark.rare
 def test_clock_set_ahead_and_back_during_launches(world: World, fault: Fault) -> None:
     """The clock of the portal and its databases was set three hours ahead while the engine kept four launches waiting,
     and then an hour behind the true time while four more were launched."""

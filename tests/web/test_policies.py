@@ -130,34 +130,35 @@ def test_who_has_to_use_how_much_is_told(place: Place, browser_of: Browser) -> N
     assert ">at least 30 %</td>" in every.content.decode()
 
 
-@pytest.mark.parametrize(
-    ("field", "wrong"),
-    [
-        ("max_sessions", "-1"),
-        ("min_cpu_percent", "0"),
-        ("min_mem_percent", "101"),
-        ("min_device_percent", "much"),
-        ("min_device_mem_percent", "-1"),
-        ("use_window_s", "9m"),
-        ("use_window_s", "25h"),
-        ("use_grace_s", "599"),
-        ("use_grace_s", "soon"),
-        ("max_sessions", "1.5"),
-        ("max_lifetime_s", "soon"),
-        ("max_lifetime_s", "0"),
-        ("max_priority", "-1"),
-        ("max_priority", "101"),
-        ("max_slots_cpu", "many"),
-        ("max_slots_mem", "64 apples"),
-        ("max_slots_devices", "cuda"),
-        ("name", ""),
-    ],
+WRONG_AMOUNTS: tuple[tuple[str, str], ...] = (
+    ("max_sessions", "-1"),
+    ("min_cpu_percent", "0"),
+    ("min_mem_percent", "101"),
+    ("min_device_percent", "much"),
+    ("min_device_mem_percent", "-1"),
+    ("use_window_s", "9m"),
+    ("use_window_s", "25h"),
+    ("use_grace_s", "599"),
+    ("use_grace_s", "soon"),
+    ("max_sessions", "1.5"),
+    ("max_lifetime_s", "soon"),
+    ("max_lifetime_s", "0"),
+    ("max_priority", "-1"),
+    ("max_priority", "101"),
+    ("max_slots_cpu", "many"),
+    ("max_slots_mem", "64 apples"),
+    ("max_slots_devices", "cuda"),
+    ("name", ""),
 )
-def test_wrong_amounts_are_refused_at_their_field(governor: Client, field: str, wrong: str) -> None:
-    answer = governor.post("/policies/new/", {"name": "small", field: wrong})
-    assert answer.status_code == 422
-    assert field in answer.context["form"].errors
-    assert not ResourcePolicy.objects.filter(name="small").exists()
+
+
+def test_wrong_amounts_are_refused_at_their_field(governor: Client, subtests: pytest.Subtests) -> None:
+    for field, wrong in WRONG_AMOUNTS:
+        with subtests.test(str((field, wrong))):
+            answer = governor.post("/policies/new/", {"name": "small", field: wrong})
+            assert answer.status_code == 422
+            assert field in answer.context["form"].errors
+            assert not ResourcePolicy.objects.filter(name="small").exists()
 
 
 def test_more_than_the_domain_has_is_refused_at_its_field(place: Place, governor: Client) -> None:

@@ -71,38 +71,40 @@ def test_one_is_made_offered_changed_and_deleted(
     assert not ResourcePreset.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"name": ""}, "name"),
-        ({"name": "x" * 200}, "name"),
-        ({"cpu": ""}, "cpu"),
-        ({"cpu": "many"}, "cpu"),
-        ({"cpu": "-1"}, "cpu"),
-        ({"mem": "64 parrots"}, "mem"),
-        ({"devices": "cuda"}, "devices"),
-        ({"devices": "CUDA!=1"}, "devices"),
-        ({"devices": "cuda=-1"}, "devices"),
-        ({"shm": "999g"}, "shm"),
-        ({"place": ""}, "place"),
-        ({"place": "team"}, "place"),
-        ({"place": "project:none/none"}, "place"),
-        ({"place": "domain:none"}, "place"),
-    ],
+WRONG: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"name": ""}, "name"),
+    ({"name": "x" * 200}, "name"),
+    ({"cpu": ""}, "cpu"),
+    ({"cpu": "many"}, "cpu"),
+    ({"cpu": "-1"}, "cpu"),
+    ({"mem": "64 parrots"}, "mem"),
+    ({"devices": "cuda"}, "devices"),
+    ({"devices": "CUDA!=1"}, "devices"),
+    ({"devices": "cuda=-1"}, "devices"),
+    ({"shm": "999g"}, "shm"),
+    ({"place": ""}, "place"),
+    ({"place": "team"}, "place"),
+    ({"place": "project:none/none"}, "place"),
+    ({"place": "domain:none"}, "place"),
 )
-def test_what_is_wrong_is_marked_and_nothing_typed_is_lost(
-    superadmin: Client, changes: dict[str, Any], field: str
-) -> None:
-    sent = typed(**changes)
-    answer = superadmin.post(LIST, sent)
-    assert (answer.status_code, set(answer.context["form"].errors)) == (422, {field})
-    assert not ResourcePreset.objects.exists()
-    assert f'value="{sent["devices"]}"' in answer.content.decode()
 
-    if "place" not in changes:
-        made = keep()
-        answer = superadmin.post(f"{LIST}{made.pk}/", typed(**changes))
-        assert (answer.status_code, set(answer.context["form"].errors)) == (422, {field})
+
+def test_what_is_wrong_is_marked_and_nothing_typed_is_lost(
+    superadmin: Client, subtests: pytest.Subtests
+) -> None:
+    for changes, field in WRONG:
+        with subtests.test(f"new {changes}"):
+            sent = typed(**changes)
+            answer = superadmin.post(LIST, sent)
+            assert (answer.status_code, set(answer.context["form"].errors)) == (422, {field})
+            assert f'value="{sent["devices"]}"' in answer.content.decode()
+    assert not ResourcePreset.objects.exists()
+
+    made = keep()
+    for changes, field in ((changes, field) for changes, field in WRONG if "place" not in changes):
+        with subtests.test(f"changed {changes}"):
+            answer = superadmin.post(f"{LIST}{made.pk}/", typed(**changes))
+            assert (answer.status_code, set(answer.context["form"].errors)) == (422, {field})
 
 
 def test_a_name_that_is_there_already_is_said(superadmin: Client) -> None:

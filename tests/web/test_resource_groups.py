@@ -86,32 +86,35 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     assert superadmin.get(page).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("field", "wrong"),
-    [
-        ("name", "Big One"),
-        ("takes_batch", ""),
-        ("cpu_overcommit", "0.5"),
-        ("mem_overcommit", "11"),
-        ("max_cpu", "many"),
-        ("max_devices", "cuda"),
-        ("max_lifetime_s", "soon"),
-        ("scheduler", "luck"),
-        ("max_idle_s", "12h"),
-        ("max_idle_s", "59s"),
-        ("min_cpu_percent", "101"),
-        ("use_window_s", "2d"),
-        ("use_grace_s", "12h"),
-        ("use_rule", "luck"),
-        ("extension_s", ""),
-    ],
+WRONG: tuple[tuple[str, str], ...] = (
+    ("name", "Big One"),
+    ("takes_batch", ""),
+    ("cpu_overcommit", "0.5"),
+    ("mem_overcommit", "11"),
+    ("max_cpu", "many"),
+    ("max_devices", "cuda"),
+    ("max_lifetime_s", "soon"),
+    ("scheduler", "luck"),
+    ("max_idle_s", "12h"),
+    ("max_idle_s", "59s"),
+    ("min_cpu_percent", "101"),
+    ("use_window_s", "2d"),
+    ("use_grace_s", "12h"),
+    ("use_rule", "luck"),
+    ("extension_s", ""),
 )
-def test_wrong_input_is_marked_at_its_field(superadmin: Client, place: Place, field: str, wrong: str) -> None:
-    for address in ("/resource-groups/new/", f"/resource-groups/{place.group.pk}/"):
-        answer = superadmin.post(address, {**TYPED, "is_default": "on", field: wrong})
-        assert answer.status_code == 422
-        assert {field.replace("batch", "interactive")} == set(answer.context["form"].errors)
-    assert not ResourceGroup.objects.filter(name="gpu").exists()
+
+
+def test_wrong_input_is_marked_at_its_field(
+    superadmin: Client, place: Place, subtests: pytest.Subtests
+) -> None:
+    for field, wrong in WRONG:
+        with subtests.test(str((field, wrong))):
+            for address in ("/resource-groups/new/", f"/resource-groups/{place.group.pk}/"):
+                answer = superadmin.post(address, {**TYPED, "is_default": "on", field: wrong})
+                assert answer.status_code == 422
+                assert {field.replace("batch", "interactive")} == set(answer.context["form"].errors)
+            assert not ResourceGroup.objects.filter(name="gpu").exists()
 
 
 def test_limits_that_contradict_each_other_are_said_where_they_stand(

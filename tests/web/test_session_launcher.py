@@ -200,37 +200,40 @@ def test_a_batch_command_is_kept_as_typed(place: Place, browser: Client) -> None
     assert session.timeout_s == 60
 
 
-@pytest.mark.parametrize(
-    ("changes", "field", "words"),
-    [
-        ({"name": "a b"}, "name", "letters, digits"),
-        ({"name": ""}, "name", "Use 1 to 64 letters"),
-        ({"project": "x"}, "project", "There is no project “x” among yours"),
-        ({"image": ""}, "image", "Say which image"),
-        ({"cpu": "0"}, "cpu", "at least"),
-        ({"cpu": "lots"}, "cpu", "not an amount of cpu"),
-        ({"cpu": "9"}, "cpu", "The largest that fits is 8 cores"),
-        ({"mem": "lots"}, "mem", "not an amount of memory"),
-        ({"mem": "1m"}, "mem", "at least"),
-        ({"shm": "9g"}, "shm", "cannot be more"),
-        ({"type": "batch"}, "command", "needs a command"),
-        ({"type": "batch", "command": "ls", "timeout_s": "0"}, "timeout_s", "whole seconds"),
-        ({"type": "batch", "command": "ls", "timeout_s": "99999999"}, "timeout_s", "whole seconds"),
-        ({"environment": "A=1\nB"}, "environment", "“B” has no “=”"),
-        ({"environment": "LD_PRELOAD=x"}, "environment", "set by Berth"),
-    ],
+REFUSALS: tuple[tuple[dict[str, str], str, str], ...] = (
+    ({"name": "a b"}, "name", "letters, digits"),
+    ({"name": ""}, "name", "Use 1 to 64 letters"),
+    ({"project": "x"}, "project", "There is no project “x” among yours"),
+    ({"image": ""}, "image", "Say which image"),
+    ({"cpu": "0"}, "cpu", "at least"),
+    ({"cpu": "lots"}, "cpu", "not an amount of cpu"),
+    ({"cpu": "9"}, "cpu", "The largest that fits is 8 cores"),
+    ({"mem": "lots"}, "mem", "not an amount of memory"),
+    ({"mem": "1m"}, "mem", "at least"),
+    ({"shm": "9g"}, "shm", "cannot be more"),
+    ({"type": "batch"}, "command", "needs a command"),
+    ({"type": "batch", "command": "ls", "timeout_s": "0"}, "timeout_s", "whole seconds"),
+    ({"type": "batch", "command": "ls", "timeout_s": "99999999"}, "timeout_s", "whole seconds"),
+    ({"environment": "A=1\nB"}, "environment", "“B” has no “=”"),
+    ({"environment": "LD_PRELOAD=x"}, "environment", "set by Berth"),
 )
-def test_a_refusal_marks_its_field_and_keeps_what_was_typed(
-    place: Place, browser: Client, changes: dict[str, str], field: str, words: str
-) -> None:
-    answer = browser.post(LAUNCHER, typed(place, **{"name": "kept", **changes}))
 
-    page = answer.content.decode()
-    assert answer.status_code == 422
-    assert "is-invalid" in control(page, field)
-    assert words in page.replace("&quot;", '"')
-    assert f'value="{changes.get("name", "kept")}"' in control(page, "name") or not changes.get("name", "x")
-    assert not ComputeSession.objects.exists()
+
+def test_a_refusal_marks_its_field_and_keeps_what_was_typed(
+    place: Place, browser: Client, subtests: pytest.Subtests
+) -> None:
+    for changes, field, words in REFUSALS:
+        with subtests.test(str((changes, field))):
+            answer = browser.post(LAUNCHER, typed(place, **{"name": "kept", **changes}))
+
+            page = answer.content.decode()
+            assert answer.status_code == 422
+            assert "is-invalid" in control(page, field)
+            assert words in page.replace("&quot;", '"')
+            assert f'value="{changes.get("name", "kept")}"' in control(page, "name") or not changes.get(
+                "name", "x"
+            )
+            assert not ComputeSession.objects.exists()
 
 
 def test_a_used_name_is_marked(place: Place, browser: Client) -> None:

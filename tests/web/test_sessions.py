@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -12,7 +11,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
-from accounts.roles import Role
 from common import clock, counted_pages
 from common.actors import SYSTEM
 from sessions_app import lifecycle
@@ -345,15 +343,3 @@ def test_a_form_without_its_token_does_nothing(place: Place) -> None:
 
     assert careful.post(page_of(session, "stop/")).status_code == 403
     assert place.fresh(session).status == Status.RUNNING
-
-
-@pytest.mark.parametrize("role", [Role.USER, Role.DOMAIN_ADMIN])
-def test_a_stranger_gets_the_same_page_for_hidden_and_absent(
-    place: Place, browser_of: BrowserOf, role: Role
-) -> None:
-    session, browser = place.run(), browser_of(make_user(role=role))
-
-    hidden, absent = browser.get(page_of(session)), browser.get(f"/sessions/{uuid4()}/")
-
-    assert hidden.status_code == absent.status_code == 404
-    assert session.name not in hidden.content.decode()

@@ -1,0 +1,147 @@
+"""The stages of the suite, and how one of them is run by pytest."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from portal.ops.layout import CHECKOUT
+from tests.running.needs import COVERAGE, Plan
+
+NOTES = CHECKOUT / "var" / "test" / "stages"
+MEASURED = ("--cov", "--cov-append", "--cov-report=")
+TESTS_FAILED = 1  # pytest's exit code; others mean that pytest itself could not go on
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    code: int
+    seconds: float
+    cpu_seconds: float  # of the process and its descendants, without servers that are shared
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    name: str
+    title: str
+    markers: str
+    paths: tuple[str, ...]  # below tests/; pytest imports nothing else
+    options: tuple[str, ...] = ()
+    is_measured: bool = False  # for coverage, where the plan asks for it
+
+    @property
+    def output(self) -> Path:
+        return NOTES / f"{self.name}.log"
+
+    @property
+    def durations(self) -> Path:
+        return NOTES / f"{self.name}.durations"
+
+    def run(self, plan: Plan, *, is_shown: bool) -> Ended:
+        """Run all that the plan asks for, with what it prints shown, or kept in `output`."""
+        self._last_failed.unlink(missing_ok=True)
+        measured = MEASURED if self.measures(plan) else ()
+        command = self.command(plan, *self.options, *measured, f"--durations-to={self.durations}")
+        if is_shown:
+            return run(command)
+        with self.output.open("wb") as output:
+            return run(command, stdout=output, stderr=subprocess.STDOUT)
+
+    def run_failed(self, plan: Plan) -> Ended:
+        """Run what failed once more, alone."""
+        return run(self.command(plan, "--last-failed", "--last-failed-no-failures=none"))
+
+    def measures(self, plan: Plan) -> bool:
+        return self.is_measured and (plan.is_wide or (self is PURE and not plan.leaves_out(COVERAGE)))
+
+    def command(self, plan: Plan, *options: str) -> list[str]:
+        """Return pytest's command line."""
+        profile = "search" if plan.is_wide else "suite"
+        given = ("-q", "-p", "tests.running.durations", f"--hypothesis-profile={profile}")
+        notes = ("-o", f"cache_dir={NOTES / self.name}")
+        markers = [self.markers, *([] if plan.is_wide else ["not wide"])]
+        markers += [f"not {need.marker}" for need in plan.left_out if need.marker]
+        files = [f"--ignore=tests/{name}" for need in plan.left_out if not need.marker for name in need.tests]
+        paths = [f"tests/{name}" for name in self.paths]
+        return [
+            sys.executable,
+            "-m",
+            "pytest",
+            *given,
+            *notes,
+            "-m",
+            " and ".join(markers),
+            *options,
+            *files,
+            *paths,
+        ]
+
+    def failed_tests(self) -> list[str]:
+        """Return the tests that failed in the last run of the stage."""
+        try:
+            return sorted(json.loads(self._last_failed.read_text()))
+        except FileNotFoundError:
+            return []
+
+    @property
+    def _last_failed(self) -> Path:
+        return NOTES / self.name / "v" / "cache" / "lastfailed"
+
+
+def run(argv: Sequence[str], **streams: Any) -> Ended:
+    began_at = time.monotonic()
+    process = subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL, **streams)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(process.returncode, time.monotonic() - began_at, usage.ru_utime + usage.ru_stime)
+
+
+# tests/architecture is run by bin/check.
+WITHOUT_ENGINE = "not docker and not e2e and not faults and not walk"
+SIDE_BY_SIDE = ("-n2", "--dist=worksteal")
+# Life cycles are no pure modules, but have their floor of coverage with them.
+LIFE_CYCLES = ("db/test_agents.py", "db/test_endings.py", "db/test_session_life.py", "db/test_vfolders.py")
+PURE = Stage(
+    "pure",
+    "rules, laws and life cycles",
+    WITHOUT_ENGINE,
+    ("unit", "property", *LIFE_CYCLES),
+    SIDE_BY_SIDE,
+    is_measured=True,
+)
+FAST = Stage(
+    "fast",
+    "without engine and browser",
+    WITHOUT_ENGINE,
+    ("db", "api", "web", "ws", "access", "client", "contract", "ops"),
+    (*SIDE_BY_SIDE, *(f"--ignore=tests/{name}" for name in LIFE_CYCLES)),
+    is_measured=True,
+)
+# Never with coverage, which doubles the time of Python: they repeat the same requests thousands of times.
+WALKS = Stage(
+    "walks",
+    "walks: everybody asks for everything, the engine whatever there may be",
+    "walk",
+    ("access", "property", "db/test_attempts_concurrency.py", "db/test_limits_concurrency.py"),
+    SIDE_BY_SIDE,
+)
+# A file stays with one worker, which has a portal and a browser of its own for all of its files. In the order of
+# tests/e2e/conftest.py: by itself pytest-xdist would leave files of few tests, the longest of all, to the end.
+WHOLE = Stage(
+    "whole",
+    "a real engine, a real browser, the whole portal",
+    "(docker or e2e)",
+    ("e2e", "docker", "contract", "ops", "db/test_accounts_first_run.py"),
+    ("-n2", "--dist=loadfile", "--no-loadscope-reorder"),
+    is_measured=True,
+)
+# Never with coverage: what is tested are processes of a portal, not this one.
+FAULTS = Stage("faults", "engines and processes of a portal are killed", "faults", ("faults",))
+STAGES = (PURE, FAST, WALKS, WHOLE, FAULTS)
+# Side by side where that leaves no processor idle.
+TURNS = ((PURE,), (FAST, WALKS), (WHOLE, FAULTS))
