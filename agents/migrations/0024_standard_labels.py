@@ -9,7 +9,7 @@ import agents.group_models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0022_standard_words"),
+        ("agents", "0023_no_run_state"),
     ]
 
     operations = [
