@@ -18,7 +18,7 @@ from accounts.mails import send_on_commit
 from accounts.models import User
 from accounts.sign_in_rules import Demand, is_allowed_from
 from accounts.sign_ins import record_refused_sign_in
-from common.error_pages import error_page
+from common.pages.error_pages import error_page
 
 OTHER_WAYS = {
     "reauthenticate": gettext_noop("By your password"),

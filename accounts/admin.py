@@ -22,9 +22,9 @@ from accounts.limiting import assign_policy
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
 from accounts.sign_ins import SET_PASSWORD, password_is_new
-from common import audit
-from common.api import actor_of
-from common.audited_admin import AuditedAdmin
+from common.audit import record
+from common.audit.admin import AuditedAdmin
+from common.rest.actor import actor_of
 
 # Roles say what people may do; Django's groups would be a second answer.
 admin.site.unregister(Group)
@@ -111,7 +111,7 @@ class PersonAdmin(UserAdmin):
             password_is_new(person, request if person == request.user else None)
             if person != request.user:
                 User.objects.filter(pk=person.pk).update(must_change_password=True)
-            audit.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
+            record.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
         return response
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
@@ -173,7 +173,7 @@ class KeyPairAdmin(LimitedAdmin):
         return False
 
     def delete_model(self, request: HttpRequest, obj: KeyPair) -> None:
-        audit.record(actor=actor_of(request), action="accounts.delete_keypair", target=obj)
+        record.record(actor=actor_of(request), action="accounts.delete_keypair", target=obj)
         obj.delete()
 
     def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[KeyPair]) -> None:

@@ -14,10 +14,10 @@ from accounts.least_use import LEAST_USES
 from accounts.limiting import Limited, assign_policy
 from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policy_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIORITY, EntriesField, SlotsField
-from common import audit
-from common.api import actor_of
-from common.audited_admin import HoldersNamed
-from common.languages import gettext_noop
+from common.audit import record
+from common.audit.admin import HoldersNamed
+from common.i18n import gettext_noop
+from common.rest.actor import actor_of
 
 LEAST_USE = gettext_lazy(
     "Percent of what is allocated to a session; below any of these, or all, it ends after the grace time, batch sessions only"
@@ -98,10 +98,10 @@ class PolicyAdmin(HoldersNamed):
         super().save_model(request, obj, form, change)
         values = {name: [form.initial.get(name), form.cleaned_data[name]] for name in form.changed_data}
         action = f"accounts.{'update' if change else 'create'}_policy"
-        audit.record(actor=actor_of(request), action=action, target=obj, changes=values)
+        record.record(actor=actor_of(request), action=action, target=obj, changes=values)
 
     def delete_model(self, request: HttpRequest, obj: ResourcePolicy) -> None:
-        audit.record(actor=actor_of(request), action="accounts.delete_policy", target=obj)
+        record.record(actor=actor_of(request), action="accounts.delete_policy", target=obj)
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:

@@ -5,7 +5,7 @@ without pause, a policy could so never be edited. An advisory lock has a queue: 
 policy, project, domain, image, registry or resource group holds it alone, before any row. It orders; the rows protect.
 """
 
-from common.locks import hold_until_commit, share_until_commit
+from common.db.advisory_locks import hold_until_commit, share_until_commit
 
 _GATE = "admission-inputs"
 

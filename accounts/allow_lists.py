@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from accounts.quota import Level, Scope, in_order, scope_name, scope_title
-from common.languages import gettext as _
-from common.languages import gettext_noop, paragraph
-from common.texts import check_text, quoted
+from common.i18n import gettext as _
+from common.i18n import gettext_noop, paragraph
+from common.values.text import check_text, quoted
 
 MOST_ENTRIES = 100
 LONGEST_ENTRY = 255

@@ -24,11 +24,12 @@ from accounts.known_places import whence_of
 from accounts.models import User
 from accounts.roles import Role
 from accounts.sign_ins import ASK_RESET, SIGN_IN
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.api import actor_of
+from common.audit import record
 from common.errors import TooManyRequests
-from common.events import announce
+from common.messaging.events import announce
+from common.rest.actor import actor_of
 
 REASON = "too_many_attempts"
 NEWS_OF_ATTEMPTS = Rate(1, timedelta(days=1))
@@ -165,7 +166,7 @@ def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) 
         else None
     )
     is_from_everywhere = limit is Limit.ACCOUNT
-    is_new = audit.record_refusal(
+    is_new = record.record_refusal(
         actor=replace(actor, ip="", user_agent="") if is_from_everywhere else actor,
         action=ACTIONS.get(purpose, SIGN_IN),
         reason=REASON,

@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.proofs import wait_for_proof
 from accounts.providers import Directory
 from accounts.sign_ins import record_refused_sign_in
-from common.api import actor_of
+from common.rest.actor import actor_of
 
 LDAP = "ldap"
 

@@ -31,10 +31,10 @@ from accounts.selectors import (
 from accounts.spending import BudgetState, DayUse, Holding, Period, Unit
 from common import clock
 from common.actors import Actor
+from common.db.prepared import prepared_cursor
 from common.errors import Conflict, NotFound
-from common.money import format_money
-from common.prepared import prepared_cursor
-from common.texts import quoted
+from common.values.money import format_money
+from common.values.text import quoted
 
 Owner = tuple[Level, int]  # a project or a person
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}

@@ -17,11 +17,11 @@ from accounts.models import Project, User
 from accounts.quota import Level
 from accounts.selectors import may_do_everything, require_superadmin
 from accounts.spending import CENT, Period, Unit
-from common import audit
 from common.actors import Actor
+from common.audit import record
 from common.errors import InvalidInput, NotFound
-from common.slots import is_slot_name
-from common.texts import quoted
+from common.values.resources import is_slot_name
+from common.values.text import quoted
 
 LONGEST_TERM = timedelta(days=3653)
 COLUMNS = ("unit", "amount", "period", "starts_on", "ends_on", "warn_percent", "is_hard")
@@ -51,7 +51,7 @@ def create_budget(
     _lock_owner(budget)
     budget.save()
     changes = {"owner": budget.owner_name, **_values(budget)}
-    audit.record(actor=actor, action="accounts.create_budget", target=budget, changes=changes)
+    record.record(actor=actor, action="accounts.create_budget", target=budget, changes=changes)
     return budget
 
 
@@ -66,8 +66,8 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
 
     _lock_owner(budget)
     budget.save(update_fields=[*COLUMNS, "is_central"])
-    changed = audit.changed(before, _values(budget))
-    audit.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
+    changed = record.changed(before, _values(budget))
+    record.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
     return budget
 
 
@@ -79,7 +79,7 @@ def delete_budget(*, actor: Actor, budget_id: int) -> None:
 
     _lock_owner(budget)
     changes = {"owner": budget.owner_name}
-    audit.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
+    record.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
     budget.delete()
 
 
@@ -102,7 +102,7 @@ def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -
 
     price.save()
     changes = {"slot": slot_name, "since": since, "per_hour": [before, str(per_hour)]}
-    audit.record(actor=actor, action="accounts.set_price", target=price, changes=changes)
+    record.record(actor=actor, action="accounts.set_price", target=price, changes=changes)
     return price
 
 
@@ -116,7 +116,7 @@ def delete_price(*, actor: Actor, price_id: int) -> None:
     _demand_not_begun(price.since)
 
     changes = {"slot": price.slot_name, "since": price.since, "per_hour": str(price.per_hour)}
-    audit.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
+    record.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
     price.delete()
 
 

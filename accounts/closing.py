@@ -14,11 +14,11 @@ from accounts.entrance import SignUp, check_mail_domains
 from accounts.models import Domain, MailDomain, Project
 from accounts.selectors import access_domain, access_project
 from accounts.services import clean, lock_people
-from common import audit
 from common.actors import Actor
+from common.audit import record
+from common.db.advisory_locks import wait_exclusive
 from common.errors import Conflict, InvalidInput
-from common.languages import paragraph
-from common.locks import wait_exclusive
+from common.i18n import paragraph
 
 
 @transaction.atomic
@@ -39,7 +39,7 @@ def update_project(
         access_project(actor, project_id, Action.CLOSE)
         _check_can_close(project, is_active=is_active)
     changes = _apply(project, name=name, title=title, is_active=is_active)
-    audit.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
+    record.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
     return project
 
 
@@ -55,7 +55,7 @@ def purge_project(*, actor: Actor, project_id: int) -> None:
     if remains := holdings.history_of(project):
         raise _still_needed(project.name, remains)
 
-    audit.record(actor=actor, action="accounts.purge_project", target=project)
+    record.record(actor=actor, action="accounts.purge_project", target=project)
     _forget_permissions("project", project.pk)
     project.delete()
 
@@ -88,7 +88,7 @@ def update_domain(
             hint=_("Make somebody of another domain a superadmin first."),
         )
     changes = _apply(domain, name=name, title=title, is_active=is_active, second_factor=second_factor)
-    audit.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
+    record.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
     return domain
 
 
@@ -107,8 +107,8 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
     domain.mail_domains.exclude(name__in=names).delete()
     for name in names:
         MailDomain.objects.get_or_create(name=name, domain=domain)
-    changes = audit.changed(before, {"sign_up": sign_up.value, "mail_domains": sorted(names)})
-    audit.record(actor=actor, action="accounts.set_sign_up", target=domain, changes=changes)
+    changes = record.changed(before, {"sign_up": sign_up.value, "mail_domains": sorted(names)})
+    record.record(actor=actor, action="accounts.set_sign_up", target=domain, changes=changes)
     return domain
 
 
@@ -135,7 +135,7 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
             hint=_("Create another domain first."),
         )
 
-    audit.record(actor=actor, action="accounts.purge_domain", target=domain)
+    record.record(actor=actor, action="accounts.purge_domain", target=domain)
     _forget_permissions("domain", domain.pk)
     if heir is not None:
         domain.users.update(domain=heir)
@@ -154,7 +154,7 @@ def _lock_with_heir(domain_id: int) -> Domain | None:
 def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
     """Write what was given; what of it is new, as {field: [before, after]}."""
     given = {field: value for field, value in wanted.items() if value is not None}
-    changes = audit.changed({field: getattr(owner, field) for field in given}, given)
+    changes = record.changed({field: getattr(owner, field) for field in given}, given)
     for field in changes:
         setattr(owner, field, given[field])
     clean(owner)

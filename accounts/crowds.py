@@ -19,10 +19,10 @@ from accounts.policies import ResourcePolicy
 from accounts.roles import PROJECT_PERMISSIONS, ProjectRole, Role
 from accounts.selectors import access_project, standing_of
 from accounts.services import grant_domain_permissions, lock_people, refused_person
-from common import audit
 from common.actors import Actor
-from common.dispatch import TaskName, enqueue_on_commit
+from common.audit import record
 from common.errors import InvalidInput
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
             grant_domain_permissions(person)
     _join(people, wanted)
     made = ((person, {"role": person.role}) for person in people)
-    audit.record_each(actor=actor, action="accounts.create_user", done=made)
+    record.record_each(actor=actor, action="accounts.create_user", done=made)
     limits = (
         (each, {"policy": [usual and usual.name, each.policy and each.policy.name]}) for each in limited
     )
-    audit.record_each(actor=actor, action="accounts.assign_policy", done=limits)
+    record.record_each(actor=actor, action="accounts.assign_policy", done=limits)
     joined = (
         (project, {"user": each.email, "role": ProjectRole.MEMBER.value})
         for each in wanted
         for project in each.projects
     )
-    audit.record_each(actor=actor, action="accounts.add_member", done=joined)
+    record.record_each(actor=actor, action="accounts.add_member", done=joined)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return people
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from common.languages import gettext as _
-from common.languages import gettext_noop
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.i18n import gettext_noop
+from common.values.text import quoted
 
 MOST_MAIL_DOMAINS = 50
 _MAIL_DOMAIN = re.compile(r"(?=.{3,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from common.events import Event
+from common.messaging.events import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from accounts.models import Domain, Membership, Project, User
 from accounts.providers import Admission, Unknown
 from accounts.roles import Role
 from accounts.services import add_member, create_user, forget_sign_in_links, remove_member
-from common import audit
 from common.actors import SYSTEM, Actor
+from common.audit import record
+from common.db.advisory_locks import wait_exclusive
 from common.errors import BerthError, PermissionDenied
-from common.locks import wait_exclusive
-from common.texts import check_text, check_unicode, normalised, quoted, shown
+from common.values.text import check_text, check_unicode, normalised, quoted, shown
 
 WAIT_S = 10
 LONGEST_SUBJECT, LONGEST_EMAIL, LONGEST_NAME = 191, 254, 119
@@ -162,7 +162,7 @@ def link_proved(*, actor: Actor, user: User, provider_id: str, subject: str, ema
 def _link(actor: Actor, user: User, provider_id: str, subject: str) -> None:
     SocialAccount.objects.create(user=user, provider=provider_id, uid=subject)
     facts = {"provider": provider_id}
-    audit.record(actor=actor, action="accounts.link_provider", target=user, changes=facts)
+    record.record(actor=actor, action="accounts.link_provider", target=user, changes=facts)
 
 
 def _take_over(user: User) -> None:

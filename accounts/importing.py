@@ -35,12 +35,13 @@ from accounts.selectors import (
     with_projects,
 )
 from accounts.services import add_member, create_sign_in_link, create_user, update_user
-from common import audit, clock
+from common import clock
 from common.actors import Actor, ActorKind
-from common.dispatch import TaskName, enqueue_on_commit
+from common.audit import record
+from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, InvalidInput, PermissionDenied
-from common.locks import try_exclusive
-from common.texts import quoted
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.text import quoted
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +87,7 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
     )  # fmt: skip
     checks = PeopleImport.objects.select_for_update().filter(asked_by=made.asked_by_id, started_at=None)
     PeopleImport.objects.filter(pk__in=list(checks.values_list("pk", flat=True)[KEPT_CHECKS:])).delete()
-    audit.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
+    record.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
     return made
 
 
@@ -97,7 +98,7 @@ def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
         if found.started_at is None:
             found.started_at = clock.now()
             found.save(update_fields=["started_at"])
-            audit.record(actor=actor, action="accounts.start_import", target=found)
+            record.record(actor=actor, action="accounts.start_import", target=found)
         is_small = found.lines.count() <= AT_ONCE
         if not is_small:
             enqueue_on_commit(TaskName.CONTINUE_IMPORTS)

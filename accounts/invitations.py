@@ -35,10 +35,11 @@ from accounts.selectors import (
     standing_of,
 )
 from accounts.services import add_member, create_user, lock_people
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
+from common.audit import record
 from common.errors import BerthError, Conflict, InvalidInput, NotFound, PermissionDenied
-from common.texts import quoted
+from common.values.text import quoted
 
 DAYS, MOST_DAYS = 7, 90
 MOST_USES = 1000
@@ -111,7 +112,7 @@ def create_invitation(
         "domain": home.name,
         "projects": [each.name for each in wanted],
     }
-    audit.record(actor=actor, action="accounts.create_invitation", target=invitation, changes=facts)
+    record.record(actor=actor, action="accounts.create_invitation", target=invitation, changes=facts)
     url = address_of(code)
     if email:
         mails.send_on_commit(mails.invitation(invitation, url), then=lambda: _note_mailed(invitation.pk))
@@ -131,7 +132,7 @@ def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
     if invitation.revoked_at is None:
         invitation.revoked_at = clock.now()
         invitation.save(update_fields=["revoked_at"])
-        audit.record(actor=actor, action="accounts.revoke_invitation", target=invitation)
+        record.record(actor=actor, action="accounts.revoke_invitation", target=invitation)
     return invitation
 
 
@@ -160,7 +161,7 @@ def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "",
         EmailAddress.objects.create(
             user=user, email=user.email, primary=True, verified=invitation.inviter_id is None
         )
-    audit.record(
+    record.record(
         actor=actor, action="accounts.accept_invitation", target=invitation, changes={"user": user.email}
     )
     return user
@@ -181,7 +182,7 @@ def ask_to_sign_up(*, actor: Actor, email: str) -> None:
             sentence, hint=_("Ask an administrator for an invitation."), fields={"email": [sentence]}
         )
 
-    audit.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
+    record.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
     if User.objects.filter(email=email).exists():
         mails.send_on_commit(mails.known_already(email))
         return

@@ -14,7 +14,7 @@ from accounts.services import add_member, create_sign_in_link, create_user
 from accounts.sign_in_control import control_sign_in
 from common.actors import Actor
 from common.errors import NotFound
-from common.texts import quoted
+from common.values.text import quoted
 
 
 @transaction.atomic

@@ -12,9 +12,9 @@ from accounts.models import Domain, KeyPair, User
 from accounts.selectors import access_user
 from common import clock
 from common.actors import Actor
+from common.db.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from common.errors import NotFound, PermissionDenied
-from common.prepared import columns_of, instance_of, parameter, prepared_cursor, said
-from common.scopes import Scopes, in_order, may
+from common.token_scopes import Scopes, in_order, may
 
 
 def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:

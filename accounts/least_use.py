@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from common.languages import gettext as _
-from common.languages import gettext_noop
-from common.words import duration_words
+from common.i18n import gettext as _
+from common.i18n import gettext_noop
+from common.values.durations import duration_words
 
 LEAST_USES = ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent")
 MOST_PERCENT = 100

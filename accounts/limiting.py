@@ -25,10 +25,10 @@ from accounts.selectors import (
     require_superadmin,
     standing_of,
 )
-from common import audit
 from common.actors import Actor
+from common.audit import record
+from common.db.row_locks import RowLock, lock_by_id
 from common.errors import Conflict, InvalidInput, NotFound
-from common.row_locks import RowLock, lock_by_id
 
 Limited = Domain | Project | User | KeyPair
 SHOWN = 5
@@ -49,7 +49,7 @@ def create_policy(
     _check(policy)
 
     policy.save()
-    audit.record(actor=actor, action="accounts.create_policy", target=policy, changes=_values(policy))
+    record.record(actor=actor, action="accounts.create_policy", target=policy, changes=_values(policy))
     return policy
 
 
@@ -69,9 +69,9 @@ def update_policy(
         setattr(policy, column, value)
     _check(policy)
 
-    changes = audit.changed(before, _values(policy))
+    changes = record.changed(before, _values(policy))
     policy.save(update_fields=list(changes) or None)
-    audit.record(actor=actor, action="accounts.update_policy", target=policy, changes=changes)
+    record.record(actor=actor, action="accounts.update_policy", target=policy, changes=changes)
     return policy
 
 
@@ -95,7 +95,7 @@ def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
     ResourcePolicy.objects.filter(is_default=True).update(is_default=False)
     policy.is_default = True
     policy.save(update_fields=["is_default"])
-    audit.record(
+    record.record(
         actor=actor, action="accounts.update_policy", target=policy, changes={"is_default": [False, True]}
     )
     return policy
@@ -121,7 +121,7 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
             hint=_("Give them another policy first."),
         )
 
-    audit.record(actor=actor, action="accounts.delete_policy", target=policy)
+    record.record(actor=actor, action="accounts.delete_policy", target=policy)
     policy.delete()
 
 
@@ -142,7 +142,7 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
     target.policy = policy
     target.save(update_fields=["policy"])
     changes = {"policy": [was and was.name, policy and policy.name]}
-    audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
+    record.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
 
 
 def lock_policies(policies: Collection[ResourcePolicy]) -> None:

@@ -15,10 +15,10 @@ from accounts.models import Domain, KeyPair, Project, User
 from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, allowed_of, limits_of
 from accounts.quota import Level, Limit, LimitState, Scope, kind_of, stands_at
 from common.actors import Actor
-from common.database import constraint_of
+from common.db.connection import constraint_of
+from common.db.prepared import is_outdated, prepared_cursor
 from common.errors import LimitExceeded
-from common.languages import paragraph
-from common.prepared import is_outdated, prepared_cursor
+from common.i18n import paragraph
 
 Written = TypeVar("Written")
 WITHIN_LIMITS = "within_limits"

@@ -15,9 +15,10 @@ from accounts.logins import live_browser_logins
 from accounts.models import BrowserLogin, EndedLogin, User
 from accounts.quota import Limit, ceiling
 from accounts.tokens import hash_secret
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.devices import device_of
+from common.audit import record
+from common.http.user_agent import device_of
 
 COOKIE = "berth_ended"
 KEPT_S = 24 * 3600
@@ -48,7 +49,7 @@ def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
         )
         BrowserLogin.objects.filter(pk__in=[row.pk for row in ended]).delete()
         told = [(user, {"ip": row.ip, "device": device_of(row.user_agent), "allowed": most}) for row in ended]
-        audit.record_each(actor=actor, action="accounts.end_oldest_logins", done=told)
+        record.record_each(actor=actor, action="accounts.end_oldest_logins", done=told)
 
 
 def keep_reason(request: HttpRequest, response: HttpResponse) -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from accounts.entrance import check_mail_domains
-from common.languages import gettext as _
-from common.texts import check_text, normalised, quoted
+from common.i18n import gettext as _
+from common.values.text import check_text, normalised, quoted
 
 MOST_RULES = 50
 LONGEST_GROUP = 300

@@ -31,8 +31,8 @@ from accounts.sign_in_rules import SecondFactor
 from accounts.ssh_key_models import SshKey as SshKey
 from accounts.tokens import hash_secret
 from common import clock
-from common.fields import NameField
-from common.scopes import TokenScope
+from common.db.fields import NameField
+from common.token_scopes import TokenScope
 
 name_validator = RegexValidator(
     r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$",
@@ -249,7 +249,7 @@ class KeyPair(models.Model):
     old_secret_until = models.DateTimeField(
         null=True, help_text="So long the secret before the last rotation works."
     )
-    scopes = ArrayField(models.CharField(max_length=20), help_text="common.scopes.TokenScope each.")
+    scopes = ArrayField(models.CharField(max_length=20), help_text="common.token_scopes.TokenScope each.")
     is_active = models.BooleanField(default=True)
     policy = models.ForeignKey(
         ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="keypairs"

@@ -23,12 +23,13 @@ from accounts.ports import offboarding_handlers
 from accounts.roles import Role
 from accounts.selectors import access_user
 from accounts.services import demand_another_superadmin, grant_project_permissions, lock_people
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.dispatch import TaskName, enqueue_on_commit
+from common.audit import record
+from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, Conflict, InvalidInput
-from common.kept_sentences import KeptSentence
-from common.locks import try_exclusive
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ def close_user(
         items=[*_end_access(user), *_planned(user, known=())],
     )
     changes = {"folders": folders.value, "heir": heir.email if heir else ""}
-    audit.record(actor=actor, action="accounts.close_user", target=user, changes=changes)
+    record.record(actor=actor, action="accounts.close_user", target=user, changes=changes)
     enqueue_on_commit(TaskName.CONTINUE_OFFBOARDINGS)
     return case
 
@@ -83,7 +84,7 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
     if not user.is_active:
         user.is_active = True
         user.save(update_fields=["is_active"])
-        audit.record(actor=actor, action="accounts.reopen_user", target=user)
+        record.record(actor=actor, action="accounts.reopen_user", target=user)
     return user
 
 
@@ -101,7 +102,7 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
             hint=_("Close the account again, and say what shall happen to the folders."),
         )
 
-    audit.record(actor=actor, action="accounts.purge_user", target=user)
+    record.record(actor=actor, action="accounts.purge_user", target=user)
     if holdings.history_of(user):
         _make_nameless(user)
     else:

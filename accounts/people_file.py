@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from common.languages import gettext as _
-from common.texts import check_text, quoted
+from common.i18n import gettext as _
+from common.values.text import check_text, quoted
 
 COLUMNS = ("email", "name", "role", "projects", "policy", "domain")
 REQUIRED = "email"

@@ -28,8 +28,8 @@ from accounts.least_use import (
 from accounts.ports import storage_host_names
 from accounts.quota import HIGHEST_PRIORITY, Level, Limit, kind_of, slot_of
 from common import clock
-from common.fields import NameField
-from common.slots import MAX_AMOUNT, is_slot_name
+from common.db.fields import NameField
+from common.values.resources import MAX_AMOUNT, is_slot_name
 
 # What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
 USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}

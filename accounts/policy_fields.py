@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy
 
 from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, NONE, AllowList, check_entries
 from accounts.least_use import MOST_PERCENT
-from common.slots import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
-from common.texts import quoted
-from common.words import duration_words, parse_duration, typed_duration
+from common.values.durations import duration_words, parse_duration, typed_duration
+from common.values.resources import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
+from common.values.text import quoted
 
 MOST_COUNT = 2**31 - 1
 UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))

@@ -17,7 +17,7 @@ from accounts.quota import Level, LimitState
 from accounts.selectors import may_do_everything, refusal_about, sees_everything, standing_of
 from common.actors import Actor
 from common.errors import Conflict, NotFound
-from common.texts import quoted
+from common.values.text import quoted
 
 SHOWN_ABOVE = 20
 MODELS: Mapping[Level, type[Domain] | type[Project] | type[User] | type[KeyPair]] = {

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from accounts.quota import Level
 from common.actors import Actor
-from common.kept_sentences import KeptSentence
 from common.ports import Port, Ports
+from common.values.stored_message import KeptSentence
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

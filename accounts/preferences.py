@@ -9,7 +9,7 @@ from accounts.models import ListColumns, User
 from accounts.selectors import user_of
 from common.actors import Actor
 from common.errors import InvalidInput
-from common.texts import quoted
+from common.values.text import quoted
 
 
 def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from accounts.least_use import UseRule, is_joint
-from common.languages import gettext as _
-from common.languages import gettext_noop
-from common.slots import CPU, MEM, format_amount, format_bytes
-from common.words import duration_words
+from common.i18n import gettext as _
+from common.i18n import gettext_noop
+from common.values.durations import duration_words
+from common.values.resources import CPU, MEM, format_amount, format_bytes
 
 HIGHEST_PRIORITY = 100  # of a session; its negative is the lowest
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from accounts.models import KeyPair
 from common import clock
 from common.errors import TooManyRequests
-from common.redis import quick_client
+from common.messaging.redis import quick_client
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from django.db.models import Model
 from django.db.models.signals import post_delete, post_save
 
 from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User, Viewing
-from common.revocations import ring_on_commit
+from common.messaging.access_revocation import ring_on_commit
 
 WRITTEN = (User, Domain, Project, Membership, KeyPair)
 DELETED = (*WRITTEN, BrowserLogin, Viewing)

@@ -23,11 +23,12 @@ from accounts.models import Membership, MembershipRule, Project, RuleFailure, Us
 from accounts.rule_selectors import known_providers, people_of_rules, rules_of
 from accounts.selectors import access_project
 from accounts.services import grant_project_permissions
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM, Actor
-from common.dispatch import TaskName, enqueue_on_commit
+from common.audit import record
+from common.db.row_locks import RowLock, lock_by_id
 from common.errors import BerthError, InvalidInput
-from common.row_locks import RowLock, lock_by_id
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 SHOWN = 10
 # So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
@@ -120,7 +121,7 @@ def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]
         MembershipRule(project=project, kind=rule.kind.value, value=rule.value) for rule in wanted
     )
     changes = {"rules": [_told(before), _told(wanted)]}
-    audit.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
+    record.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return project
 
@@ -223,10 +224,10 @@ def _settle(project_id: int, user_id: int) -> None:
     facts = {"user": user.email, "by_rule": True}
     if fits and membership is None:
         Membership.objects.create(project=project, user=user, is_by_rule=True)
-        audit.record(actor=SYSTEM, action="accounts.add_member", target=project, changes=facts)
+        record.record(actor=SYSTEM, action="accounts.add_member", target=project, changes=facts)
     elif not fits and membership is not None and membership.is_by_rule:
         membership.delete()
-        audit.record(actor=SYSTEM, action="accounts.remove_member", target=project, changes=facts)
+        record.record(actor=SYSTEM, action="accounts.remove_member", target=project, changes=facts)
     else:
         return
     grant_project_permissions(user)

@@ -5,7 +5,7 @@ from django.db import models
 
 from accounts.membership_rules import LONGEST_GROUP, RuleKind
 from common import clock
-from common.fields import NameField
+from common.db.fields import NameField
 
 _WITHOUT_VALUE = models.Q(kind=RuleKind.ALL.value, value="")
 

@@ -23,10 +23,10 @@ from accounts.models import User
 from accounts.selectors import access_user
 from accounts.services import lock_people
 from accounts.sign_ins import SIGN_IN, sign_in_actor
-from common import audit
 from common.actors import Actor
-from common.api import actor_of
+from common.audit import record
 from common.errors import Conflict
+from common.rest.actor import actor_of
 
 QUIET_MARGIN = 4
 
@@ -97,7 +97,7 @@ def reset_second_factor(*, actor: Actor, user_id: int) -> User:
         raise Conflict(_("{name} has no second factor.").format(name=user.email))
 
     Authenticator.objects.filter(user=user).delete()
-    audit.record(
+    record.record(
         actor=actor, action="accounts.reset_second_factor", target=user, changes={"factors": [kinds, []]}
     )
     return user
@@ -138,7 +138,7 @@ def _on_used(
 
 
 def _on_failed(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
-    audit.record_refusal(
+    record.record_refusal(
         actor=actor_of(request),
         action=SIGN_IN,
         reason="wrong_second_factor",
@@ -152,7 +152,7 @@ def _record(
     request: HttpRequest, user: User, action: str, authenticator: Authenticator | None = None
 ) -> None:
     changes = {} if authenticator is None else {"factor": authenticator.type, "name": str(authenticator)}
-    audit.record(actor=sign_in_actor(request, user), action=action, target=user, changes=changes)
+    record.record(actor=sign_in_actor(request, user), action=action, target=user, changes=changes)
 
 
 def _cipher() -> Fernet:

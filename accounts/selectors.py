@@ -12,8 +12,8 @@ from accounts.models import Domain, Membership, PeopleImport, Project, User
 from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from common.actors import Actor
 from common.errors import BerthError, NotFound, PermissionDenied
-from common.push import Listener
-from common.texts import quoted
+from common.messaging.live_updates import Listener
+from common.values.text import quoted
 
 
 def _key(number: int | None) -> int:

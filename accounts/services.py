@@ -27,8 +27,9 @@ from accounts.selectors import (
     require_superadmin,
     standing_of,
 )
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM, Actor
+from common.audit import record
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
@@ -42,7 +43,7 @@ def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
     clean(domain)
 
     domain.save()
-    audit.record(actor=actor, action="accounts.create_domain", target=domain)
+    record.record(actor=actor, action="accounts.create_domain", target=domain)
     return domain
 
 
@@ -54,7 +55,7 @@ def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") 
     clean(project)
 
     project.save()
-    audit.record(actor=actor, action="accounts.create_project", target=project)
+    record.record(actor=actor, action="accounts.create_project", target=project)
     return project
 
 
@@ -74,7 +75,7 @@ def create_user(
 
     _save_with_own_address(user)
     grant_domain_permissions(user)
-    audit.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
+    record.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
     return user
 
 
@@ -126,8 +127,8 @@ def update_user(
         user.keypairs.all().delete()  # they were given away for what a lower role may do
     grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
-    audit.record(
-        actor=actor, action="accounts.update_user", target=user, changes=audit.changed(before, after)
+    record.record(
+        actor=actor, action="accounts.update_user", target=user, changes=record.changed(before, after)
     )
     return user
 
@@ -158,7 +159,7 @@ def add_member(
     )[0]
     grant_project_permissions(user)
     changes = {"user": user.email, "role": role.value}
-    audit.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
+    record.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
     return membership
 
 
@@ -179,7 +180,7 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     for membership in Membership.objects.filter(project=project, user=user):
         membership.delete()
     grant_project_permissions(user)
-    audit.record(actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email})
+    record.record(actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email})
 
 
 def lock_people(actor: Actor, *user_ids: int) -> dict[int, User]:
@@ -217,7 +218,7 @@ def _leave_by_rule(user: User) -> None:
         if not (membership.is_by_rule or _is_wanted_by_rule(membership.project, user)):
             continue
         facts = {"user": user.email, "by_rule": True}
-        audit.record(actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts)
+        record.record(actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts)
         membership.delete()
     grant_project_permissions(user)
 
@@ -288,7 +289,7 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
     SignInLink.objects.create(
         user=user, code_hash=tokens.hash_secret(code), expires_at=clock.now() + SIGN_IN_LINK_LIFETIME
     )
-    audit.record(actor=actor, action="accounts.create_sign_in_link", target=user)
+    record.record(actor=actor, action="accounts.create_sign_in_link", target=user)
     return code
 
 
@@ -303,7 +304,7 @@ def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
             hint=_("Start Berth again for a fresh one, or sign in with e-mail and password."),
         )
     forget_sign_in_links(link.user)
-    audit.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
+    record.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
     return link.user
 
 

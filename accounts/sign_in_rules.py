@@ -5,8 +5,8 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from accounts.roles import Role
-from common.languages import gettext as _
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.values.text import quoted
 
 MOST_NETWORKS = 50
 

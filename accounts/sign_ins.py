@@ -18,11 +18,12 @@ from accounts.models import SignInLink, User
 from accounts.proofs import accept_proof
 from accounts.roles import Role
 from accounts.viewing import VIEW_AS
-from common import audit, clock
+from common import clock
 from common.actors import Actor, ActorKind
-from common.api import actor_of
-from common.devices import device_of
+from common.audit import record
+from common.http.user_agent import device_of
 from common.models import AuditEntry
+from common.rest.actor import actor_of
 
 SIGN_IN = "accounts.sign_in"
 SIGN_OUT = "accounts.sign_out"
@@ -72,7 +73,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
     not kept."""
     email = email.strip().lower()[:LONGEST_ADDRESS]
     user = User.objects.select_related("domain").filter(email=email).first()
-    audit.record_refusal(
+    record.record_refusal(
         actor=actor_of(request),
         action=SIGN_IN,
         reason=reason or _reason_of(user),
@@ -85,7 +86,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
 
 def record_asked_reset(request: HttpRequest, user: User) -> None:
     """Somebody asks for a mail by which this person chooses another password; how often, `accounts.attempts` bounds."""
-    audit.record(actor=actor_of(request), action=ASK_RESET, target=user)
+    record.record(actor=actor_of(request), action=ASK_RESET, target=user)
 
 
 def _reason_of(user: User | None) -> str:
@@ -106,14 +107,14 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
         provider = getattr(request, "signed_in_by", "")
         changes = {"provider": provider} if provider else {}
         actor = sign_in_actor(request, user)
-        audit.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
+        record.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
         accept_proof(request, actor=actor, user=user)
         end_oldest_logins(actor=actor, user=user, session=request.session)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:
     if _is_of_the_portal(request) and user is not None:
-        audit.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
+        record.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
 
 
 def _on_failure(
@@ -126,7 +127,7 @@ def _on_failure(
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
     password_is_new(user, request)
     if _is_of_the_portal(request):
-        audit.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
+        record.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
 
 
 def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> None:

@@ -1,7 +1,7 @@
 """The arithmetic of budgets: how long slots were held, day by day, what that costs, and what is left of a budget. Pure and exact:
 whole microseconds, fractions and decimals, days of UTC.
 
-What is held is amount × time in `SlotMicroseconds`: base units of a slot (common.slots) times microseconds. A day has one
+What is held is amount × time in `SlotMicroseconds`: base units of a slot (common.values.resources) times microseconds. A day has one
 price for a slot, the newest that holds then; a slot without one costs nothing.
 """
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from accounts.quota import Level
-from common.slots import CPU, MEM, MILLI
+from common.values.resources import CPU, MEM, MILLI
 
 SlotMicroseconds = int
 MICROSECOND = timedelta(microseconds=1)

@@ -9,8 +9,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 
-from common.languages import gettext as _
-from common.texts import check_text, quoted
+from common.i18n import gettext as _
+from common.values.text import check_text, quoted
 
 MAX_LINE_LENGTH = 8192  # a key of 16384 bits has 2,760 characters
 MAX_NAME_LENGTH = 60

@@ -5,7 +5,7 @@ from django.db import models
 
 from accounts.ssh_key_lines import MAX_LINE_LENGTH, MAX_NAME_LENGTH, TYPES
 from common import clock
-from common.fields import NameField
+from common.db.fields import NameField
 
 
 class SshKey(models.Model):

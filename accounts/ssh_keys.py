@@ -12,8 +12,9 @@ from accounts.models import KeyPair, SshKey, User
 from accounts.selectors import access_user, user_of
 from accounts.sign_in_rules import is_allowed_from
 from accounts.ssh_key_lines import PublicKey, check_key_name, read_public_key
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 
 MOST_KEYS = 50
@@ -82,7 +83,7 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
         expires_at=ends,
     )
     changes = {"fingerprint": key.fingerprint, "expires_at": ends}
-    audit.record(actor=actor, action="accounts.add_ssh_key", target=key, changes=changes)
+    record.record(actor=actor, action="accounts.add_ssh_key", target=key, changes=changes)
     return key
 
 
@@ -102,7 +103,7 @@ def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
 
 
 def _remove(actor: Actor, key: SshKey) -> None:
-    audit.record(
+    record.record(
         actor=actor, action="accounts.remove_ssh_key", target=key, changes={"fingerprint": key.fingerprint}
     )
     key.delete()

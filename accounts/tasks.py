@@ -5,8 +5,8 @@ from celery import shared_task
 from accounts import attempts, importing, invitations, known_places, login_limit, offboarding, rule_members
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
-from common.dispatch import TaskName
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
+from common.messaging.dispatch import TaskName
 
 
 @shared_task(name=TaskName.PURGE_SIGN_INS, soft_time_limit=300, time_limit=360)

@@ -9,8 +9,8 @@ import re
 import secrets
 from datetime import datetime, timedelta
 
-from common.languages import gettext as _
-from common.texts import check_text
+from common.i18n import gettext as _
+from common.values.text import check_text
 
 MAX_NAME_LENGTH = 60
 USUAL_LIFE = timedelta(days=90)

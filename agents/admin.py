@@ -5,7 +5,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from agents.models import Agent, AgentSlot, ResourceGroup
-from common.audited_admin import AuditedAdmin
+from common.audit.admin import AuditedAdmin
 
 
 class OnlyLooked(AuditedAdmin):

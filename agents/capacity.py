@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 
 RESERVED_SHARE = 20  # one twentieth of the memory …
 RESERVED_MIN_BYTES = 512 * 2**20

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from common.slots import MILLI
+from common.values.resources import MILLI
 
 MODEL_LENGTH = 120
 

@@ -10,7 +10,7 @@ from agents.groups import hold_to_change, update_resource_group
 from agents.models import ResourceGroup
 from common.actors import Actor
 from common.errors import InvalidInput, NotFound
-from common.texts import quoted
+from common.values.text import quoted
 
 
 @transaction.atomic

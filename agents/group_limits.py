@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
-from common.languages import gettext as _
-from common.slots import MAX_AMOUNT, is_slot_name
-from common.texts import check_text
-from common.time_zones import is_zone, zone_named
+from common.i18n import gettext as _
+from common.values.resources import MAX_AMOUNT, is_slot_name
+from common.values.text import check_text
+from common.values.time_zones import is_zone, zone_named
 
 MOST_LIMITS, LONGEST_NAME = 10, 64
 WEEK = range(1, 8)

@@ -17,7 +17,7 @@ from accounts.policies import USE_RULES
 from accounts.quota import HIGHEST_PRIORITY
 from agents.group_limits import checked
 from common import clock
-from common.slots import MAX_AMOUNT, is_slot_name
+from common.values.resources import MAX_AMOUNT, is_slot_name
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise

@@ -16,7 +16,7 @@ from agents.selectors import usable_resource_groups
 from agents.states import AgentState
 from common import clock
 from common.actors import Actor
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 
 NOTHING = ResourceSlots()
 IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)

@@ -22,11 +22,12 @@ from agents.ports import excluded_sessions_holder, plan_discarder, session_count
 from agents.reservation_ends import cancel
 from agents.reservation_selectors import reservations_of, reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.database import constraint_of
+from common.audit import record
+from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, NotFound
-from common.events import announce
+from common.messaging.events import announce
 
 FACTORS = ("cpu_overcommit", "mem_overcommit")
 EDITABLE = (
@@ -50,7 +51,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
     _check_ends(group)
 
     _save(group)
-    audit.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
+    record.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
     return group
 
 
@@ -69,14 +70,14 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
     for column, value in changes.items():
         setattr(group, column, value)
     _check(group)
-    changed = audit.changed(before, _values(group))
+    changed = record.changed(before, _values(group))
     if not changed.keys().isdisjoint(ENDS):
         _check_ends(group)
 
     if changed:
         plan_discarder.get()([group.pk])  # what was planned by the old rules is not committed
         _save(group, update_fields=list(changed))
-        audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
+        record.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
             excluded_sessions_holder.get()(group.pk)
         if not changed.keys().isdisjoint(FACTORS):
@@ -103,7 +104,7 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
     group.grants.all().delete()
     for reservation in reservations_of(group):  # of retired machines, which nobody could take out of it later
         cancel(actor, group, reservation)
-    audit.record(actor=actor, action="agents.delete_resource_group", target=group)
+    record.record(actor=actor, action="agents.delete_resource_group", target=group)
 
 
 @transaction.atomic
@@ -113,7 +114,7 @@ def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> Gr
     whom: dict[str, Any] = {level_of(grantee): grantee}
     grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
     if is_new:
-        audit.record(actor=actor, action="agents.grant_resource_group", target=group, changes=_told(grantee))
+        record.record(actor=actor, action="agents.grant_resource_group", target=group, changes=_told(grantee))
     return grant
 
 
@@ -125,7 +126,7 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
     if grant is None:
         raise NotFound(_("“{name}” has no such grant.").format(name=group.name))
 
-    audit.record(
+    record.record(
         actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
     )
     grant.delete()
@@ -164,7 +165,7 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
     moved.save(update_fields=["resource_group"])
     promise([moved.pk])
     changes = {"resource_group": [held[before].name, group.name]}
-    audit.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
+    record.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
     for changed_id in (before, group.pk):
         announce(CapacityChanged(changed_id))
     return moved
@@ -203,7 +204,7 @@ def _take_default(actor: Actor, group_id: int | None) -> None:
         other.is_default = False
         other.save(update_fields=["is_default"])
         changes = {"is_default": [True, False]}
-        audit.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
+        record.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
 
 
 def _demand_not_reserved(agent: Agent) -> None:

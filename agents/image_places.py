@@ -2,7 +2,7 @@
 
 from agents.models import Agent, AgentImage, ResourceGroup
 from agents.states import AgentState
-from common.prepared import prepared_cursor
+from common.db.prepared import prepared_cursor
 
 _AGENT, _IMAGE = Agent._meta.db_table, AgentImage._meta.db_table
 # The machines of the group first (OFFSET), as in `agents.selectors`.

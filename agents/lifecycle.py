@@ -7,12 +7,13 @@ from django.utils.translation import gettext as _
 from agents.events import AgentLost, CapacityChanged
 from agents.models import Agent
 from agents.states import AgentState, is_legal
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict
-from common.events import announce
-from common.looks import look_of
-from common.push import Audience, push_on_commit
+from common.messaging.events import announce
+from common.messaging.live_updates import Audience, push_on_commit
+from common.pages.status_styles import look_of
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +46,7 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
     agent.save(update_fields=["state", "state_before_loss", "state_changed_at"])
 
     log.info("agent.transition", agent_id=agent.pk, agent=agent.name, frm=current, to=to, actor=actor.label)
-    audit.record(actor=actor, action="agents.transition", target=agent, changes={"state": [current, to]})
+    record.record(actor=actor, action="agents.transition", target=agent, changes={"state": [current, to]})
     if to is AgentState.LOST:
         announce(AgentLost(agent.pk, agent.resource_group_id))
     if to is AgentState.CONNECTED:

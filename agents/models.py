@@ -22,7 +22,7 @@ from agents.runtime.addresses import SIMULATED
 from agents.runtime.base import TlsMaterial
 from agents.states import STATE_TITLES, AgentState
 from common import clock
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 
 DEVICE_TOLD = (  # of accelerators, to pages and programs
     "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"

@@ -7,7 +7,7 @@ from django.db import connection
 
 from agents.group_models import ResourceGroup
 from agents.models import Agent, AgentSlot
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 
 _SLOT = AgentSlot._meta.db_table
 # In two statements: the second sees what was committed while the first waited for the rows.

@@ -6,14 +6,14 @@ from typing import Any
 from agents.grantees import level_of, name_of
 from agents.models import Agent, ResourceGroup
 from agents.reservation_models import Reservation
-from common import audit
 from common.actors import Actor
+from common.audit import record
 
 
 def cancel(actor: Actor, group: ResourceGroup, reservation: Reservation) -> None:
     """It is gone, and the access log tells whose it was. To be called by whoever holds its group."""
     told = all_of(reservation, [each.agent for each in reservation.machines.all()])
-    audit.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
+    record.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
     reservation.delete()
 
 

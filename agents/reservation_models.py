@@ -10,7 +10,7 @@ from django.db.models import F, Func, Q, Value
 
 from accounts.models import Domain, Project, User
 from common import clock
-from common.fields import NameField
+from common.db.fields import NameField
 
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):

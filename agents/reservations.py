@@ -14,11 +14,12 @@ from agents.ports import plan_discarder
 from agents.reservation_ends import all_of, cancel, columns_of
 from agents.reservation_models import Reservation, ReservedAgent
 from agents.reservation_selectors import access_reservation, overlapping
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict, InvalidInput
-from common.events import announce
-from common.texts import quoted
+from common.messaging.events import announce
+from common.values.text import quoted
 
 MOST_AGENTS = 10_000  # that one request names
 LONGEST = timedelta(days=366)
@@ -55,7 +56,7 @@ def reserve_agents(
     )
     _keep_machines(reservation, machines)
     told = all_of(reservation, machines)
-    audit.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
+    record.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
     _replan(group)
     return reservation
 
@@ -87,7 +88,7 @@ def change_reservation(
     _check(reservation.name, reservation.starts_at, reservation.ends_at, now)
     if agents is not None:
         machines = _machines(group, agents)
-    changes = audit.changed(before, columns_of(reservation, machines))
+    changes = record.changed(before, columns_of(reservation, machines))
     if not changes:
         return reservation
 
@@ -95,7 +96,7 @@ def change_reservation(
     reservation.save(update_fields=["name", "reason", "starts_at", "ends_at"])
     reservation.machines.all().delete()
     _keep_machines(reservation, machines)
-    audit.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
+    record.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
     _replan(group)
     return reservation
 

@@ -24,10 +24,10 @@ from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
 from agents.states import AgentState
 from common.actors import Actor
+from common.db.prepared import prepared_cursor
 from common.errors import NotFound
-from common.prepared import prepared_cursor
-from common.slots import CPU, MEM, ResourceSlots
-from common.texts import quoted
+from common.values.resources import CPU, MEM, ResourceSlots
+from common.values.text import quoted
 
 # Not by the ORM: each request for a session asks it. The machines of the group first (OFFSET): PostgreSQL expects to be done soon, and
 # would look at machines of all groups, one after another.

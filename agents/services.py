@@ -22,13 +22,14 @@ from agents.overcommit import promise
 from agents.runtime.base import ImageInfo, RuntimeFault
 from agents.selectors import access_agent, access_resource_group, hold_group, runtime_of
 from agents.states import AgentState
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM, Actor
+from common.audit import record
+from common.clock import Step
 from common.errors import InvalidInput, Unavailable
-from common.events import announce
-from common.instants import Step
-from common.slots import MILLI, ResourceSlots
-from common.texts import quoted
+from common.messaging.events import announce
+from common.values.resources import MILLI, ResourceSlots
+from common.values.text import quoted
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +75,7 @@ def register_agent(
         agent.save()
         if agent.state == AgentState.RETIRED:
             lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=actor)
-        audit.record(actor=actor, action="agents.register_agent", target=agent, changes={"address": address})
+        record.record(actor=actor, action="agents.register_agent", target=agent, changes={"address": address})
         return record_heartbeat(agent.pk, observation)
 
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from common.languages import gettext_noop
+from common.i18n import gettext_noop
 
 
 class AgentState(StrEnum):

@@ -3,8 +3,8 @@
 from celery import shared_task
 
 from agents import services, walls
-from common.dispatch import TaskName
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
+from common.messaging.dispatch import TaskName
 
 
 @shared_task(name=TaskName.HEARTBEAT_AGENTS.value, soft_time_limit=60, time_limit=90)

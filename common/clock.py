@@ -1,12 +1,16 @@
-"""The one place that asks what time it is, and whether somebody has set it."""
+"""The current time, whether the system clock was set, and how timestamps in rows follow it."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+
+from django.db.models import Case, DateTimeField, F, Q, When
+from django.db.models.expressions import Combinable
 
 TOLERATED = timedelta(seconds=5)
 
@@ -56,3 +60,28 @@ def machine_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return "unknown"
+
+
+AHEAD = timedelta(seconds=20)
+"""So far in the future may an instant be that was written now: when a stop is due, or by a clock that is a little ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The clock was set by `by` within the last `unseen`, a length by the steady clock; it is `now` by the new one."""
+
+    by: timedelta
+    now: datetime
+    unseen: timedelta
+
+    def is_since(self, name: str) -> Q:
+        """That this instant was written by the new clock."""
+        return Q(**{f"{name}__gt": self.now - self.unseen, f"{name}__lte": self.now + AHEAD})
+
+    def moves(self, name: str, *, unless: Q | None = None) -> Combinable:
+        """The value of an UPDATE: moved along, unless it was written by the new clock."""
+        return Case(
+            When(self.is_since(name) if unless is None else unless, then=F(name)),
+            default=F(name) + self.by,
+            output_field=DateTimeField(),
+        )

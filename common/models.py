@@ -70,7 +70,7 @@ class AuditEntry(models.Model):
 
 
 class KeptAnswer(models.Model):
-    """What was answered to a request with a key (common.idempotency). Keys are kept as hashes, secrets not at all."""
+    """What was answered to a request with a key (common.rest.idempotency). Keys are kept as hashes, secrets not at all."""
 
     actor_id = models.BigIntegerField()
     key_hash = models.CharField(max_length=64)

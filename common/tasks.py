@@ -5,8 +5,10 @@ from datetime import timedelta
 from celery import shared_task
 from django.conf import settings
 
-from common import audit, clock, idempotency
-from common.dispatch import TaskName
+from common import clock
+from common.audit import record
+from common.messaging.dispatch import TaskName
+from common.rest import idempotency
 
 
 @shared_task(name=TaskName.PURGE_ANSWERS, soft_time_limit=300, time_limit=360)
@@ -19,4 +21,4 @@ def purge_answers() -> None:
 def purge_audit() -> None:
     """Forget lines of the access log that are older than the setting says."""
     if settings.BERTH_AUDIT_DAYS > 0:
-        audit.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))
+        record.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))

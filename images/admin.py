@@ -4,8 +4,8 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from accounts.admission_gate import precede_admissions
-from common.audited_admin import AuditedAdmin
-from common.languages import gettext_noop
+from common.audit.admin import AuditedAdmin
+from common.i18n import gettext_noop
 from images.models import ContainerImage, Registry
 
 

@@ -6,7 +6,7 @@ from django.utils.translation import ngettext
 
 from accounts.allow_lists import Allowance, AllowList, refusals
 from accounts.quota import Scope
-from common.languages import paragraph
+from common.i18n import paragraph
 from images.models import ContainerImage
 from images.references import place_of
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.slots import CPU, MEM, ResourceSlots, parse_slots
+from common.values.resources import CPU, MEM, ResourceSlots, parse_slots
 
 OWN = "io.berth."
 OTHER = "ai.backend."  # the convention of Backend.AI's images

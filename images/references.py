@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from common.languages import gettext as _
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.values.text import quoted
 
 MAX_REFERENCE = 255
 LOCAL = (

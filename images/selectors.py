@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from common.actors import Actor
 from common.errors import NotFound
-from common.texts import quoted
+from common.values.text import quoted
 from images.models import ContainerImage, ImageQuerySet
 from images.references import parse_reference
 

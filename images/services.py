@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from accounts.admission_gate import precede_admissions
 from accounts.selectors import require_superadmin
-from common import audit
 from common.actors import Actor
+from common.audit import record
 from common.errors import InvalidInput, NotFound
 from images.labels import read_hints
 from images.models import ContainerImage, Registry
@@ -83,7 +83,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
         _retire_older_builds(actor, image, parsed)
     if hints.problems:
         log.warning("image.labels_ignored", image=image.reference, problems=hints.problems)
-    audit.record(
+    record.record(
         actor=actor, action="images.discover_image", target=image, changes={"digest": facts.image_id}
     )
     return image
@@ -112,7 +112,7 @@ def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> Conta
 
     image.is_enabled = is_enabled
     image.save(update_fields=["is_enabled"])
-    audit.record(
+    record.record(
         actor=actor, action="images.set_image_enabled", target=image, changes={"is_enabled": is_enabled}
     )
     return image

@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy
 
 from accounts.models import User
 from accounts.sign_ins import SET_PASSWORD, password_is_new
-from common import audit
-from common.api import actor_of
-from common.audited_admin import AuditedAdmin
+from common.audit import record
+from common.audit.admin import AuditedAdmin
 from common.models import AuditEntry
+from common.rest.actor import actor_of
 from portal.models import Announcement
 
 admin.site.site_header = admin.site.site_title = "Berth"
@@ -30,7 +30,7 @@ def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | No
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
         password_is_new(cast("User", request.user), request)
-        audit.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
+        record.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
     return response
 
 

@@ -13,7 +13,7 @@ from threading import Event
 import structlog
 from celery import Celery
 
-from common.dispatch import QUEUE_OF, TaskName
+from common.messaging.dispatch import QUEUE_OF, TaskName
 
 log = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ from rest_framework.exceptions import AuthenticationFailed
 from accounts.api.authentication import KeyPairAuthentication
 from accounts.browser_sessions import SessionStore
 from common.errors import BerthError
-from common.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
-from common.proxy.headers import Headers
+from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
+from transport.proxy.headers import Headers
 
 SMALL_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 REFUSAL = {

@@ -8,7 +8,7 @@ from accounts.budget_selectors import today
 from accounts.budgets import Budget, DaySlots, Price
 from accounts.models import Project, User
 from accounts.spending import GIB, HOUR, Period, Unit
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 
 DAYS, EACH = 45, 25
 HELD = {CPU: 4000 * 8 * HOUR, MEM: 16 * GIB * 8 * HOUR, "cuda": 1000 * 8 * HOUR}

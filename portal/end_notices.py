@@ -10,7 +10,7 @@ from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
 from common import clock
-from common.prepared import among
+from common.db.prepared import among
 from portal.models import ToldNotice
 from portal.sentences import REASONS_TOLD, Code, code_of_end
 from portal.services import News, notify_each

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from common.proxy.asgi import AsgiApp, Receive, Scope, Send
+from transport.proxy.asgi import AsgiApp, Receive, Scope, Send
 
 
 class Lifespan:

@@ -2,7 +2,7 @@
 
 from accounts.events import PasswordsTried
 from common import clock
-from common.events import subscribe
+from common.messaging.events import subscribe
 from portal.end_notices import notify_of_ends
 from portal.sentences import Code
 from portal.services import notify

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from common import clock
-from common.looks import Tone
+from common.pages.status_styles import Tone
 
 
 class Notification(models.Model):

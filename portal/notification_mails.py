@@ -21,7 +21,7 @@ from django.utils.translation import override
 from accounts.mails import why_no_mail
 from accounts.models import User
 from common import clock
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
 from portal.models import Notification, NotificationMail
 from portal.selectors import choice_of, page_of, text_of
 from portal.sentences import KIND_OF, SENTENCES, Code

@@ -11,8 +11,8 @@ from accounts.roles import Role
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound
-from common.languages import paragraph
-from common.money import format_money
+from common.i18n import paragraph
+from common.values.money import format_money
 from portal.models import Announcement, Notification, NotificationChoice
 from portal.sentences import IN_MONEY, SENTENCES, Code
 from sessions_app.idle_words import low_use

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from common.languages import gettext_noop
-from common.looks import Tone
+from common.i18n import gettext_noop
+from common.pages.status_styles import Tone
 from sessions_app.idle_rules import Cause
 from sessions_app.states import Reason, Status
 

@@ -18,11 +18,11 @@ from accounts.tokens import WARNED_BEFORE as WARNED_BEFORE_END
 from accounts.tokens import warning_due
 from common import clock
 from common.actors import Actor
-from common.dispatch import TaskName, enqueue_on_commit
+from common.db.prepared import prepared_cursor
 from common.errors import InvalidInput
-from common.prepared import prepared_cursor
-from common.push import Audience, push_many_on_commit
-from common.texts import quoted
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.messaging.live_updates import Audience, push_many_on_commit
+from common.values.text import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
 from portal.selectors import access_notification, choices_of, unread_notifications
 from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind

@@ -10,10 +10,10 @@ import environ
 from csp.constants import NONCE, NONE, SELF
 
 from accounts.providers import read_directory, read_oidc_providers
-from common.database import PatientConnection
-from common.hosts import parse_ports
-from common.logs import configure_logging
-from common.money import read_currency
+from common.db.connection import PatientConnection
+from common.http.ports import parse_ports
+from common.logging_setup import configure_logging
+from common.values.money import read_currency
 
 django_stubs_ext.monkeypatch()
 
@@ -82,10 +82,10 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "sessions_app.gateway.middleware.ByNameMiddleware",
-    "common.middleware.RequestIdMiddleware",
-    "common.middleware.LastSlashMiddleware",
-    "common.middleware.StreamWithoutDatabaseMiddleware",
-    "common.refusals.RefusalsMiddleware",
+    "common.pages.middleware.RequestIdMiddleware",
+    "common.pages.middleware.LastSlashMiddleware",
+    "common.pages.middleware.StreamWithoutDatabaseMiddleware",
+    "common.audit.denied_requests.RefusalsMiddleware",
     "accounts.api.permissions.RateHeadersMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -99,9 +99,9 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "accounts.web.viewing.ViewingMiddleware",
     "accounts.web.gate.GateMiddleware",
-    "common.returned_forms.ReturnedFormsMiddleware",
-    "common.middleware.NulMiddleware",
-    "common.middleware.ErrorPageMiddleware",
+    "common.pages.returned_forms.ReturnedFormsMiddleware",
+    "common.pages.middleware.NulMiddleware",
+    "common.pages.middleware.ErrorPageMiddleware",
 ]
 
 ROOT_URLCONF = "portal.urls"
@@ -135,7 +135,7 @@ DATABASES["default"].update(
         # Connections that nobody needed for a minute are given up: each costs PostgreSQL a process.
         "OPTIONS": {
             "connect_timeout": 5,
-            "prepare_threshold": 5,  # without a number psycopg would prepare nothing (common.prepared)
+            "prepare_threshold": 5,  # without a number psycopg would prepare nothing (common.db.prepared)
             "pool": {
                 "min_size": 1,
                 "max_size": env.int("BERTH_DB_POOL", 16),
@@ -242,7 +242,7 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 CSRF_COOKIE_NAME = "berth_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True  # scripts read the token from the page; at other ports of the host they must not
-CSRF_FAILURE_VIEW = "common.returned_forms.csrf_failure"
+CSRF_FAILURE_VIEW = "common.pages.returned_forms.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
@@ -299,11 +299,11 @@ REST_FRAMEWORK = {
         "accounts.api.permissions.TokenPermission",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["common.parsers.StrictJSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "common.api.StandardPagination",
-    "DEFAULT_FILTER_BACKENDS": ["common.api.FilterBackend"],
-    "DEFAULT_SCHEMA_CLASS": "common.openapi.OperationSchema",
-    "EXCEPTION_HANDLER": "common.api.render_error",
+    "DEFAULT_PARSER_CLASSES": ["common.rest.parsers.StrictJSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "common.rest.pagination.StandardPagination",
+    "DEFAULT_FILTER_BACKENDS": ["common.rest.input.FilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "common.rest.openapi.OperationSchema",
+    "EXCEPTION_HANDLER": "common.rest.errors.render_error",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {
@@ -333,7 +333,7 @@ SPECTACULAR_SETTINGS = {
 
 CACHES = {
     "default": {
-        "BACKEND": "common.cache.CalmRedisCache",
+        "BACKEND": "common.messaging.cache.CalmRedisCache",
         "LOCATION": REDIS_URL,
         "OPTIONS": {"socket_timeout": 5, "socket_connect_timeout": 2},
         "KEY_PREFIX": f"berth:{BERTH_INSTALLATION}",

@@ -26,8 +26,8 @@ from agents.models import Agent, ResourceGroup
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.simulated_shelf import clear_shelves, remove_shelves
 from agents.simulation import Shape, add_simulated_agents, remove_simulated_agents
-from common import audit
 from common.actors import SYSTEM, Actor, ActorKind, Via
+from common.audit import record
 from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
@@ -127,7 +127,7 @@ def make_people() -> None:
     ContainerImage.objects.get_or_create(
         reference=IMAGE, defaults={"title": "Simulated", "architecture": "x86_64"}
     )
-    audit.record(actor=SYSTEM, action="portal.make_simulated_people", changes={"people": PEOPLE})
+    record.record(actor=SYSTEM, action="portal.make_simulated_people", changes={"people": PEOPLE})
 
 
 def _scopes() -> tuple[QuerySet[Domain], QuerySet[Project]]:
@@ -339,7 +339,7 @@ def _remove_people() -> tuple[str, ...]:
     if any(counts.values()):
         lines = AuditEntry.objects.filter(actor_id__in=ids).delete()[0]
         ContainerImage.objects.filter(reference=IMAGE, sessions=None).delete()
-        audit.record(actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines})
+        record.record(actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines})
     teams = (f"{domain}/{name}" for domain, name in projects.values_list("domain__name", "name"))
     return (*domains.values_list("name", flat=True), *teams)
 

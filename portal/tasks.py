@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from common.dispatch import TaskName
+from common.messaging.dispatch import TaskName
 from portal import budget_notices, end_notices, notification_mails, services, warning_notices
 
 

@@ -14,15 +14,15 @@ from accounts.api.authentication import KeyPairAuthentication
 from accounts.keypair_selectors import demand_scopes
 from accounts.logins import login_of
 from common import clock
-from common.api import actor_of
 from common.errors import BerthError
-from common.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
-from common.proxy.headers import Headers
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.token_scopes import FOR_SESSIONS
 from portal.body_guard import request_from
 from sessions_app.files import open_files
 from sessions_app.idle_facts import note_work
 from sessions_app.idle_models import Interaction
+from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
+from transport.proxy.headers import Headers
 
 NOTE_EVERY_S = 30
 UPLOADS = frozenset(("api-session-content", "api-session-archive"))

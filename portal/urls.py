@@ -69,8 +69,8 @@ urlpatterns = [
     path("api/", api_reference, name="api-reference"),
 ]
 
-handler400 = "common.error_pages.bad_request"
-handler403 = "common.error_pages.forbidden"
-handler404 = "common.error_pages.not_found"
-handler429 = "common.error_pages.too_many_requests"  # asked for by django-allauth
-handler500 = "common.error_pages.server_error"
+handler400 = "common.pages.error_pages.bad_request"
+handler403 = "common.pages.error_pages.forbidden"
+handler404 = "common.pages.error_pages.not_found"
+handler429 = "common.pages.error_pages.too_many_requests"  # asked for by django-allauth
+handler500 = "common.pages.error_pages.server_error"

@@ -13,13 +13,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 import uvicorn
 from django.conf import settings
 
-from common.server import TrustedProxies, protocol_class
 from portal.asgi import app_proxy, application
 from portal.descriptors import raise_descriptor_limit
 from portal.garbage import leave_startup_to_rest
 from portal.ops.envfile import LOOPBACK
 from portal.ops.listening import listen
 from sessions_app.gateway import doors
+from transport.server import TrustedProxies, protocol_class
 
 # For the portal's own websockets; those of apps are passed on as they come.
 MAX_MESSAGE_BYTES = 8 * 2**20

@@ -9,7 +9,7 @@ class SchedulerConfig(AppConfig):
     def ready(self) -> None:
         """Tick a group when a session begins to wait there, and when it may have room again."""
         from agents.events import CapacityChanged
-        from common.events import subscribe
+        from common.messaging.events import subscribe
         from scheduler.web import menu
         from sessions_app.events import (
             CapacityReleased,

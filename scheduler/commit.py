@@ -13,10 +13,10 @@ from psycopg.types.json import Jsonb
 from agents.models import Agent, AgentSlot
 from agents.states import AgentState
 from common.actors import SYSTEM
-from common.dispatch import TaskName, enqueue_on_commit
-from common.locks import LockTaken, wait_exclusive, was_locked
-from common.prepared import array_of, is_outdated, prepared_cursor, unseen
-from common.slots import CPU
+from common.db.advisory_locks import LockTaken, wait_exclusive, was_locked
+from common.db.prepared import array_of, is_outdated, prepared_cursor, unseen
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.resources import CPU
 from scheduler.dealt import deal_devices
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from agents.device_models import AgentDevice
-from common.prepared import array_of, prepared_cursor, unseen
-from common.slots import CPU, MEM
+from common.db.prepared import array_of, prepared_cursor, unseen
+from common.values.resources import CPU, MEM
 from scheduler.engine import KernelPlacement
 from scheduler.engine.devices import Dealt, Device, DeviceTable, deal
 

@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef
 from agents.device_models import AgentDevice
 from agents.group_models import ResourceGroup
 from agents.models import Agent
-from common.slots import MILLI
+from common.values.resources import MILLI
 from scheduler.engine import OpenDevice, SlotDevices
 
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))

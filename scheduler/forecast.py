@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 
 from agents.models import Agent, ResourceGroup
 from common import clock
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
-from common.slots import ResourceSlots
+from common.i18n import gettext_noop
+from common.values.resources import ResourceSlots
+from common.values.stored_message import KeptSentence
 from scheduler import histories
 from scheduler.engine import (
     AgentView,

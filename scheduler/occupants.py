@@ -14,7 +14,7 @@ from django.db.models.functions import JSONObject
 
 from agents.models import ResourceGroup
 from common import clock
-from common.slots import MILLI, ResourceSlots
+from common.values.resources import MILLI, ResourceSlots
 from scheduler import histories
 from scheduler.engine import Preemptible, Promise, Running, Share
 from scheduler.estimates import outlived_left_s

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from common.kept_sentences import Argument, KeptSentence
-from common.languages import gettext_noop
-from common.slots import MILLI
+from common.i18n import gettext_noop
+from common.values.resources import MILLI
+from common.values.stored_message import Argument, KeptSentence
 from scheduler.engine import DeviceRoom, Excess, Explanation, ReasonCode
 from scheduler.engine.allowances import GROUP, GROUP_USER, OF_GROUP
 from scheduler.reasons_of_groups import Said, of_gang, placement_rule, same_slots, short_of

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from common.kept_sentences import Argument
-from common.languages import gettext_noop
-from common.slots import ResourceSlots
+from common.i18n import gettext_noop
+from common.values.resources import ResourceSlots
+from common.values.stored_message import Argument
 from scheduler.engine import Explanation, Gang, ReasonCode
 
 Said = tuple[str, dict[str, Argument]]

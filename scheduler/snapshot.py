@@ -20,7 +20,7 @@ from agents.models import Agent, ResourceGroup
 from agents.reservation_selectors import with_reserved
 from agents.states import AgentState
 from common import clock
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from scheduler.devices_seen import HAS_DEVICES, devices_in
 from scheduler.engine import (

@@ -4,9 +4,9 @@ from time import monotonic
 
 from celery import shared_task
 
-from common.dispatch import TaskName
-from common.locks import try_exclusive
-from common.pauses import during
+from common.db.advisory_locks import try_exclusive
+from common.messaging.dispatch import TaskName
+from common.resilience.fault_points import during
 from scheduler.commit import GroupBusy, StalePlan
 from scheduler.kept_ticks import forget_ticks
 from scheduler.snapshot import groups_with_pending_sessions

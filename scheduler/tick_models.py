@@ -6,7 +6,7 @@ from django.db import models
 
 from agents.models import ResourceGroup
 from common import clock
-from common.fields import SentenceField
+from common.db.fields import SentenceField
 from sessions_app.models import ComputeSession
 
 

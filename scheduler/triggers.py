@@ -2,13 +2,13 @@
 
 The state is in Redis, so all processes share it. Nothing relies on it: where it is lost, a tick runs once
 more than needed or the timer's next request replaces the lost one. Its keys have `-asked` in their names:
-`common.cache` forgets those when the clock of the machine is set back.
+`common.messaging.cache` forgets those when the clock of the machine is set back.
 """
 
 from django.core.cache import cache
 
 from common import clock
-from common.dispatch import TaskName, enqueue_on_commit
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 REQUESTED_FOR_S = 5  # a request whose task was lost keeps others back no longer than this
 LONGEST_PAUSE_S = 1.0

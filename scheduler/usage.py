@@ -12,7 +12,7 @@ from django.db import connection
 from accounts.models import Project
 from accounts.quota import Level
 from agents.models import Agent, ResourceGroup
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Policy, Tenant
 from scheduler.models import DecayedUse, ShareWeight
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection, transaction
 from psycopg.types.json import Jsonb
 
-from common.prepared import array_of
+from common.db.prepared import array_of
 from scheduler.engine import Deferral, Plan, column_of
 from scheduler.kept import KeptByGroup
 from scheduler.reasons import sentence_for

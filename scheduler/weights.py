@@ -11,10 +11,10 @@ from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
 from agents.groups import Grantee, level_of, name_of
 from agents.selectors import access_group, hold_group
-from common import audit
 from common.actors import Actor
+from common.audit import record
 from common.errors import InvalidInput
-from common.events import announce
+from common.messaging.events import announce
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
 from scheduler.run_state import discard_plans
 
@@ -42,7 +42,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
         ShareWeight.objects.update_or_create(**whose, defaults={"weight": weight})
     discard_plans([group.pk])
     changes = {level_of(holder): name_of(holder), "weight": [weight_words(before), weight_words(weight)]}
-    audit.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
+    record.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
     announce(CapacityChanged(group.pk))
     return weight
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from hashlib import blake2b
 
-from common.languages import gettext as _
+from common.i18n import gettext as _
 
 BLOCK_BYTES = 512
 PIECE_BYTES = 2**16

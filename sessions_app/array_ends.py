@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from common.dispatch import TaskName, enqueue_on_commit
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 from sessions_app.models import SessionArray
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.languages import gettext as _
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.values.text import quoted
 
 MAX_ELEMENTS = 1000
 HIGHEST_INDEX = 999_999

@@ -11,10 +11,11 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.selectors import user_of
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.dispatch import TaskName, enqueue_on_commit
+from common.audit import record
 from common.errors import NotFound, PermissionDenied
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 from sessions_app import lifecycle
 from sessions_app.endings import Ending, ended_as
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
@@ -168,4 +169,4 @@ def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]
 
 def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     if sessions:
-        audit.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])
+        record.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])

@@ -16,7 +16,7 @@ from django.db.models import Count, DateTimeField, DurationField, ExpressionWrap
 from accounts.models import Project
 from common import clock
 from common.actors import Actor
-from common.events import announce
+from common.messaging.events import announce
 from sessions_app import holds
 from sessions_app.array_rules import ArraySpec
 from sessions_app.events import SessionsEnqueued

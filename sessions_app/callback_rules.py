@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from common.languages import gettext as _
-from common.texts import check_text, quoted
+from common.i18n import gettext as _
+from common.values.text import check_text, quoted
 from sessions_app.states import Reason, Status
 
 MAX_URL_LENGTH = 2000

@@ -10,8 +10,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.selectors import user_of
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict
 from sessions_app.models import CallbackSecret
 
@@ -30,7 +31,7 @@ def make_callback_secret(*, actor: Actor) -> str:
     row, _is_new = CallbackSecret.objects.update_or_create(
         user=user_of(actor), defaults={"salt": secrets.token_hex(32), "made_at": clock.now()}
     )
-    audit.record(actor=actor, action="sessions.make_callback_secret", target=row)
+    record.record(actor=actor, action="sessions.make_callback_secret", target=row)
     return secret_text(row.salt)
 
 

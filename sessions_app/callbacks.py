@@ -26,9 +26,9 @@ from django.utils.translation import gettext as _
 
 from common import clock
 from common.actors import Actor
+from common.clock import Step
+from common.db.advisory_locks import try_exclusive
 from common.errors import InvalidInput
-from common.instants import Step
-from common.locks import try_exclusive
 from sessions_app.callback_rules import (
     TRIED_FOR,
     Fault,

@@ -7,8 +7,8 @@ from django.db import transaction
 
 from agents.services import shift_instants
 from common import clock
-from common.cache import forget_what_was_asked
-from common.instants import Step
+from common.clock import Step
+from common.messaging.cache import forget_what_was_asked
 from common.models import ClockReading
 from sessions_app import callbacks, idle, lifecycle, metrics, preemptions
 

@@ -3,7 +3,7 @@
 Text is taken exactly as it comes; nothing is decoded, joined or looked up here. Who may go there is asked in the container.
 """
 
-from common.languages import gettext as _
+from common.i18n import gettext as _
 
 MAX_PATH_BYTES = 3072
 MAX_NAME_BYTES = 255

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from common.languages import gettext as _
-from common.languages import gettext_noop, paragraph
-from common.slots import CPU, MEM, in_order
+from common.i18n import gettext as _
+from common.i18n import gettext_noop, paragraph
+from common.values.resources import CPU, MEM, in_order
 from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
 from sessions_app.sizes import typed_amount
 

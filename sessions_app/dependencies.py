@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 
 from accounts.models import Project
 from common.actors import Actor
-from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput, NotFound
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
-from common.texts import quoted
+from common.i18n import gettext_noop
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence
+from common.values.text import quoted
 from sessions_app.array_services import progress_of, visible_arrays
 from sessions_app.endings import Ending, ending_of
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency

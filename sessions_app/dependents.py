@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actors import SYSTEM
-from common.kept_sentences import KeptSentence
+from common.values.stored_message import KeptSentence
 from sessions_app import holds, lifecycle
 from sessions_app.array_services import progress_of
 from sessions_app.arrays import release_elements

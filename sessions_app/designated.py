@@ -4,8 +4,8 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent, ResourceGroup
 from common.errors import LimitExceeded, NotFound
-from common.slots import format_slots
-from common.texts import quoted
+from common.values.resources import format_slots
+from common.values.text import quoted
 from images.models import ContainerImage
 from sessions_app.requests import SessionRequest
 

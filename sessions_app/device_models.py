@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent, ResourceGroup
 from common.errors import NotFound
-from common.texts import quoted
+from common.values.text import quoted
 from sessions_app.requests import SessionRequest
 
 

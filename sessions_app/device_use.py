@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.discovery.base import DeviceUse
-from common.slots import CPU, MEM, MILLI
+from common.values.resources import CPU, MEM, MILLI
 
 FULL_PERCENT = 100
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from common.languages import gettext as _
-from common.slots import format_bytes
-from common.texts import check_text, check_unicode, quoted
+from common.i18n import gettext as _
+from common.values.resources import format_bytes
+from common.values.text import check_text, check_unicode, quoted
 from sessions_app.container_paths import MAX_NAME_BYTES, parse_mode
 
 MAX_PATH_BYTES = 255

@@ -1,9 +1,9 @@
-"""News of sessions. Announced after commit; see common.events."""
+"""News of sessions. Announced after commit; see common.messaging.events."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
-from common.events import Event
+from common.messaging.events import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from agents.runtime.base_async import SIGNALS, ProcessSpec
 from common.errors import InvalidInput
-from common.languages import gettext as _
-from common.languages import ngettext
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.i18n import ngettext
+from common.values.text import quoted
 
 SUBPROTOCOL = "berth.exec.v1"
 BEARER_PREFIX = "berth.bearer."

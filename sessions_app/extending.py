@@ -7,10 +7,11 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict, LimitExceeded
-from common.looks import look_of
+from common.pages.status_styles import look_of
 from sessions_app import lifecycle
 from sessions_app.idle_facts import extension_left, facts_of, idle_of, is_own_limit, scopes_by_key
 from sessions_app.idle_models import SessionIdle
@@ -41,7 +42,7 @@ def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     else:
         idle.kept_until = ends_at
     idle.save(update_fields=["extensions", "kept_until"])
-    audit.record(
+    record.record(
         actor=actor,
         action="sessions.extend_session",
         target=session,

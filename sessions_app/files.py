@@ -28,9 +28,9 @@ from agents.runtime.base_files import (
     Place,
 )
 from agents.selectors import async_runtime_of
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.concurrency import ConcurrencyLimit, TooManyOpen
+from common.audit import record
 from common.errors import (
     BerthError,
     Conflict,
@@ -41,8 +41,9 @@ from common.errors import (
     TooManyRequests,
     Unavailable,
 )
-from common.revocations import RECHECK_S
-from common.slots import format_bytes
+from common.messaging.access_revocation import RECHECK_S
+from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
+from common.values.resources import format_bytes
 from sessions_app.archives import (
     ArchiveRefused,
     IntoSession,
@@ -95,7 +96,7 @@ def open_files(
     kernel = running_kernel(session, kernel_name)
 
     if action:
-        audit.record(actor=actor, action=action, target=session)
+        record.record(actor=actor, action=action, target=session)
         note_work(session.pk, Interaction.COMMAND, clock.now())
     return OpenFiles(actor, login, session.pk, kernel.placed_agent, kernel.container_name)
 

@@ -9,8 +9,8 @@ from django.db import connection
 
 from agents.group_limits import GroupLimit, limits_in
 from agents.models import ResourceGroup
-from common.prepared import array_of
-from common.slots import ResourceSlots
+from common.db.prepared import array_of
+from common.values.resources import ResourceSlots
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 
 # By group, type and owner; each session by index, from the rows of what is held to it.

@@ -9,9 +9,9 @@ from accounts.roles import Role
 from agents.group_limits import limits_in
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
-from common.languages import paragraph
-from common.slots import format_amount
-from common.words import duration_words
+from common.i18n import paragraph
+from common.values.durations import duration_words
+from common.values.resources import format_amount
 from sessions_app.models import ComputeSession
 from sessions_app.requests import SessionRequest
 from sessions_app.states import Status

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from agents.models import Agent, AgentDevice
-from common.slots import CPU, MEM, MILLI, format_amount
+from common.values.resources import CPU, MEM, MILLI, format_amount
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 
 _HELD = f"""

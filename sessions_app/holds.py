@@ -14,9 +14,9 @@ from agents.image_places import machines_without
 from agents.models import ResourceGroup
 from common import clock
 from common.errors import InvalidInput
-from common.events import announce
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
+from common.i18n import gettext_noop
+from common.messaging.events import announce
+from common.values.stored_message import KeptSentence
 from images.models import ContainerImage
 from sessions_app.events import SessionEnqueued
 from sessions_app.group_rules import is_closed_to

@@ -18,8 +18,8 @@ from accounts.policies import ResourcePolicy
 from accounts.quota import Limit
 from agents.states import AgentState
 from common.actors import SYSTEM
-from common.events import announce
-from common.instants import Step
+from common.clock import Step
+from common.messaging.events import announce
 from sessions_app import lifecycle
 from sessions_app.device_use import device_milli_of
 from sessions_app.events import SessionEndsSoon

@@ -13,7 +13,7 @@ from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, Scope
 from agents.models import ResourceGroup
 from common import clock
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 from sessions_app.idle_models import Gap, Interaction, SessionIdle
 from sessions_app.idle_rules import (
     DEVICE,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 from sessions_app.device_use import NOT_MEASURED, Amount, Share, amounts_of, device_milli_of, known_sum
 from sessions_app.idle_rules import DEVICE, DEVICE_MEM, percent_of
 from sessions_app.metrics import MINUTE_S

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from common.actors import Actor
-from common.languages import paragraph
-from common.slots import CPU, MEM
-from common.words import duration_words
+from common.i18n import paragraph
+from common.values.durations import duration_words
+from common.values.resources import CPU, MEM
 from sessions_app.extending import extension_of_session
 from sessions_app.idle_facts import Outlook, idle_of, outlook_of
 from sessions_app.idle_models import Interaction

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q, functions
 
 from agents.models import Agent
-from common.slots import CPU
+from common.values.resources import CPU
 from sessions_app.specs import container_name
 
 

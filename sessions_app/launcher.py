@@ -30,10 +30,10 @@ from agents.runtime.base import (
 from agents.selectors import runtime_of
 from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM
-from common.dispatch import TaskName, enqueue_on_commit
+from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, NotFound, PermissionDenied
-from common.kept_sentences import KeptSentence, one_line
-from common.locks import try_exclusive
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence, one_line
 from sessions_app import kept_logs, lifecycle, setups, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, SessionMount

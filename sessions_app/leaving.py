@@ -9,7 +9,7 @@ from accounts.holdings import Owner
 from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
 from common.actors import Actor
-from common.kept_sentences import KeptSentence
+from common.values.stored_message import KeptSentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
 from sessions_app.services import end_asked
 

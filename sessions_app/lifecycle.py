@@ -14,16 +14,16 @@ from django.db.models.functions import Coalesce
 
 from common import clock
 from common.actors import Actor
-from common.dispatch import TaskName, enqueue_on_commit
+from common.clock import Step
+from common.db.fields import SentenceField
+from common.db.prepared import among
 from common.errors import Conflict
-from common.events import announce
-from common.fields import SentenceField
-from common.instants import Step
-from common.kept_sentences import KeptSentence
-from common.pauses import pause
-from common.prepared import among
-from common.push import Audience, push_many_on_commit
-from common.revocations import ring_on_commit
+from common.messaging.access_revocation import ring_on_commit
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.messaging.events import announce
+from common.messaging.live_updates import Audience, push_many_on_commit
+from common.resilience.fault_points import pause
+from common.values.stored_message import KeptSentence
 from sessions_app import array_ends
 from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition

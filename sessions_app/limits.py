@@ -11,7 +11,7 @@ from accounts.selectors import access_usable_project, may_do_everything
 from agents.models import ResourceGroup
 from agents.selectors import access_resource_group
 from common.actors import Actor
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from images.allowed import lists_asked
 from sessions_app.group_rules import check_type_taken
 from sessions_app.models import ComputeSession

@@ -19,7 +19,7 @@ from agents.runtime.log_entries import START, LogGap, LogPart
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
-from common.revocations import RECHECK_S, bell
+from common.messaging.access_revocation import RECHECK_S, bell
 from sessions_app.kept_logs import kept_log
 from sessions_app.models import Kernel
 from sessions_app.selectors import Action, access_session

@@ -10,9 +10,9 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.runtime.base import ContainerRuntime, ContainerState
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
-from common.slots import MEM, format_bytes
+from common.i18n import gettext_noop
+from common.values.resources import MEM, format_bytes
+from common.values.stored_message import KeptSentence
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.specs import INSTALLATION_LABEL

@@ -28,7 +28,7 @@ from agents.observation import Measurements, can_measure_devices, measure_contai
 from agents.runtime.usage import ContainerUsage
 from agents.states import AgentState
 from common import clock
-from common.lanes import Lanes
+from common.resilience.keyed_pool import Lanes
 from sessions_app.device_holdings import held_on
 from sessions_app.device_use import Present, present_by_kernel
 from sessions_app.models import Kernel, KernelMetric, KernelUsage

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import F, Max
 
 from common import clock
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 from sessions_app.device_use import device_milli_of
 from sessions_app.metrics import (
     MINUTE_S,

@@ -13,8 +13,8 @@ from accounts.quota import HIGHEST_PRIORITY
 from agents.models import Agent, ResourceGroup
 from agents.models import SessionType as SessionType
 from common import clock
-from common.fields import SentenceField
-from common.slots import ResourceSlots
+from common.db.fields import SentenceField
+from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from sessions_app.array_models import SessionArray as SessionArray
 from sessions_app.callback_models import CallbackDelivery as CallbackDelivery

@@ -22,7 +22,7 @@ from agents.runtime.base import ContainerRuntime, RuntimeFault
 from agents.selectors import runtime_of
 from agents.states import AgentState
 from common import clock
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
 from sessions_app import specs
 from sessions_app.models import Kernel, Mooring
 from sessions_app.states import TERMINAL, Status

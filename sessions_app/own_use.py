@@ -11,7 +11,7 @@ from django.db.models.functions import JSONObject
 from agents.states import AgentState
 from common import clock
 from common.actors import Actor
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.metrics_history import PRESENT_S
 from sessions_app.models import ComputeSession, Kernel, KernelMetric

@@ -9,10 +9,11 @@ from django.utils.translation import gettext as _
 from accounts.keypairs import demand_whole_token, still_whole
 from accounts.models import User
 from accounts.selectors import user_of
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
-from common.texts import quoted
+from common.values.text import quoted
 from sessions_app.dotfile_rules import (
     MOST_DOTFILES,
     USUAL_MODE,
@@ -80,7 +81,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
         defaults={"content": values["content"], "mode": values["mode"], "changed_at": clock.now(), **writer},
     )
     changes = {"path": path, "mode": file.mode, "size_bytes": file.size_bytes}
-    audit.record(actor=actor, action="sessions.put_dotfile", target=file, changes=changes)
+    record.record(actor=actor, action="sessions.put_dotfile", target=file, changes=changes)
     return visible_dotfiles(actor).get(pk=file.pk), is_new
 
 
@@ -88,7 +89,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
 def remove_dotfile(*, actor: Actor, path: str) -> None:
     """Sessions that run keep theirs. Raises NotFound."""
     file = access_dotfile(actor, path)
-    audit.record(actor=actor, action="sessions.remove_dotfile", target=file)
+    record.record(actor=actor, action="sessions.remove_dotfile", target=file)
     file.delete()
 
 
@@ -104,7 +105,7 @@ def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
         user=user_of(actor), defaults={"content": content, "changed_at": clock.now(), **writer}
     )
     changes = {"size_bytes": len(content.encode())}
-    audit.record(actor=actor, action="sessions.set_startup_script", target=script, changes=changes)
+    record.record(actor=actor, action="sessions.set_startup_script", target=script, changes=changes)
     return _with_use(StartupScript).get(pk=script.pk)  # type: ignore[no-any-return]
 
 
@@ -114,7 +115,7 @@ def remove_startup_script(*, actor: Actor) -> None:
     script = startup_script(actor)
     if script is None:
         raise NotFound(_("You have no start-up script."))
-    audit.record(actor=actor, action="sessions.remove_startup_script", target=script)
+    record.record(actor=actor, action="sessions.remove_startup_script", target=script)
     script.delete()
 
 

@@ -7,7 +7,7 @@ from django.db import models
 
 from accounts.tokens import MAX_NAME_LENGTH
 from common import clock
-from common.fields import NameField
+from common.db.fields import NameField
 from sessions_app.dotfile_rules import MAX_PATH_BYTES, USUAL_MODE
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from common.languages import gettext as _
-from common.languages import gettext_noop
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.i18n import gettext_noop
+from common.values.text import quoted
 
 
 class PlacementRule(StrEnum):

@@ -10,9 +10,9 @@ from accounts.quota import Level, Scope
 from accounts.spending import BudgetState
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom
-from common.kept_sentences import KeptSentence
 from common.ports import Port
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
+from common.values.stored_message import KeptSentence
 from sessions_app.models import ComputeSession
 from sessions_app.start_ranges import StartRange
 

@@ -13,8 +13,8 @@ from django.db.models import F, Q
 from agents.models import AgentSlot
 from common import clock
 from common.actors import SYSTEM
-from common.events import announce
-from common.instants import Step
+from common.clock import Step
+from common.messaging.events import announce
 from sessions_app import lifecycle
 from sessions_app.events import SessionEndsSoon
 from sessions_app.idle_models import SessionWarning

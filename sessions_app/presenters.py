@@ -11,9 +11,9 @@ from django.utils.translation import gettext_noop
 
 from agents.runtime.base import PullProgress
 from common.actors import Actor
-from common.slots import format_bytes, format_slots
-from common.tables import Head
-from common.words import duration_words
+from common.pages.tables import Head
+from common.values.durations import duration_words
+from common.values.resources import format_bytes, format_slots
 from sessions_app import memory_kills, setups
 from sessions_app.idle_facts import outlook_of
 from sessions_app.links import apps_of

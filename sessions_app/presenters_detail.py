@@ -8,9 +8,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.actors import Actor
-from common.languages import paragraph
-from common.slots import CPU, MEM, format_bytes
-from common.words import duration_words
+from common.i18n import paragraph
+from common.values.durations import duration_words
+from common.values.resources import CPU, MEM, format_bytes
 from images.labels import AppHint
 from sessions_app import memory_kills, priorities, setups
 from sessions_app.callback_rules import Fault, News

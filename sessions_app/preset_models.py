@@ -8,8 +8,8 @@ from django.db.models import Q
 
 from accounts.models import Domain, Project
 from common import clock
-from common.fields import NameField
-from common.slots import ResourceSlots
+from common.db.fields import NameField
+from common.values.resources import ResourceSlots
 from sessions_app.template_models import HAS_ONE_PLACE
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
 

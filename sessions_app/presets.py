@@ -8,11 +8,12 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.models import Project
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.database import constraint_of
+from common.audit import record
+from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 from sessions_app.models import ResourcePreset
 from sessions_app.requests import parse_request
 from sessions_app.sharing import found_by, place_of, writes
@@ -62,7 +63,7 @@ def create_preset(
         raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
 
     _keep(actor, preset)
-    audit.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
+    record.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
     return preset
 
 
@@ -78,8 +79,8 @@ def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -
         setattr(preset, column, value)
 
     _keep(actor, preset)
-    changed = audit.changed(before, _told(preset))
-    audit.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
+    changed = record.changed(before, _told(preset))
+    record.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
     return preset
 
 
@@ -88,7 +89,7 @@ def delete_preset(*, actor: Actor, preset_id: int) -> None:
     """Sessions that were started with it stay. Raises NotFound, PermissionDenied."""
     preset = access_preset(actor, preset_id)
     _demand_writes(actor, preset)
-    audit.record(actor=actor, action="sessions.delete_preset", target=preset)
+    record.record(actor=actor, action="sessions.delete_preset", target=preset)
     preset.delete()
 
 

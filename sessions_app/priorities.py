@@ -10,11 +10,11 @@ from django.utils.translation import gettext as _
 
 from accounts.limits import ScopeIds, check_room, scopes_of
 from accounts.selectors import may_do_everything, overseen_domain_id
-from common import audit
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict, InvalidInput, LimitExceeded, PermissionDenied
-from common.events import announce
-from common.looks import look_of
+from common.messaging.events import announce
+from common.pages.status_styles import look_of
 from sessions_app import lifecycle
 from sessions_app.events import SessionReprioritized
 from sessions_app.limits import priority_hits
@@ -57,7 +57,7 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
         session=session, was=was, priority=wanted, actor_label=actor.label, is_by_owner=is_by_owner
     )
     changes = {"priority": [was, wanted]}
-    audit.record(actor=actor, action="sessions.change_priority", target=session, changes=changes)
+    record.record(actor=actor, action="sessions.change_priority", target=session, changes=changes)
     announce(SessionReprioritized(resource_group_id=session.resource_group_id))
     lifecycle.push_session_change(session)
     return session

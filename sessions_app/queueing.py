@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from accounts.quota import HIGHEST_PRIORITY
-from common.languages import gettext as _
-from common.texts import check_text, quoted, shown, unknown_field
-from common.time_zones import zone_named
+from common.i18n import gettext as _
+from common.values.text import check_text, quoted, shown, unknown_field
+from common.values.time_zones import zone_named
 
 LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600

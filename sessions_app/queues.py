@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.actors import Actor
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from sessions_app.models import ComputeSession
 from sessions_app.priorities import governed_domain_id, may_prioritize
 from sessions_app.selectors import visible_sessions

@@ -26,10 +26,10 @@ from agents.selectors import connected_agents, lost_agents, runtime_of
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName, enqueue_on_commit
-from common.kept_sentences import KeptSentence
-from common.lanes import Lanes
-from common.locks import held_among
+from common.db.advisory_locks import held_among
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.resilience.keyed_pool import Lanes
+from common.values.stored_message import KeptSentence
 from sessions_app import idle, idle_facts, lifecycle, specs
 from sessions_app.arrays import release_all
 from sessions_app.clock_steps import follow_the_clock

@@ -8,9 +8,9 @@ from posixpath import normpath
 from typing import Any
 
 from common.errors import InvalidInput
-from common.languages import gettext as _
-from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, parse_bytes, parse_slots
-from common.texts import check_text, check_unicode, is_word, normalised, quoted, shown, unknown_field
+from common.i18n import gettext as _
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, format_amount, parse_bytes, parse_slots
+from common.values.text import check_text, check_unicode, is_word, normalised, quoted, shown, unknown_field
 from sessions_app.array_rules import ArraySpec, check_array
 from sessions_app.callback_rules import check_callback_url
 from sessions_app.placement_rules import check_placement_rule, check_placement_together

@@ -13,12 +13,13 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.limits import WITHIN_LIMITS
-from common import audit, clock
+from common import clock
 from common.actors import Actor
-from common.database import constraint_of
+from common.audit import record
+from common.db.connection import constraint_of
 from common.errors import BerthError, LimitExceeded
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
+from common.i18n import gettext_noop
+from common.values.stored_message import KeptSentence
 from sessions_app import lifecycle
 from sessions_app.limits import check_allowed_again
 from sessions_app.models import (
@@ -77,7 +78,7 @@ def _end_refused(session: ComputeSession, refusal: BerthError, actor: Actor) -> 
 def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     """Somebody asks a TERMINATING session to end: it ends as it would, and no other attempt begins. The row is locked."""
     if _reason_to_retry(session):
-        audit.record(actor=actor, action="sessions.terminate_session", target=session)
+        record.record(actor=actor, action="sessions.terminate_session", target=session)
         session.max_retries, session.requeues = session.retry_count, False
         session.save(update_fields=["max_retries", "requeues"])
     return session

@@ -11,8 +11,8 @@ from accounts.logins import has_standing_membership
 from accounts.selectors import administered_project_ids, overseen_domain_ids, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
-from common.looks import look_of
-from common.texts import quoted
+from common.pages.status_styles import look_of
+from common.values.text import quoted
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionArray
 from sessions_app.states import REQUEUED, RETRIED, Status, next_try
 

@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _
 
 from agents.runtime.base import RuntimeFault
 from agents.selectors import runtime_of
-from common import audit
 from common.actors import Actor
-from common.dispatch import TaskName, enqueue_on_commit
+from common.audit import record
 from common.errors import Conflict, NotFound, Unavailable
-from common.kept_sentences import KeptSentence
-from common.looks import look_of
-from common.texts import quoted
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.pages.status_styles import look_of
+from common.values.stored_message import KeptSentence
+from common.values.text import quoted
 from images.labels import AppHint
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession
@@ -42,7 +42,7 @@ def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     if status.is_terminal:
         return session
     reason = Reason.USER_REQUESTED if session.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
-    audit.record(actor=actor, action="sessions.terminate_session", target=session)
+    record.record(actor=actor, action="sessions.terminate_session", target=session)
     if status is Status.PENDING:
         return lifecycle.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=actor)
     return begin_termination(session.pk, reason=reason, actor=actor)

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from agents.runtime.base import ContainerRuntime, ProcessTimeout, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 from common import clock
-from common.languages import gettext_noop
+from common.i18n import gettext_noop
 from sessions_app import lifecycle
 from sessions_app.dotfile_rules import is_within
 from sessions_app.models import ComputeSession, Kernel, PersonalSetup

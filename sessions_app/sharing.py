@@ -12,7 +12,7 @@ from accounts.models import Domain, Project
 from accounts.selectors import domain_named, known_projects, standing_of, visible_domains, visible_projects
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput, NotFound
-from common.texts import quoted
+from common.values.text import quoted
 from sessions_app.template_rules import Sharing
 
 

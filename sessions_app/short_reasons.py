@@ -2,8 +2,8 @@
 
 from string import Formatter
 
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
+from common.i18n import gettext_noop
+from common.values.stored_message import KeptSentence
 
 # By code of the reason (scheduler.engine.ReasonCode): the first whose numbers the sentence has.
 _SHORT: dict[str, tuple[str, ...]] = {

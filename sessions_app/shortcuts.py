@@ -11,7 +11,7 @@ from accounts.quota import Level, Scope
 from accounts.selectors import usable_projects
 from common.actors import Actor
 from common.errors import NotFound
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import access_image, newest_image
 from sessions_app.admission.names import suggest_name

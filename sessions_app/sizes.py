@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from common.languages import gettext_noop
-from common.slots import CPU, MEM, MILLI, ResourceSlots, parse_slots
+from common.i18n import gettext_noop
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, parse_slots
 
 KIB = 1024
 UNITS = ((KIB**3, "g"), (KIB**2, "m"), (KIB, "k"))

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
 from agents.runtime.wire import RAISE_OOM_SCORE
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.main_process import STOP_SIGNAL, main_process
 from sessions_app.setup_parts import BEGIN, SETUP
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import ceil
 
-from common.languages import gettext as _
-from common.words import duration_words
+from common.i18n import gettext as _
+from common.values.durations import duration_words
 
 MINUTE_S = 60
 

@@ -3,8 +3,8 @@
 from enum import StrEnum
 from types import MappingProxyType
 
-from common.kept_sentences import KeptSentence
-from common.languages import gettext_noop
+from common.i18n import gettext_noop
+from common.values.stored_message import KeptSentence
 
 
 class Status(StrEnum):

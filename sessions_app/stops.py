@@ -9,8 +9,9 @@ from django.utils.translation import gettext as _
 
 from accounts.models import User
 from accounts.selectors import user_of
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
+from common.audit import record
 from common.errors import Conflict
 from sessions_app import lifecycle
 from sessions_app.array_services import UNDO_S, end_due_elements
@@ -30,7 +31,7 @@ def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
     session.stops_at = clock.now() + timedelta(seconds=UNDO_S)
     session.stops_by = user_of(actor)
     session.save(update_fields=["stops_at", "stops_by"])
-    audit.record(actor=actor, action="sessions.stop_soon", target=session)
+    record.record(actor=actor, action="sessions.stop_soon", target=session)
     lifecycle.push_session_change(session)
     return session
 
@@ -48,7 +49,7 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     if session.stops_at is not None:
         session.stops_at = session.stops_by = None
         session.save(update_fields=["stops_at", "stops_by"])
-        audit.record(actor=actor, action="sessions.keep_session", target=session)
+        record.record(actor=actor, action="sessions.keep_session", target=session)
         lifecycle.push_session_change(session)
     return session
 

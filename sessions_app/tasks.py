@@ -8,9 +8,9 @@ from agents.runtime.base import RuntimeFault
 from agents.selectors import connected_agents, runtime_of
 from agents.walls import reap_helpers
 from common import clock
-from common.dispatch import TaskName
-from common.locks import try_exclusive
-from common.pauses import during
+from common.db.advisory_locks import try_exclusive
+from common.messaging.dispatch import TaskName
+from common.resilience.fault_points import during
 from sessions_app import (
     arrays,
     callbacks,

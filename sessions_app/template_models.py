@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from accounts.models import Domain, Project
 from common import clock
-from common.fields import NameField
+from common.db.fields import NameField
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
 
 _OWN, _PROJECT = Q(owner__isnull=False), Q(project__isnull=False)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from common.languages import gettext as _
-from common.texts import check_text
+from common.i18n import gettext as _
+from common.values.text import check_text
 from sessions_app.copy_as import as_body
 from sessions_app.requests import parse_request
 

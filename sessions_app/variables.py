@@ -4,8 +4,8 @@ a shell: NAME=$'one\\ntwo'. Pure."""
 import re
 from collections.abc import Mapping
 
-from common.languages import gettext as _
-from common.texts import quoted
+from common.i18n import gettext as _
+from common.values.text import quoted
 
 _ESCAPED = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}
 _PLAIN = {"n": "\n", "r": "\r"}

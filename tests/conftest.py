@@ -14,7 +14,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from accounts.models import Domain, Project, User
 from accounts.roles import Role
 from common import clock
-from common.redis import client as redis_client
+from common.messaging.redis import client as redis_client
 from tests import factories
 from tests.template import ensure_template
 

@@ -3,7 +3,7 @@
 from agents.device_models import AgentDevice
 from agents.devices import simulate_devices
 from agents.models import Agent, AgentSlot
-from common.slots import MILLI
+from common.values.resources import MILLI
 
 
 def give_devices(agent: Agent, count: int = 2, model: str = "") -> list[AgentDevice]:

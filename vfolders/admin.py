@@ -3,8 +3,8 @@
 from django.contrib import admin
 from django.http import HttpRequest
 
-from common.audited_admin import AuditedAdmin
-from common.languages import gettext_noop
+from common.audit.admin import AuditedAdmin
+from common.i18n import gettext_noop
 from vfolders.models import StorageHost, VFolder
 
 

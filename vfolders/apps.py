@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from common.navigation import MenuItem, Section, register
+from common.pages.navigation import MenuItem, Section, register
 
 
 class VFoldersConfig(AppConfig):

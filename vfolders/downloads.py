@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.utils.http import http_date, quote_etag
 
-from common.downloads import attachment_header
+from common.http.downloads import attachment_header
 from vfolders.ranges import ByteRange, UnsatisfiableRange, parse_range
 from vfolders.storage.base import OpenFile
 

@@ -8,11 +8,11 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from common import audit
 from common.actors import Actor
+from common.audit import record
 from common.errors import InvalidInput
-from common.languages import gettext as _
-from common.texts import normalised
+from common.i18n import gettext as _
+from common.values.text import normalised
 from vfolders import sizes
 from vfolders.models import VFolder
 from vfolders.paths import (
@@ -179,4 +179,4 @@ def _unsafe(error: UnsafePath) -> InvalidInput:
 
 
 def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:
-    audit.record(actor=actor, action=action, target=folder, changes={"path": "/".join(path)})
+    record.record(actor=actor, action=action, target=folder, changes={"path": "/".join(path)})

@@ -10,10 +10,10 @@ from django.utils.translation import gettext_noop, ngettext
 from accounts.holdings import Owner
 from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
-from common import audit
 from common.actors import Actor
+from common.audit import record
 from common.errors import Conflict, NotFound
-from common.kept_sentences import KeptSentence
+from common.values.stored_message import KeptSentence
 from vfolders import lifecycle, services
 from vfolders.models import VFolder
 from vfolders.states import FolderState
@@ -58,7 +58,7 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
             folder.owner, before = heir, folder.owner
             folder.name = _save_under_free_name(folder, before)
             changes = {"from": str(before), "to": heir.email, "name": folder.name}
-            audit.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
+            record.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
             lifecycle.push_folder_change(folder)
     arguments = {"heir": heir.email, "name": folder.name}
     return KeptSentence(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)

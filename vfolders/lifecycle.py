@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 
 from common.actors import Actor
 from common.errors import Conflict
-from common.looks import look_of
-from common.push import Audience, push_on_commit
+from common.messaging.live_updates import Audience, push_on_commit
+from common.pages.status_styles import look_of
 from vfolders.models import VFolder
 from vfolders.states import FolderState, is_legal
 

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from accounts.models import Domain, Project
 from common import clock
-from common.fields import NameField
+from common.db.fields import NameField
 from vfolders.states import FolderState
 
 

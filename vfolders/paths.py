@@ -7,8 +7,8 @@ to the check and another to the disk. Names of new entries and of folders are no
 
 import unicodedata
 
-from common.languages import gettext as _
-from common.texts import has_hidden, is_word, normalised
+from common.i18n import gettext as _
+from common.values.text import has_hidden, is_word, normalised
 
 EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()

@@ -14,7 +14,7 @@ from accounts.roles import ProjectRole
 from accounts.selectors import overseen_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
-from common.texts import quoted
+from common.values.text import quoted
 from vfolders.models import StorageHost, VFolder
 from vfolders.roles import Action, Relation, allowed_actions
 from vfolders.states import FolderState

@@ -17,7 +17,7 @@ from django.db.models.functions import Greatest, Least
 from accounts.limits import ScopeIds, check_room, scopes_of
 from accounts.quota import Level, Limit, LimitState, exceeded
 from common import clock
-from common.dispatch import TaskName, enqueue_on_commit
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
 from vfolders.models import VFolder
 from vfolders.selectors import storage_of

@@ -2,8 +2,8 @@
 
 from celery import shared_task
 
-from common.dispatch import TaskName, enqueue_on_commit
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import services, sizes
 
 

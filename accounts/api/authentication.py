@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from accounts.demands import demand_on, refusal_for
 from accounts.logins import keypair_of_token, note_use
 from accounts.models import KeyPair, User
-from common.returned_forms import stale_form
+from common.pages.returned_forms import stale_form
 
 
 class KeyPairAuthentication(BaseAuthentication):

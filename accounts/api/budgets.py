@@ -19,9 +19,11 @@ from accounts.budget_selectors import access_budget, impact_of_budget, states_of
 from accounts.budgets import Budget, Price, holds_on
 from accounts.quota import Level
 from accounts.spending import Period, Unit
-from common.api import ErrorOut, InputSerializer, TextField, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import EVERY_TOKEN, FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 LEVELS = [level.value for level in Level]
 UNITS = [unit.value for unit in Unit]

@@ -18,9 +18,11 @@ from accounts.entrance import MOST_MAIL_DOMAINS, InvitationState, SignUp
 from accounts.models import Domain, Invitation
 from accounts.roles import Role
 from accounts.selectors import access_domain
-from common.api import ErrorOut, InputSerializer, TextField, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import FOR_ADMIN
 
 WAYS = [way.value for way in SignUp]
 STATES = [state.value for state in InvitationState]

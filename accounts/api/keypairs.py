@@ -23,10 +23,10 @@ from accounts.api.serializers import (
 from accounts.models import KeyPair
 from accounts.tokens import USUAL_LIFE
 from common import clock
-from common.api import actor_of
 from common.errors import PermissionDenied
-from common.idempotency import takes_idempotency_key
-from common.scopes import EVERY_TOKEN, FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_keypairs"))

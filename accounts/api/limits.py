@@ -14,8 +14,10 @@ from accounts.limits import list_as_json, scope_ids, scopes_of, scopes_of_person
 from accounts.quota import Scope, effective, every
 from accounts.selectors import access_usable_project, person_with_address, project_in_common
 from common.actors import Actor
-from common.api import AllowListOut, ErrorOut, LimitOut, actor_of, asked_once
-from common.scopes import EVERY_TOKEN
+from common.rest.actor import actor_of
+from common.rest.errors import AllowListOut, ErrorOut, LimitOut
+from common.rest.input import asked_once
+from common.token_scopes import EVERY_TOKEN
 
 
 class EffectiveLimitsOut(serializers.Serializer[Any]):

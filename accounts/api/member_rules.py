@@ -15,8 +15,9 @@ from accounts.models import Project
 from accounts.rule_selectors import failures_of_rules, rules_of
 from accounts.selectors import access_project, actions_on_project, standing_of
 from common.actors import Actor
-from common.api import InputSerializer, TextField, actor_of
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import FOR_ADMIN
 
 SHOWN_FAILURES = 100
 KINDS = [(kind.value, kind.value) for kind in RuleKind]

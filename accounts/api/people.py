@@ -31,9 +31,10 @@ from accounts.selectors import (
     with_projects,
 )
 from common.actors import Actor
-from common.api import ErrorOut, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import FOR_ADMIN
 
 STATES = (("open", "open"), ("closed", "closed"))
 

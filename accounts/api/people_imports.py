@@ -17,8 +17,10 @@ from accounts import importing
 from accounts.models import PeopleImport, PeopleImportLine
 from accounts.people_file import COLUMNS, MOST_BYTES
 from accounts.selectors import access_import
-from common.api import ErrorOut, InputSerializer, TextField, actor_of
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import FOR_ADMIN
 
 
 class PeopleImportInput(InputSerializer):

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from accounts.models import OffBoarding
 from accounts.roles import ProjectRole, Role
 from accounts.sign_in_rules import SecondFactor
-from common.api import InputSerializer, TextField
+from common.rest.input import InputSerializer, TextField
 
 ROLES = [role.value for role in Role]
 SECOND_FACTORS = [wish.value for wish in SecondFactor]

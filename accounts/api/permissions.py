@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from accounts.keypair_selectors import demand_scopes
 from accounts.models import KeyPair
 from accounts.rates import Rate, count_request, demand_rate
-from common.scopes import sufficient_scopes
+from common.token_scopes import sufficient_scopes
 
 
 class TokenPermission(BasePermission):

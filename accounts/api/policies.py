@@ -32,10 +32,11 @@ from accounts.policy_selectors import (
 )
 from accounts.quota import Level
 from accounts.selectors import domain_named, may_do_everything
-from common.api import ErrorOut, actor_of
 from common.errors import NotFound
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import FOR_ADMIN
 
 MOST_USERS = 1000
 

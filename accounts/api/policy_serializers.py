@@ -9,8 +9,9 @@ from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST
 from accounts.policies import USE_RULES
 from accounts.policy_fields import MOST_COUNT, parse_amount
 from accounts.quota import HIGHEST_PRIORITY, Level
-from common.api import InputSerializer, LimitOut, TextField
-from common.slots import MAX_AMOUNT
+from common.rest.errors import LimitOut
+from common.rest.input import InputSerializer, TextField
+from common.values.resources import MAX_AMOUNT
 
 LEVELS = [level.value for level in Level]
 MOST_SLOTS = 50

@@ -35,9 +35,10 @@ from accounts.selectors import (
     person_of_domain,
     visible_domains,
 )
-from common.api import ErrorOut, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import EVERY_TOKEN, FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 class NamedFilter(filters.FilterSet):

@@ -7,8 +7,8 @@ from rest_framework import serializers
 
 from accounts.roles import Role
 from accounts.tokens import LONGEST_GRACE, USUAL_LIFE, check_token_name
-from common.api import InputSerializer, TextField
-from common.scopes import TokenScope
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import TokenScope
 
 SCOPES = [scope.value for scope in TokenScope]
 

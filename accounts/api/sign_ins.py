@@ -16,9 +16,10 @@ from accounts.models import BrowserLogin
 from accounts.selectors import access_user
 from accounts.sign_in_rules import MOST_NETWORKS
 from common.actors import Actor
-from common.api import InputSerializer, TextField, actor_of
-from common.devices import device_of
-from common.scopes import FOR_ADMIN
+from common.http.user_agent import device_of
+from common.rest.actor import actor_of
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import FOR_ADMIN
 
 
 class BrowserLoginOut(serializers.Serializer[Any]):

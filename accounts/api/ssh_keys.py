@@ -14,10 +14,12 @@ from accounts import ssh_keys
 from accounts.api.keypairs import demand_newest_secret
 from accounts.models import SshKey
 from accounts.ssh_key_lines import MAX_NAME_LENGTH, TYPES, check_key_name
-from common.api import ErrorOut, InputSerializer, TextField, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_ADMIN
-from common.texts import check_unicode
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import FOR_ADMIN
+from common.values.text import check_unicode
 
 
 class SshKeyOut(serializers.Serializer[Any]):

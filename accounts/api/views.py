@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.api.serializers import MeOut, OwnTokenOut, WhoAmIOut
-from common.scopes import EVERY_TOKEN
+from common.token_scopes import EVERY_TOKEN
 
 
 class MeView(APIView):

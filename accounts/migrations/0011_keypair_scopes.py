@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.CharField(max_length=20),
                 default=["read", "sessions", "folders", "admin"],
-                help_text="common.scopes.TokenScope each.",
+                help_text="common.token_scopes.TokenScope each.",
                 size=None,
             ),
             preserve_default=False,

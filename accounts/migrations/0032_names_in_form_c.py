@@ -2,8 +2,8 @@ from typing import Any
 
 from django.db import migrations
 
-import common.fields
-from common.texts import normalised
+import common.db.fields
+from common.values.text import normalised
 
 COLUMNS = (
     ("domain", "title"),
@@ -17,9 +17,9 @@ COLUMNS = (
 
 def normalise(apps: Any, editor: Any) -> None:
     for model, column in COLUMNS:
-        common.fields.normalise_names(apps.get_model("accounts", model), column)
+        common.db.fields.normalise_names(apps.get_model("accounts", model), column)
     rules = apps.get_model("accounts", "MembershipRule")
-    common.fields.normalise_names(rules, "value", are_duplicates=True)
+    common.db.fields.normalise_names(rules, "value", are_duplicates=True)
 
 
 def normalise_groups(apps: Any, editor: Any) -> None:
@@ -46,37 +46,37 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="domain",
             name="title",
-            field=common.fields.NameField(blank=True, max_length=120),
+            field=common.db.fields.NameField(blank=True, max_length=120),
         ),
         migrations.AlterField(
             model_name="keypair",
             name="name",
-            field=common.fields.NameField(max_length=60),
+            field=common.db.fields.NameField(max_length=60),
         ),
         migrations.AlterField(
             model_name="membershiprule",
             name="value",
-            field=common.fields.NameField(blank=True, max_length=300),
+            field=common.db.fields.NameField(blank=True, max_length=300),
         ),
         migrations.AlterField(
             model_name="project",
             name="title",
-            field=common.fields.NameField(blank=True, max_length=120),
+            field=common.db.fields.NameField(blank=True, max_length=120),
         ),
         migrations.AlterField(
             model_name="resourcepolicy",
             name="name",
-            field=common.fields.NameField(max_length=64),
+            field=common.db.fields.NameField(max_length=64),
         ),
         migrations.AlterField(
             model_name="sshkey",
             name="name",
-            field=common.fields.NameField(max_length=60),
+            field=common.db.fields.NameField(max_length=60),
         ),
         migrations.AlterField(
             model_name="user",
             name="name",
-            field=common.fields.NameField(blank=True, max_length=120),
+            field=common.db.fields.NameField(blank=True, max_length=120),
         ),
         migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
         migrations.RunPython(normalise_groups, migrations.RunPython.noop, elidable=True),

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy
 from accounts.budget_selectors import PERIODS, UNITS
 from accounts.budgets import Budget
 from accounts.spending import Period, Unit
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _NUMBER = {**_TYPED, "inputmode": "decimal"}

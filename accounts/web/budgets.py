@@ -43,11 +43,11 @@ from accounts.web.budget_forms import BudgetForm, NewBudgetForm, typed_budget
 from accounts.web.doors import nothing_here
 from accounts.web.marks import digest, mark
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError, NotFound
-from common.idempotency import once_a_form
-from common.looks import Tone
-from common.tables import ALL, Column, Filter, Listing, Tab, Table, declare
+from common.pages.status_styles import Tone
+from common.pages.tables import ALL, Column, Filter, Listing, Tab, Table, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 
 FULL = 100
 TABLE = declare(
@@ -213,7 +213,7 @@ def _row(state: BudgetState) -> dict[str, Any]:
 
 
 def _state(state: BudgetState) -> str:
-    """As common.looks has it."""
+    """As common.pages.status_styles has it."""
     if not state.is_current:
         return "to_come" if state.first > today() else "over"
     return "spent" if state.is_used_up else "nearly_spent" if state.is_nearly_used_up else "within"

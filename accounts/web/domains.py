@@ -24,10 +24,10 @@ from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError, NotFound
-from common.idempotency import once_a_form
-from common.tables import Column, Listing, Tab, Table, declare
+from common.pages.tables import Column, Listing, Tab, Table, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 
 TABLE = declare(
     Table(

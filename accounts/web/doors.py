@@ -5,8 +5,8 @@ from django.utils.translation import gettext as _
 
 from accounts.selectors import governs_people, looks_after_others, sees_everything
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import NotFound
+from common.rest.actor import actor_of
 
 
 def administrator(request: HttpRequest) -> Actor:

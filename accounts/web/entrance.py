@@ -12,8 +12,8 @@ from accounts.attempts import count_attempt
 from accounts.models import Invitation
 from accounts.web.forms import AcceptForm, SignUpAskForm
 from accounts.web.marks import mark
-from common.api import actor_of
 from common.errors import BerthError, Conflict, InvalidInput
+from common.rest.actor import actor_of
 
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
 

@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from accounts.tokens import USUAL_LIFE
-from common.forms import TypedChoice, TypedChoices, TypedField
-from common.scopes import TITLES, TokenScope
+from common.pages.form_fields import TypedChoice, TypedChoices, TypedField
+from common.token_scopes import TITLES, TokenScope
 
 LIVES_DAYS = (7, 30, 90, 180, 365)
 NEVER = "never"

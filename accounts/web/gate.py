@@ -15,9 +15,9 @@ from accounts.login_limit import keep_reason
 from accounts.models import BrowserLogin
 from accounts.sign_in_rules import Demand
 from common import clock
-from common.api import actor_of
-from common.error_pages import error_page
-from common.returned_forms import FirstStep, give_back
+from common.pages.error_pages import error_page
+from common.pages.returned_forms import FirstStep, give_back
+from common.rest.actor import actor_of
 
 NOTE_USE_EVERY = timedelta(minutes=1)
 ALWAYS = frozenset({"account_logout", "choose-language", "api-health"})

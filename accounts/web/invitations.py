@@ -33,10 +33,10 @@ from accounts.web.doors import nothing_here
 from accounts.web.marks import mark
 from common import clock
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError
-from common.idempotency import once_a_form
-from common.tables import Column, Listing, Tab, Table, choices_of, declare
+from common.pages.tables import Column, Listing, Tab, Table, choices_of, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 
 TABLE = declare(
     Table(

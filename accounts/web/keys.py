@@ -20,10 +20,10 @@ from accounts.web.doors import administrator
 from accounts.web.forms import GRACES_HOURS, LIVES_DAYS, NEVER, TokenChangeForm, TokenForm
 from accounts.web.marks import mark
 from common import clock
-from common.api import actor_of
 from common.errors import BerthError, InvalidInput
-from common.idempotency import once_a_form
-from common.scopes import TITLES, TokenScope
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+from common.token_scopes import TITLES, TokenScope
 
 
 @login_required

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST
 
 from accounts import preferences
 from accounts.models import User
-from common.api import actor_of
-from common.pages import own_address
+from common.pages.htmx import own_address
+from common.rest.actor import actor_of
 
 COOKIE_AGE_S = 365 * 24 * 3600
 

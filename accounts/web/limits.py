@@ -11,7 +11,7 @@ from accounts.quota import Level, LimitState, Scope, adds_up, effective, every, 
 from accounts.selectors import usable_projects
 from accounts.web.budgets import budget_rows
 from common.actors import Actor
-from common.looks import Tone
+from common.pages.status_styles import Tone
 
 FULL, NEARLY_FULL = 100, 85
 

@@ -22,9 +22,9 @@ from accounts.oidc import FAULTS, OidcClient, refusal_of
 from accounts.proofs import wait_for_proof
 from accounts.providers import OidcProvider
 from accounts.sign_ins import record_refused_sign_in
-from common.api import actor_of
 from common.errors import NotFound, PermissionDenied
-from common.pages import own_address, private
+from common.pages.htmx import own_address, private
+from common.rest.actor import actor_of
 
 log = structlog.get_logger(__name__)
 

@@ -34,11 +34,11 @@ from accounts.web.admin_forms import NewPersonForm
 from accounts.web.doors import administrator, nothing_here
 from accounts.web.marks import mark
 from common.actors import Actor
-from common.bulk import chosen_numbers, do_each, done_count
 from common.errors import BerthError
-from common.exports import csv_response
-from common.idempotency import once_a_form
-from common.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.pages.bulk_actions import chosen_numbers, do_each, done_count
+from common.pages.csv_export import csv_response
+from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.rest.idempotency import once_a_form
 
 IS_OPEN, IS_CLOSED = Q(is_active=True), Q(is_active=False)
 TABLE = declare(

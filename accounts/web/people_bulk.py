@@ -23,9 +23,9 @@ from accounts.selectors import access_project, manageable_projects, standing_of,
 from accounts.web.admin_forms import BulkChangeForm
 from accounts.web.doors import administrator, nothing_here
 from common.actors import Actor
-from common.bulk import chosen_numbers, do_each, done_count
 from common.errors import Conflict, NotFound
-from common.toasts import offer_undo
+from common.pages.bulk_actions import chosen_numbers, do_each, done_count
+from common.pages.toasts import offer_undo
 
 Inverse = str
 Apply = Callable[[Actor, User, str], tuple[str, Inverse]]

@@ -25,8 +25,8 @@ from accounts.web.doors import administrator, nothing_here
 from accounts.web.marks import mark
 from common.actors import Actor
 from common.errors import BerthError
-from common.exports import Row, as_csv
-from common.pages import render_page_or_fragment
+from common.pages.csv_export import Row, as_csv
+from common.pages.htmx import render_page_or_fragment
 
 Outcome = PeopleImportLine.Outcome
 TITLES = {

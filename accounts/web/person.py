@@ -35,8 +35,8 @@ from accounts.web.keys import token_row
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError, InvalidInput
+from common.rest.actor import actor_of
 
 
 @login_required

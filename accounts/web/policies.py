@@ -42,8 +42,8 @@ from accounts.web.marks import digest, mark
 from accounts.web.policy_forms import PolicyForm, field_of, typed_limits
 from common.actors import Actor
 from common.errors import BerthError, Conflict, NotFound
-from common.idempotency import once_a_form
-from common.tables import Column, Filter, Listing, Table, declare
+from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.rest.idempotency import once_a_form
 
 TABLE = declare(
     Table(

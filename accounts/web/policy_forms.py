@@ -22,7 +22,7 @@ from accounts.policy_fields import (
     percent_field,
     span_field,
 )
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 
 # The fields of the page by heading, and what stands under it.
 SECTIONS = (

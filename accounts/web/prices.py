@@ -19,12 +19,12 @@ from accounts.selectors import governs_people, may_do_everything
 from accounts.web.budget_forms import USUAL_SLOTS, PriceForm
 from accounts.web.doors import nothing_here
 from accounts.web.marks import mark
-from common.api import actor_of
 from common.errors import InvalidInput
-from common.idempotency import once_a_form
-from common.money import format_money
-from common.slots import CPU, MEM
-from common.tables import Column, Listing, Table, declare
+from common.pages.tables import Column, Listing, Table, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+from common.values.money import format_money
+from common.values.resources import CPU, MEM
 
 TABLE = declare(
     Table(

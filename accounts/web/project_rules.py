@@ -19,9 +19,9 @@ from accounts.rule_members import RuleImpact
 from accounts.rule_selectors import known_providers, rules_of
 from accounts.selectors import access_project
 from accounts.web.marks import digest, mark
-from common.api import actor_of
 from common.errors import InvalidInput
-from common.forms import TypedField
+from common.pages.form_fields import TypedField
+from common.rest.actor import actor_of
 
 _LINES = {"rows": "3", "spellcheck": "false", "autocomplete": "off"}
 

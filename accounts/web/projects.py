@@ -38,10 +38,10 @@ from accounts.web.marks import mark
 from accounts.web.policies import policy_card
 from accounts.web.project_rules import rule_words
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError
-from common.idempotency import once_a_form
-from common.tables import Column, Filter, Listing, Tab, Table, declare
+from common.pages.tables import Column, Filter, Listing, Tab, Table, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 
 SHOWN_FAILURES = 20
 TABLE = declare(

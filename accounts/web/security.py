@@ -14,9 +14,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts import login_limit, logins
 from accounts.demands import is_asked_for_second_factor
 from accounts.models import BrowserLogin
-from common.api import actor_of
-from common.devices import device_of
-from common.pages import private
+from common.http.user_agent import device_of
+from common.pages.htmx import private
+from common.rest.actor import actor_of
 
 
 @private

@@ -15,9 +15,9 @@ from accounts import ssh_keys
 from accounts.ssh_key_lines import MAX_NAME_LENGTH, PrivateKeyGiven
 from accounts.web.doors import administrator
 from accounts.web.marks import mark
-from common.api import actor_of
 from common.errors import BerthError
-from common.forms import TypedField
+from common.pages.form_fields import TypedField
+from common.rest.actor import actor_of
 
 
 class SshKeyForm(forms.Form):

@@ -19,11 +19,11 @@ from accounts import viewing
 from accounts.demands import demand_on
 from accounts.models import User, Viewing
 from accounts.web.doors import administrator
-from common import audit
-from common.api import actor_of
-from common.error_pages import error_page
+from common.audit import record
+from common.audit.denied_requests import SAFE
 from common.errors import BerthError, Conflict, InvalidInput, PermissionDenied
-from common.refusals import SAFE
+from common.pages.error_pages import error_page
+from common.rest.actor import actor_of
 
 # What a script of a page says with each request: the id of the viewing that the page was made in, "" of none.
 SEEN_IN = "X-Berth-Viewing"
@@ -68,7 +68,7 @@ class ViewingMiddleware:
         if match.url_name in WAYS_OUT:
             return None
         if is_change:
-            return error_page(request, audit.only_looking())
+            return error_page(request, record.only_looking())
         return error_page(request, _private_to(request.user)) if _is_private(match, view) else None
 
 

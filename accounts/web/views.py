@@ -14,9 +14,9 @@ from accounts.chosen_project import chosen_project
 from accounts.roles import ROLE_TITLES, Role
 from accounts.sign_ins import last_sign_ins
 from accounts.web.limits import limits_card
-from common.api import actor_of
-from common.pages import own_address
-from common.tables import table_named
+from common.pages.htmx import own_address
+from common.pages.tables import table_named
+from common.rest.actor import actor_of
 
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
 

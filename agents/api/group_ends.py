@@ -8,7 +8,7 @@ from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST
 from accounts.policies import USE_RULES
 from accounts.policy_fields import MOST_COUNT
 from agents.group_models import LEAST_SPAN_S
-from common.api import InputSerializer
+from common.rest.input import InputSerializer
 
 _UNMEASURED = (
     " Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."

@@ -7,9 +7,9 @@ from rest_framework import serializers
 from accounts.api.policy_serializers import AmountsField
 from agents.group_limits import LONGEST_NAME, WEEK
 from agents.models import SessionType
-from common.api import InputSerializer, TextField
-from common.slots import MAX_AMOUNT
-from common.time_zones import LONGEST_ZONE
+from common.rest.input import InputSerializer, TextField
+from common.values.resources import MAX_AMOUNT
+from common.values.time_zones import LONGEST_ZONE
 
 SESSION_TYPES = list(SessionType.values)
 LONGEST_TIME = len("08:00")

@@ -32,9 +32,10 @@ from agents.selectors import (
     visible_resource_groups,
     with_agent_counts,
 )
-from common.api import ErrorOut, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import EVERY_TOKEN, FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_groups"))

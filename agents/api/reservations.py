@@ -19,10 +19,13 @@ from agents.models import Reservation, ResourceGroup
 from agents.reservation_selectors import calendar, entry_of
 from agents.selectors import access_group
 from common.actors import Actor
-from common.api import ErrorOut, InputSerializer, StandardPagination, TextField, actor_of
 from common.errors import InvalidInput
-from common.idempotency import takes_idempotency_key
-from common.scopes import EVERY_TOKEN, FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
+from common.rest.pagination import StandardPagination
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 class ReservationInput(InputSerializer):

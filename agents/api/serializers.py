@@ -24,8 +24,8 @@ from agents.models import (
     SessionType,
     Strategy,
 )
-from common.api import InputSerializer, TextField
-from common.slots import MAX_AMOUNT
+from common.rest.input import InputSerializer, TextField
+from common.values.resources import MAX_AMOUNT
 
 GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USER)]
 

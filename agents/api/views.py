@@ -6,8 +6,8 @@ from rest_framework.generics import ListAPIView
 from agents.api.serializers import AgentOut
 from agents.models import Agent, AgentQuerySet
 from agents.selectors import visible_agents
-from common.api import actor_of
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.token_scopes import FOR_ADMIN
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_agents"))

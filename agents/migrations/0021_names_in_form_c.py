@@ -2,14 +2,14 @@ from typing import Any
 
 from django.db import migrations
 
-import common.fields
+import common.db.fields
 
 COLUMNS = (("reservation", "name"),)
 
 
 def normalise(apps: Any, editor: Any) -> None:
     for model, column in COLUMNS:
-        common.fields.normalise_names(apps.get_model("agents", model), column)
+        common.db.fields.normalise_names(apps.get_model("agents", model), column)
 
 
 class Migration(migrations.Migration):
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="reservation",
             name="name",
-            field=common.fields.NameField(max_length=64),
+            field=common.db.fields.NameField(max_length=64),
         ),
         migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
     ]

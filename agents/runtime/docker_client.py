@@ -31,8 +31,8 @@ from agents.runtime.base import (
     TlsMaterial,
 )
 from agents.runtime.wire import FrameSplitter, parse_instant
-from common.outages import Circuit, Outage
-from common.pauses import pause
+from common.resilience.circuit_breaker import Circuit, Outage
+from common.resilience.fault_points import pause
 
 CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30

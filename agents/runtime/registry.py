@@ -16,7 +16,7 @@ from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
 from agents.runtime.simulated_shelf import Conduct, shared_shelf
-from common.slots import MILLI
+from common.values.resources import MILLI
 
 Key = tuple[str, TlsMaterial | None]
 

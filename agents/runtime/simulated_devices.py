@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from threading import Lock
 
 from agents.discovery.base import DeviceUse
-from common.slots import MILLI
+from common.values.resources import MILLI
 
 MEM_BYTES = 80 * 2**30
 STEADY_PERCENT = 50

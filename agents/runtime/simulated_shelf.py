@@ -35,7 +35,7 @@ from agents.runtime.base import (
     RuntimeUnavailable,
 )
 from agents.runtime.usage import ContainerUsage
-from common.redis import client
+from common.messaging.redis import client
 
 Thing = TypeVar("Thing")
 

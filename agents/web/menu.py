@@ -2,8 +2,8 @@
 
 from django.utils.translation import gettext_noop
 
-from common.navigation import MenuItem, Section
-from common.navigation import register as register_item
+from common.pages.navigation import MenuItem, Section
+from common.pages.navigation import register as register_item
 
 
 def register() -> None:

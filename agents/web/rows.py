@@ -11,8 +11,8 @@ from accounts.selectors import may_do_everything, sees_everything
 from agents.models import Agent
 from agents.states import AgentState
 from common.actors import Actor
-from common.slots import CPU, MEM, MILLI, format_bytes
 from common.templatetags.berth import ago
+from common.values.resources import CPU, MEM, MILLI, format_bytes
 
 FULL_PERCENT = 100
 

@@ -19,14 +19,14 @@ from agents.services import change_agent_state
 from agents.states import AgentState
 from agents.web.rows import agent_row
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import Conflict, InvalidInput
-from common.exports import csv_response
-from common.looks import look_of
-from common.pages import is_fragment, own_address, render_page_or_fragment
-from common.slots import CPU, MEM, MILLI
-from common.tables import Column, Filter, Listing, Tab, Table, declare
-from common.toasts import offer_undo
+from common.pages.csv_export import csv_response
+from common.pages.htmx import is_fragment, own_address, render_page_or_fragment
+from common.pages.status_styles import look_of
+from common.pages.tables import Column, Filter, Listing, Tab, Table, declare
+from common.pages.toasts import offer_undo
+from common.rest.actor import actor_of
+from common.values.resources import CPU, MEM, MILLI
 
 
 def _share(slot_name: str) -> Coalesce:

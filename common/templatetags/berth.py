@@ -20,13 +20,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from common import clock, navigation
-from common.drawing import drawn
-from common.idempotency import FORM_FIELD
-from common.looks import Tone, look_of
-from common.slots import format_amount, format_bytes, format_share, format_slots
-from common.toasts import toast_of
-from common.words import Count, ago_words, duration_words
+from common import clock
+from common.pages import navigation
+from common.pages.render_cache import drawn
+from common.pages.status_styles import Tone, look_of
+from common.pages.toasts import toast_of
+from common.rest.idempotency import FORM_FIELD
+from common.values.durations import Count, ago_words, duration_words
+from common.values.resources import format_amount, format_bytes, format_share, format_slots
 
 register = template.Library()
 ICONS_FILE = Path(__file__).parents[2] / "static" / "src" / "icons.json"
@@ -232,7 +233,7 @@ def as_pattern(word: str) -> str:
 
 @register.simple_tag
 def once() -> SafeString:
-    """In a form that makes something: what tells it from one that is sent again (common.idempotency.once_a_form)."""
+    """In a form that makes something: what tells it from one that is sent again (common.rest.idempotency.once_a_form)."""
     return format_html('<input type="hidden" name="{}" value="{}">', FORM_FIELD, uuid.uuid4().hex)
 
 

@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from common.returned_forms import OPENED_BY_FIELD, TOKEN_FIELD
+from common.pages.returned_forms import OPENED_BY_FIELD, TOKEN_FIELD
 
 register = template.Library()
 

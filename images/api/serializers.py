@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from common.slots import MEM, MILLI
+from common.values.resources import MEM, MILLI
 from images.allowed import objections
 from images.models import ContainerImage
 

@@ -9,8 +9,10 @@ from rest_framework.generics import ListAPIView
 
 from accounts.limits import scope_ids, scopes_of
 from accounts.selectors import access_usable_project
-from common.api import ErrorOut, actor_of, asked_once
-from common.scopes import EVERY_TOKEN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.input import asked_once
+from common.token_scopes import EVERY_TOKEN
 from images.api.serializers import ImageOut
 from images.models import ContainerImage, ImageQuerySet
 from images.selectors import visible_images

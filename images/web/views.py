@@ -14,10 +14,10 @@ from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
 from accounts.preferences import column_choice
 from accounts.selectors import projects_of, sees_everything
-from common.api import actor_of
-from common.pages import is_fragment, render_page_or_fragment
-from common.slots import format_slots
-from common.tables import Choices, Column, Filter, Listing, Table, declare
+from common.pages.htmx import is_fragment, render_page_or_fragment
+from common.pages.tables import Choices, Column, Filter, Listing, Table, declare
+from common.rest.actor import actor_of
+from common.values.resources import format_slots
 from images.allowed import objection_words
 from images.ports import image_holder_counts
 from images.selectors import visible_images

@@ -14,11 +14,14 @@ from rest_framework.generics import ListAPIView
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
-from common.api import ErrorOut, SizedPages, actor_of, asked_once, is_wanted
 from common.errors import InvalidInput
 from common.models import AuditEntry
-from common.scopes import FOR_ADMIN
-from common.texts import quoted
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.input import asked_once, is_wanted
+from common.rest.pagination import SizedPages
+from common.token_scopes import FOR_ADMIN
+from common.values.text import quoted
 from portal.audit.selectors import own_entries, visible_entries, with_origin
 
 FILTERS = {

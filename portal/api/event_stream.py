@@ -8,8 +8,8 @@ import redis
 import structlog
 
 from accounts.logins import Login
-from common.push import Listener
-from common.redis import async_client
+from common.messaging.live_updates import Listener
+from common.messaging.redis import async_client
 from portal.api.news import News, Subscription, desk, is_trimmed, newest_id, order_of, read_after
 
 log = structlog.get_logger(__name__)

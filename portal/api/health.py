@@ -4,7 +4,7 @@ import redis
 import structlog
 from django.db import DatabaseError, connection
 
-from common.redis import client
+from common.messaging.redis import client
 
 log = structlog.get_logger(__name__)
 

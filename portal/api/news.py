@@ -18,9 +18,9 @@ from channels.db import database_sync_to_async
 
 from accounts.logins import Login, live_logins
 from accounts.selectors import listeners_of
-from common.push import Audience, Listener, stream_name
-from common.redis import async_client
-from common.revocations import RECHECK_S, bell
+from common.messaging.access_revocation import RECHECK_S, bell
+from common.messaging.live_updates import Audience, Listener, stream_name
+from common.messaging.redis import async_client
 
 log = structlog.get_logger(__name__)
 

@@ -11,8 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import ErrorOut, actor_of, is_wanted
-from common.scopes import EVERY_TOKEN, FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.input import is_wanted
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 from portal import selectors, services
 from portal.models import Notification
 from portal.sentences import Code

@@ -13,8 +13,9 @@ from rest_framework.views import APIView
 from accounts import preferences
 from accounts.mails import why_no_mail
 from accounts.selectors import user_of
-from common.api import InputSerializer, actor_of
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.input import InputSerializer
+from common.token_scopes import FOR_ADMIN
 from portal import services
 from portal.selectors import choice_of
 from portal.sentences import MUTABLE, Kind

@@ -19,9 +19,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins import login_of
-from common.api import ErrorOut, asked_once
 from common.errors import NotAuthenticated
-from common.scopes import EVERY_TOKEN
+from common.rest.errors import ErrorOut
+from common.rest.input import asked_once
+from common.token_scopes import EVERY_TOKEN
 from portal.api.event_stream import EventStream
 from portal.api.health import database_answers, redis_answers
 from portal.api.news import listeners_by_login, valid_id

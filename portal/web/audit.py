@@ -18,13 +18,13 @@ from django.views.decorators.http import require_GET
 from accounts.preferences import column_choice
 from common import clock
 from common.actors import Actor
-from common.api import actor_of
-from common.devices import device_of
 from common.errors import NotFound
-from common.exports import csv_response
+from common.http.user_agent import device_of
 from common.models import AuditEntry
-from common.pages import is_fragment, render_page_or_fragment
-from common.tables import Column, Filter, Listing, Table, declare
+from common.pages.csv_export import csv_response
+from common.pages.htmx import is_fragment, render_page_or_fragment
+from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.rest.actor import actor_of
 from common.templatetags.berth import moment
 from portal.audit import words
 from portal.audit.places import place_of

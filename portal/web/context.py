@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from accounts.chosen_project import chosen_project
 from accounts.selectors import projects_of
 from common import clock
-from common.api import actor_of
-from common.navigation import Link, Menu, links_for, menu_of, sections_of
-from common.push import id_at
+from common.messaging.live_updates import id_at
+from common.pages.navigation import Link, Menu, links_for, menu_of, sections_of
+from common.rest.actor import actor_of
 from portal.selectors import current_announcements, unread_notifications
 from portal.web.menu import KEYS
 from portal.web.notifications import DISMISSED

@@ -16,10 +16,10 @@ from accounts.selectors import sees_everything
 from agents.group_rooms import GroupRoom, group_rooms
 from agents.models import Agent
 from agents.states import AgentState
-from common.api import actor_of
-from common.looks import Tone, look_of
-from common.pages import render_page_or_fragment
-from common.slots import CPU, MEM, ResourceSlots, format_slots, in_order
+from common.pages.htmx import render_page_or_fragment
+from common.pages.status_styles import Tone, look_of
+from common.rest.actor import actor_of
+from common.values.resources import CPU, MEM, ResourceSlots, format_slots, in_order
 from sessions_app import presenters
 from sessions_app.limits import own_session_limit
 from sessions_app.models import ComputeSession

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from accounts.selectors import require_superadmin
 from agents.selectors import access_agent
 from agents.states import AgentState
-from common.api import actor_of
+from common.rest.actor import actor_of
 from sessions_app import presenters
 from sessions_app.selectors import visible_sessions
 

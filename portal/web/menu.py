@@ -6,8 +6,8 @@ from django.utils.translation import gettext_noop
 
 from accounts.roles import OVERSEERS_OF_ALL
 from accounts.selectors import governs_people, governs_projects
-from common.navigation import MenuItem, Section, SettingsPage, give_keys, offer_settings
-from common.navigation import register as add_to_menu
+from common.pages.navigation import MenuItem, Section, SettingsPage, give_keys, offer_settings
+from common.pages.navigation import register as add_to_menu
 
 KEYS = {
     "start": "g h",

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from common.api import actor_of
-from common.pages import own_address, render_page_or_fragment
+from common.pages.htmx import own_address, render_page_or_fragment
+from common.rest.actor import actor_of
 from portal import selectors, services
 from portal.models import Notification
 from portal.sentences import SENTENCES, Code

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from accounts.models import User
 from agents.models import Agent
 from agents.states import AgentState
-from common.looks import Tone
+from common.pages.status_styles import Tone
 from portal.api.health import redis_answers
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status

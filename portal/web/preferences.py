@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from accounts.mails import why_no_mail
-from common.api import actor_of
 from common.errors import InvalidInput
+from common.rest.actor import actor_of
 from portal import services
 from portal.selectors import choice_of
 from portal.sentences import ALWAYS_TOLD, KIND_TITLES, MUTABLE, Kind

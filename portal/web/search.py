@@ -24,11 +24,11 @@ from accounts.selectors import (
     visible_users,
 )
 from common.actors import Actor
-from common.api import actor_of
-from common.looks import look_of
-from common.navigation import links_for
-from common.pages import own_address, render_page_or_fragment
-from common.texts import normalised
+from common.pages.htmx import own_address, render_page_or_fragment
+from common.pages.navigation import links_for
+from common.pages.status_styles import look_of
+from common.rest.actor import actor_of
+from common.values.text import normalised
 from images.selectors import visible_images
 from sessions_app.selectors import own_sessions, visible_sessions
 from vfolders.selectors import visible_folders

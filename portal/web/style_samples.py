@@ -12,10 +12,10 @@ from django.http import QueryDict
 
 from agents.states import AgentState
 from common import clock
-from common.bulk import Outcome
-from common.looks import Tone
-from common.slots import CPU, MEM, ResourceSlots
-from common.tables import Column, Filter, Listing, Table, declare
+from common.pages.bulk_actions import Outcome
+from common.pages.status_styles import Tone
+from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.values.resources import CPU, MEM, ResourceSlots
 from portal.models import Announcement
 from sessions_app.copy_as import Way, ways_to_ask
 from sessions_app.metrics import SAMPLE_S, SERIES

@@ -14,11 +14,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 from accounts.limits import scope_ids, scopes_of
 from accounts.quota import Scope
 from accounts.selectors import may_do_everything, projects_of, sees_everything
-from common.api import actor_of
 from common.errors import NotFound
-from common.pages import render_page_or_fragment
-from common.slots import format_slots
-from common.toasts import offer_undo
+from common.pages.htmx import render_page_or_fragment
+from common.pages.toasts import offer_undo
+from common.rest.actor import actor_of
+from common.values.resources import format_slots
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images

@@ -9,8 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.selectors import group_to_look_at
-from common.api import StandardPagination, actor_of, asked_once
-from common.scopes import EVERY_TOKEN
+from common.rest.actor import actor_of
+from common.rest.input import asked_once
+from common.rest.pagination import StandardPagination
+from common.token_scopes import EVERY_TOKEN
 from sessions_app.models import ComputeSession
 from sessions_app.queues import places, waiting_in
 

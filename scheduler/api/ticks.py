@@ -12,8 +12,8 @@ from rest_framework.views import APIView
 
 from agents.selectors import access_group_to_administer
 from common import clock
-from common.api import actor_of
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.token_scopes import FOR_ADMIN
 from scheduler.models import KeptTick
 from scheduler.ticks import preemptions_in, ticks_of
 from scheduler.waits import MOST_SEEN, waits_in

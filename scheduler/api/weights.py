@@ -15,9 +15,11 @@ from accounts.quota import Level
 from accounts.selectors import require_superadmin
 from agents.groups import level_of, name_of
 from agents.selectors import access_group, access_group_to_administer
-from common.api import InputSerializer, StandardPagination, actor_of, asked_once
 from common.errors import InvalidInput
-from common.scopes import FOR_ADMIN
+from common.rest.actor import actor_of
+from common.rest.input import InputSerializer, asked_once
+from common.rest.pagination import StandardPagination
+from common.token_scopes import FOR_ADMIN
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
 from scheduler.standings import read_standings
 from scheduler.usage import SHARING

@@ -10,9 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import actor_of, asked_value
 from common.errors import InvalidInput
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.input import asked_value
+from common.token_scopes import FOR_SESSIONS
 from scheduler.replay import past_wait, stays_of
 from sessions_app.queueing import check_start_at
 from sessions_app.selectors import Action, access_session

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine.devices import Share, SlotDevices
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from common.slots import MAX_AMOUNT, MILLI, ResourceSlots
+from common.values.resources import MAX_AMOUNT, MILLI, ResourceSlots
 from scheduler.engine.devices import Part, SlotDevices, is_dealt, part_in, whole_of
 from scheduler.engine.model import AgentView, Needs, Snapshot
 from scheduler.engine.vectors import Layout

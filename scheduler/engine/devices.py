@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from common.slots import CPU, MAX_AMOUNT, MEM, MILLI
+from common.values.resources import CPU, MAX_AMOUNT, MEM, MILLI
 
 WHOLE_MARK = "*"  # no slot has it in its name
 Dealt = Mapping[str, tuple[int, ...]]  # by slot, the ids of the devices that give it

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import attrgetter
 from uuid import UUID
 
-from common.slots import MILLI, ResourceSlots
+from common.values.resources import MILLI, ResourceSlots
 from scheduler.engine.allowances import Allowances
 from scheduler.engine.closings import Closings
 from scheduler.engine.columns import Columns

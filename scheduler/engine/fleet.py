@@ -7,7 +7,7 @@ from functools import reduce
 from operator import attrgetter
 from typing import NamedTuple
 
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields, shared_slots
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang, most_apart

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine.agent_views import AgentView as AgentView
 from scheduler.engine.agent_views import Preemptible as Preemptible
 from scheduler.engine.agent_views import Running as Running

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine.model import Deferral, Explanation, Needs, Plan, ReasonCode, Snapshot
 from scheduler.engine.ordering import Line
 from scheduler.engine.shares import Shares

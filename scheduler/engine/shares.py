@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine.model import Policy, Snapshot, Tenant
 
 # What was held lately counts so many times what is held now. At 1, whoever asks for much at a time, and so holds nothing whenever

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from common.slots import MILLI
+from common.values.resources import MILLI
 from scheduler.engine.companions import Allowed, Host
 from scheduler.engine.devices import Finder, OpenDevices, Part, Share, Shelf, whole_of
 from scheduler.engine.fleet import Fleet

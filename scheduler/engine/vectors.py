@@ -14,7 +14,7 @@ Where devices are shared, a field above that of their slot says how much of it i
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
-from common.slots import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
+from common.values.resources import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
 from scheduler.engine.devices import WHOLE_MARK, devices_for, whole_of
 
 FIELD_BITS = 64  # a field holds a thousand times MAX_AMOUNT, so that sums have room too

@@ -2,7 +2,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 import common.clock
-import common.fields
+import common.db.fields
 
 
 class Migration(migrations.Migration):
@@ -98,7 +98,7 @@ class Migration(migrations.Migration):
                 ("number", models.PositiveIntegerField()),
                 ("since", models.DateTimeField(default=common.clock.now)),
                 ("reason", models.CharField(max_length=40)),
-                ("message", common.fields.SentenceField()),
+                ("message", common.db.fields.SentenceField()),
                 ("position", models.PositiveIntegerField()),
                 (
                     "session",

@@ -10,7 +10,7 @@ from accounts.quota import HIGHEST_PRIORITY, Level
 from agents.group_models import MOST_OVERCOMMIT
 from agents.groups import FACTORS
 from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 from scheduler.web.group_end_forms import GroupEndsForm, typed_ends
 
 LONGEST_NAME = 64  # of a machine

@@ -26,11 +26,11 @@ from agents.models import ResourceGroup, Scheduler, Strategy
 from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
-from common.idempotency import once_a_form
-from common.slots import CPU, MEM, in_order
-from common.tables import Column, Filter, Listing, Table, declare
-from common.texts import check_text, quoted
-from common.toasts import offer_undo
+from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.pages.toasts import offer_undo
+from common.rest.idempotency import once_a_form
+from common.values.resources import CPU, MEM, in_order
+from common.values.text import check_text, quoted
 from scheduler.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
 from sessions_app.closed_groups import let_in_by, shut_out_by
 from sessions_app.group_rules import counts_by_group

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy
 from accounts.policy_fields import SlotsField, bytes_field, cores_field
 from agents.group_limits import AMOUNTS, LONGEST_NAME, WEEK
 from agents.models import SessionType
-from common.slots import CPU, MEM
-from common.time_zones import LONGEST_ZONE, is_zone
+from common.values.resources import CPU, MEM
+from common.values.time_zones import LONGEST_ZONE, is_zone
 from scheduler.web.group_forms import TYPED
 
 AS_TYPED = ("name", "session_types", "days", "begins", "ends", "time_zone")

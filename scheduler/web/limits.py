@@ -22,7 +22,7 @@ from agents.selectors import access_group
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError
-from common.idempotency import once_a_form
+from common.rest.idempotency import once_a_form
 from scheduler.web.groups import superadmin
 from scheduler.web.limit_forms import DAY_WORDS, LimitForm
 

@@ -12,10 +12,10 @@ from agents.group_rooms import rooms_in
 from agents.models import ResourceGroup
 from agents.reservation_selectors import calendar
 from agents.selectors import visible_resource_groups
-from common.api import actor_of
-from common.counted_pages import ROWS_PER_PAGE
-from common.pages import render_page_or_fragment
-from common.slots import format_each
+from common.db.pagination import ROWS_PER_PAGE
+from common.pages.htmx import render_page_or_fragment
+from common.rest.actor import actor_of
+from common.values.resources import format_each
 from scheduler.web.groups import room_meters
 from scheduler.web.limits_now import limits_now
 from sessions_app.queues import places, queues, waiting_in

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy
 from accounts.quota import Level
 from agents.reservation_selectors import Entry
 from agents.reservations import MOST_AGENTS
-from common.texts import check_text, quoted
-from common.time_zones import zone_named
+from common.values.text import check_text, quoted
+from common.values.time_zones import zone_named
 from scheduler.web.group_forms import LONGEST_NAME
 from sessions_app.queueing import instant_of
 

@@ -20,9 +20,9 @@ from agents.selectors import access_group
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError
-from common.idempotency import once_a_form
-from common.pages import render_page_or_fragment
-from common.time_zones import zone_named
+from common.pages.htmx import render_page_or_fragment
+from common.rest.idempotency import once_a_form
+from common.values.time_zones import zone_named
 from scheduler.web.calendars import VIEW_WORDS, Calendar, calendar_of, span_of
 from scheduler.web.groups import grantee_named, superadmin
 from scheduler.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm

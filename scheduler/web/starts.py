@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from agents.models import ResourceGroup
-from common.api import actor_of
-from common.counted_pages import ROWS_PER_PAGE
+from common.db.pagination import ROWS_PER_PAGE
+from common.rest.actor import actor_of
 from scheduler.forecast import start_ranges_in
 from sessions_app.selectors import visible_sessions
 

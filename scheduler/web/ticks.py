@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET
 from accounts.web.doors import overseer_of_all
 from agents.selectors import access_group, group_to_look_at, visible_resource_groups
 from common import clock
-from common.pages import is_fragment, render_page_or_fragment
-from common.words import duration_words
+from common.pages.htmx import is_fragment, render_page_or_fragment
+from common.values.durations import duration_words
 from scheduler.models import KeptTick
 from scheduler.replay import replay
 from scheduler.ticks import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of

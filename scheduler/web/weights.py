@@ -21,7 +21,7 @@ from agents.groups import name_of
 from agents.models import ResourceGroup, Scheduler
 from agents.selectors import access_group
 from common.actors import Actor
-from common.counted_pages import ROWS_PER_PAGE
+from common.db.pagination import ROWS_PER_PAGE
 from common.errors import BerthError
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT
 from scheduler.standings import Standing, read_standings

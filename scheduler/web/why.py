@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from common.api import actor_of
+from common.rest.actor import actor_of
 from scheduler.replay import past_wait, stays_of
 from sessions_app.queueing import check_start_at, instant_of
 from sessions_app.selectors import Action, access_session

@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from accounts import allow_lists, budget_selectors
 from accounts.limits import check_room
 from common.errors import BerthError, InvalidInput, LimitExceeded
-from common.languages import paragraph
-from common.slots import ResourceSlots, format_slots
+from common.i18n import paragraph
+from common.values.resources import ResourceSlots, format_slots
 from images.allowed import lists_asked
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_is_used

@@ -16,7 +16,7 @@ from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms, usable_resource_groups
 from common import clock
 from common.actors import Actor
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from sessions_app import holds
 from sessions_app.admission.inputs import AdmissionInputs

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from common import audit, clock
+from common import clock
+from common.audit import record
 from sessions_app import holds
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
@@ -49,7 +50,7 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     SessionTransition.objects.bulk_create(_transition_of(inputs, session, now) for session in sessions)
     _insert_parts(inputs, sessions)
     done: list[tuple[ComputeSession, dict[str, Any]]] = [(session, {}) for session in sessions]
-    audit.record_each(actor=inputs.actor, action="sessions.enqueue_session", done=done)
+    record.record_each(actor=inputs.actor, action="sessions.enqueue_session", done=done)
     return sessions
 
 

@@ -31,8 +31,8 @@ from agents.selectors import (
     usable_resource_groups,
 )
 from common.actors import Actor
+from common.db.row_locks import RowLock, lock_by_id, lock_rows
 from common.errors import BerthError, NotFound
-from common.row_locks import RowLock, lock_by_id, lock_rows
 from images.models import ContainerImage, Registry
 from images.selectors import access_image, image_named, visible_images
 from sessions_app import holds

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from accounts.limits import write_within_limits
 from common.actors import Actor
-from common.database import constraint_of
+from common.db.connection import constraint_of
 from common.errors import InvalidInput
-from common.events import announce
+from common.messaging.events import announce
 from sessions_app import lifecycle
 from sessions_app.admission.decide import require_admissible
 from sessions_app.admission.inputs import AdmissionInputs

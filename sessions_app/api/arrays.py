@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import actor_of
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.views import REFUSALS
 from sessions_app.array_services import Progress, access_array, end_array, progress_of, visible_arrays
 from sessions_app.models import SessionArray

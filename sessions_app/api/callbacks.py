@@ -14,10 +14,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.api.keypairs import demand_newest_secret
-from common.api import ErrorOut, actor_of
 from common.errors import NotFound
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_ADMIN, FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import FOR_ADMIN, FOR_SESSIONS
 from sessions_app.callback_rules import Fault
 from sessions_app.callback_secrets import callback_secret, make_callback_secret
 from sessions_app.callbacks import deliveries_of

@@ -18,11 +18,12 @@ from rest_framework.views import APIView
 
 from accounts.logins import login_of
 from agents.runtime.base_files import Entry, EntryType
-from common.api import ErrorOut, actor_of
-from common.downloads import attachment_header
 from common.errors import InvalidInput
-from common.negotiation import AnyAccept
-from common.scopes import FOR_SESSIONS
+from common.http.downloads import attachment_header
+from common.rest.actor import actor_of
+from common.rest.content_types import AnyAccept
+from common.rest.errors import ErrorOut
+from common.token_scopes import FOR_SESSIONS
 from sessions_app import files
 from sessions_app.files import OpenFiles
 

@@ -11,10 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import ErrorOut, actor_of, asked_once
 from common.errors import InvalidInput
-from common.scopes import FOR_SESSIONS
-from common.texts import quoted
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.input import asked_once
+from common.token_scopes import FOR_SESSIONS
+from common.values.text import quoted
 from sessions_app.metrics import SERIES
 from sessions_app.metrics_history import Window, metrics_of
 from sessions_app.selectors import Action, access_session

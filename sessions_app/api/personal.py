@@ -12,9 +12,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.api.keypairs import demand_newest_secret
-from common.api import ErrorOut, InputSerializer, TextField, actor_of, asked_once
 from common.errors import InvalidInput, NotFound
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.input import InputSerializer, TextField, asked_once
+from common.token_scopes import FOR_SESSIONS
 from sessions_app import personal_files
 from sessions_app.dotfile_rules import (
     MAX_CONTENT_BYTES,

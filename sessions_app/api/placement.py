@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from common.api import InputSerializer
+from common.rest.input import InputSerializer
 from sessions_app.placement_rules import PlacementRule
 from sessions_app.queueing import MAX_SESSION_NAME
 

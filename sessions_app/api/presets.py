@@ -10,9 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import ErrorOut, InputSerializer, TextField, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
+from common.token_scopes import FOR_SESSIONS
 from sessions_app import presets
 from sessions_app.api.serializers import ResourcesField
 from sessions_app.api.shared import demand_scope_to_share

@@ -9,8 +9,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.quota import HIGHEST_PRIORITY
-from common.api import InputSerializer, actor_of
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.input import InputSerializer
+from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.views import REFUSALS
 from sessions_app.priorities import change_priority

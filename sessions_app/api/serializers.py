@@ -7,8 +7,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.quota import HIGHEST_PRIORITY
-from common.api import InputSerializer, TextField, actor_of
-from common.slots import MEM
+from common.rest.actor import actor_of
+from common.rest.input import InputSerializer, TextField
+from common.values.resources import MEM
 from sessions_app import memory_kills, setups
 from sessions_app.api.endings import EndingOut
 from sessions_app.api.placement import PlacementInput

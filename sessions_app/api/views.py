@@ -12,10 +12,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins import login_of
-from common.api import ErrorOut, actor_of, is_wanted
-from common.idempotency import takes_idempotency_key
-from common.renderers import PlainTextRenderer
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.content_types import PlainTextRenderer
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import is_wanted
+from common.token_scopes import FOR_SESSIONS
 from sessions_app.admission.forecast import forecast_session, prospect_of
 from sessions_app.admission.service import enqueue_session
 from sessions_app.api.devices import SessionDetailOut

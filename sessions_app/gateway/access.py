@@ -13,7 +13,6 @@ from accounts.logins import Login, lets_in, live_logins, standing_memberships
 from accounts.models import User
 from common.actors import Actor, ActorKind
 from common.errors import BerthError
-from common.proxy import Target
 from sessions_app.gateway import logins
 from sessions_app.gateway.connections import OpenConnections
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
@@ -22,6 +21,7 @@ from sessions_app.selectors import Action, may
 from sessions_app.services import start_app
 from sessions_app.states import Status
 from sessions_app.tickets import Door, port_named
+from transport.proxy import Target
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,18 +11,6 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.tokens import hash_secret
-from common.proxy import (
-    HeaderRules,
-    RequestRefused,
-    Transport,
-    UpstreamError,
-    UpstreamTimeout,
-    UpstreamUnreachable,
-    forward_http,
-    forward_websocket,
-)
-from common.proxy.asgi import AsgiApp, Receive, Scope, Send
-from common.server import Exchange
 from sessions_app.gateway import access, doors, pages, sign_in
 from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.at_once import AtOnce
@@ -35,6 +23,18 @@ from sessions_app.gateway.interactions import interactions as all_interactions
 from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.tickets import AppPort, Door, is_secret, is_under, parse_app_host
+from transport.proxy import (
+    HeaderRules,
+    RequestRefused,
+    Transport,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    forward_http,
+    forward_websocket,
+)
+from transport.proxy.asgi import AsgiApp, Receive, Scope, Send
+from transport.server import Exchange
 
 # How often a page that waits for an app may ask for its start.
 START_AGAIN_S = 15.0

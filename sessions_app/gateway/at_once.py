@@ -9,11 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from common.proxy import HeaderRules, RequestRefused, Transport, UpstreamError, request_head
-from common.proxy.asgi import Receive, Scope, Send
-from common.proxy.connection import Connection
-from common.proxy.relay import Relay
-from common.server import Exchange
 from sessions_app.gateway import sign_in
 from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.call import Call
@@ -22,6 +17,11 @@ from sessions_app.gateway.fetch_rules import allows_http
 from sessions_app.gateway.interactions import Interactions
 from sessions_app.gateway.ports import Admission, AppState
 from sessions_app.tickets import Door, is_secret
+from transport.proxy import HeaderRules, RequestRefused, Transport, UpstreamError, request_head
+from transport.proxy.asgi import Receive, Scope, Send
+from transport.proxy.connection import Connection
+from transport.proxy.fast_relay import Relay
+from transport.server import Exchange
 
 _METHODS = frozenset(("GET", "HEAD"))
 _ROUTES_LIMIT = 256

@@ -2,13 +2,13 @@
 
 from django.conf import settings
 
-from common.cookies import pairs
-from common.proxy import Headers, reject_websocket
-from common.proxy.asgi import Message, Receive, Scope, Send
+from common.http.cookies import pairs
 from sessions_app.gateway import doors
 from sessions_app.gateway.fetch_rules import header, is_top_level_navigation
 from sessions_app.gateway.pages import Page
 from sessions_app.tickets import TOKEN_PREFIX, host_name
+from transport.proxy import Headers, reject_websocket
+from transport.proxy.asgi import Message, Receive, Scope, Send
 
 # Of apps on hosts of their own; browsers bind such names to the host.
 APP_COOKIE = "__Host-berth-app"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from uuid import UUID
 
-from common.revocations import RECHECK_S, bell
+from common.messaging.access_revocation import RECHECK_S, bell
 from sessions_app.gateway.ports import AccessUnknown, Presence
 
 logger = logging.getLogger(__name__)

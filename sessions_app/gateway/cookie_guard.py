@@ -11,7 +11,7 @@ import hmac
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 
-from common.cookies import has_attribute, joined, pairs, set_cookie_name
+from common.http.cookies import has_attribute, joined, pairs, set_cookie_name
 
 # No app sees or sets a cookie whose name begins so, nor with these and a browser's prefix in front.
 OWN_PREFIXES = (b"berth", b"__host-berth", b"__secure-berth")

@@ -7,15 +7,15 @@ from uuid import UUID
 
 from accounts.models import KeyPair, User
 from accounts.viewing import seen_as, viewed_in
-from common import audit
 from common.actors import Actor, ActorKind, Via
+from common.audit import record
+from common.audit.denied_requests import record_refused
 from common.errors import BerthError
-from common.proxy.asgi import Scope
-from common.refusals import record_refused
 from sessions_app.gateway.access import actor_of_user
 from sessions_app.gateway.fetch_rules import header
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.selectors import Action, access_session, running_kernel
+from transport.proxy.asgi import Scope
 
 OPEN_TERMINAL = "sessions.open_terminal"
 RUN_PROCESS = "sessions.run_process"
@@ -34,7 +34,7 @@ def enter_session(
         kind = ComputeSession._meta.label_lower
         record_refused(actor=actor, asked=str(scope["path"]), refusal=refusal, target=(kind, str(session_id)))
         raise
-    audit.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
+    record.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
     return session, kernel
 
 
@@ -43,7 +43,7 @@ def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
     person = viewed_in(login_key)
     if person is None:
         return
-    refusal = audit.only_looking()
+    refusal = record.only_looking()
     actor = seen_as(actor_at(scope, user, None), person)
     session_id = str(scope["url_route"]["kwargs"]["session_id"])
     record_refused(

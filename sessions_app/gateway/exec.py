@@ -16,8 +16,7 @@ from agents.models import Agent
 from agents.runtime.base import RuntimeFault
 from agents.runtime.base_async import Channel, Process, ProcessSpec
 from common.errors import BerthError, InvalidInput, NotAuthenticated
-from common.proxy.asgi import Receive, Scope, Send
-from common.scopes import FOR_SESSIONS, TokenScope
+from common.token_scopes import FOR_SESSIONS, TokenScope
 from sessions_app.exec_protocol import (
     INPUT_WINDOW_BYTES,
     SUBPROTOCOL,
@@ -31,6 +30,7 @@ from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
 from sessions_app.idle_models import Interaction
 from sessions_app.selectors import Action
+from transport.proxy.asgi import Receive, Scope, Send
 
 ORDER_PATIENCE_S = 30
 ACK_BYTES = INPUT_WINDOW_BYTES // 8

@@ -6,7 +6,7 @@ plain address browsers send no `Sec-Fetch-*`; there `Origin` and `Referer` must 
 blindly is a GET whose answer it cannot read.
 """
 
-from common.proxy.headers import Headers
+from transport.proxy.headers import Headers
 
 _NAVIGATION_METHODS = frozenset(("GET", "HEAD"))
 _FOREIGN_SITES = frozenset((b"same-site", b"cross-site"))

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils import translation
 
-from common.cookies import pairs
-from common.proxy import Headers
+from common.http.cookies import pairs
 from sessions_app.gateway.fetch_rules import header
+from transport.proxy import Headers
 
 
 def in_language_of(headers: Headers) -> translation.override:

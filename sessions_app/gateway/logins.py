@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 from accounts.demands import has_second_factor
 from accounts.logins import Login, has_standing_membership
 from accounts.tokens import hash_secret, new_secret
-from common import audit, clock
+from common import clock
 from common.actors import Actor
+from common.audit import record
 from common.errors import NotFound
-from common.scopes import TokenScope
+from common.token_scopes import TokenScope
 from sessions_app.gateway.doors import door_of
 from sessions_app.models import AppLogin, AppTicket
 from sessions_app.selectors import Action, access_session, session_by_host_label
@@ -49,7 +50,7 @@ def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) ->
             expires_at=clock.now() + timedelta(seconds=CODE_LIFETIME_S),
         )
         changes = {"app": app} | ({"port": door.number} if isinstance(door, AppPort) else {})
-        audit.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
+        record.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
     return code
 
 
@@ -103,7 +104,7 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
             expires_at=expires_at,
             **origin,
         )
-        audit.record(
+        record.record(
             actor=actor, action="sessions.open_app", target=session, changes={"app": app, "for": "a program"}
         )
     return TOKEN_PREFIX + token, expires_at

@@ -20,8 +20,6 @@ from django.core.cache import cache as shared
 from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 
 from common import clock
-from common.proxy import Target, Timeouts, Transport, UpstreamError
-from common.proxy.connection import Connection
 from sessions_app.gateway.access import in_database
 from sessions_app.gateway.interactions import Interactions, interactions
 from sessions_app.gateway.ports import AccessUnknown
@@ -30,6 +28,8 @@ from sessions_app.idle_models import Interaction
 from sessions_app.idle_rules import NEAR, Cause, ends_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.states import Status
+from transport.proxy import Target, Timeouts, Transport, UpstreamError
+from transport.proxy.connection import Connection
 
 log = structlog.get_logger(__name__)
 

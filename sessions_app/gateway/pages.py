@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from common.proxy import Headers
 from sessions_app.gateway.ports import Admission
 from sessions_app.states import Status
+from transport.proxy import Headers
 
 REFRESH_S = 2
 STAGES: Mapping[str, str] = {

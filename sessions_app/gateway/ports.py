@@ -6,8 +6,8 @@ from typing import Protocol
 from uuid import UUID
 
 from accounts.logins import Login
-from common.proxy import Target
 from sessions_app.tickets import Door
+from transport.proxy import Target
 
 
 class AppState(StrEnum):

@@ -19,9 +19,8 @@ from agents.models import Agent
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.base_async import Channel, Process, ProcessSpec
 from agents.selectors import async_runtime_of
-from common.concurrency import ConcurrencyLimit, TooManyOpen
 from common.errors import BerthError, Conflict, InvalidInput
-from common.proxy.asgi import Message, Receive, Scope, Send
+from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
 from sessions_app.gateway.access import in_database, is_ending, open_connections
 from sessions_app.gateway.call import CUT_CODE
 from sessions_app.gateway.connections import ConnectionCut, Kind, TooManyConnections
@@ -30,6 +29,7 @@ from sessions_app.gateway.keepers import Keeper, keepers
 from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Presence
 from sessions_app.idle_models import Interaction
+from transport.proxy.asgi import Message, Receive, Scope, Send
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429

@@ -11,9 +11,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins import login_of
-from common.api import ErrorOut, actor_of
 from common.errors import NotFound
-from common.scopes import FOR_SESSIONS
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.token_scopes import FOR_SESSIONS
 from sessions_app.gateway.logins import issue_app_token
 from sessions_app.links import app_url
 from sessions_app.selectors import Action, access_session

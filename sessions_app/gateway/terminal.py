@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from accounts.logins import Login, live_logins
 from agents.runtime.base_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
-from common.proxy.asgi import Receive, Scope, Send
 from sessions_app.gateway.access import in_database
 from sessions_app.gateway.entries import OPEN_TERMINAL, address_of, demand_own_eyes, enter_session
 from sessions_app.gateway.fetch_rules import allows_websocket, header
@@ -22,6 +21,7 @@ from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
 from sessions_app.idle_models import Interaction
 from sessions_app.selectors import Action
+from transport.proxy.asgi import Receive, Scope, Send
 
 WINDOW_BYTES = 512 * 1024
 # What a person has typed or pasted and the shell has not read yet.

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from common.api import actor_of
 from common.errors import InvalidInput, NotFound, PermissionDenied
-from common.pages import private
+from common.pages.htmx import private
+from common.rest.actor import actor_of
 from sessions_app.gateway import doors
 from sessions_app.gateway.logins import issue_app_ticket
 from sessions_app.gateway.sign_in import CALLBACK_PATH

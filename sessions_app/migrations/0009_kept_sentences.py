@@ -3,7 +3,7 @@ as it is."""
 
 from django.db import migrations
 
-import common.fields
+import common.db.fields
 
 AS_SENTENCE = """
 ALTER TABLE {table} ALTER COLUMN {column} TYPE jsonb
@@ -14,7 +14,7 @@ ALTER TABLE {table} ALTER COLUMN {column} TYPE varchar(500) USING left(coalesce(
 """
 
 
-def kept(model: str, table: str, column: str, field: common.fields.SentenceField) -> migrations.RunSQL:
+def kept(model: str, table: str, column: str, field: common.db.fields.SentenceField) -> migrations.RunSQL:
     return migrations.RunSQL(
         AS_SENTENCE.format(table=table, column=column),
         AS_TEXT.format(table=table, column=column),
@@ -30,12 +30,12 @@ class Migration(migrations.Migration):
             "computesession",
             "sessions_app_computesession",
             "status_message",
-            common.fields.SentenceField(editable=False),
+            common.db.fields.SentenceField(editable=False),
         ),
         kept(
             "sessiontransition",
             "sessions_app_sessiontransition",
             "message",
-            common.fields.SentenceField(),
+            common.db.fields.SentenceField(),
         ),
     ]

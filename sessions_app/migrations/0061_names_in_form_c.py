@@ -2,14 +2,14 @@ from typing import Any
 
 from django.db import migrations
 
-import common.fields
+import common.db.fields
 
 COLUMNS = (("dotfile", "path"), ("resourcepreset", "name"), ("sessiontemplate", "name"))
 
 
 def normalise(apps: Any, editor: Any) -> None:
     for model, column in COLUMNS:
-        common.fields.normalise_names(apps.get_model("sessions_app", model), column)
+        common.db.fields.normalise_names(apps.get_model("sessions_app", model), column)
 
 
 class Migration(migrations.Migration):
@@ -24,17 +24,17 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="dotfile",
             name="path",
-            field=common.fields.NameField(help_text="From the home directory on.", max_length=255),
+            field=common.db.fields.NameField(help_text="From the home directory on.", max_length=255),
         ),
         migrations.AlterField(
             model_name="resourcepreset",
             name="name",
-            field=common.fields.NameField(max_length=64),
+            field=common.db.fields.NameField(max_length=64),
         ),
         migrations.AlterField(
             model_name="sessiontemplate",
             name="name",
-            field=common.fields.NameField(max_length=64),
+            field=common.db.fields.NameField(max_length=64),
         ),
         migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
     ]

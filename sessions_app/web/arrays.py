@@ -16,10 +16,10 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from common.actors import Actor
-from common.api import actor_of
-from common.looks import look_of
-from common.tables import ANY
-from common.toasts import offer_undo
+from common.pages.status_styles import look_of
+from common.pages.tables import ANY
+from common.pages.toasts import offer_undo
+from common.rest.actor import actor_of
 from sessions_app.array_services import (
     keep_array,
     progress_of,

@@ -13,9 +13,9 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from common.actors import Actor
-from common.api import actor_of
-from common.bulk import Outcome, chosen_ids, do_each, done_count
-from common.toasts import offer_undo
+from common.pages.bulk_actions import Outcome, chosen_ids, do_each, done_count
+from common.pages.toasts import offer_undo
+from common.rest.actor import actor_of
 from sessions_app.selectors import visible_sessions
 from sessions_app.stops import keep_session, stop_soon
 

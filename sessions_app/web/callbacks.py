@@ -5,9 +5,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from common.api import actor_of
-from common.idempotency import once_a_form
-from common.pages import private
+from common.pages.htmx import private
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 from sessions_app.callback_secrets import callback_secret, make_callback_secret
 
 EXAMPLE = """\

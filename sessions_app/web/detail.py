@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import Conflict, LimitExceeded
-from common.idempotency import once_a_form
-from common.pages import private, render_page_or_fragment
-from common.toasts import offer_undo
+from common.pages.htmx import private, render_page_or_fragment
+from common.pages.toasts import offer_undo
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 from sessions_app import idle_words, presenters, presenters_detail
 from sessions_app.admission.forecast import prospect_of
 from sessions_app.dependencies import Dependency, dependencies_of, is_named

@@ -15,9 +15,9 @@ from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
-from common.forms import TypedField
-from common.slots import CPU, MEM, ResourceSlots
-from common.words import parse_duration
+from common.pages.form_fields import TypedField
+from common.values.durations import parse_duration
+from common.values.resources import CPU, MEM, ResourceSlots
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.chosen_project import chosen_project
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError
-from common.idempotency import once_a_form
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 from sessions_app.admission.names import suggest_name
 from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession

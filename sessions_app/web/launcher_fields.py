@@ -4,7 +4,7 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.quota import HIGHEST_PRIORITY
-from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
+from common.pages.form_fields import OpenChoices, TypedChoice, TypedChoices, TypedField
 from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.models import SessionType

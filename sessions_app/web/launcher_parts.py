@@ -13,9 +13,9 @@ from accounts.web.budgets import budget_rows
 from accounts.web.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
-from common.languages import paragraph
-from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_each, format_slots
-from common.words import typed_duration
+from common.i18n import paragraph
+from common.values.durations import typed_duration
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, format_amount, format_each, format_slots
 from images.selectors import newest_image
 from sessions_app.admission.forecast import Forecast, forecast_session
 from sessions_app.admission.names import suggest_name

@@ -13,12 +13,12 @@ from accounts.preferences import column_choice
 from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
-from common.api import actor_of
-from common.exports import csv_response
-from common.looks import look_of
-from common.pages import is_fragment, render_page_or_fragment
-from common.slots import CPU, MEM, MILLI
-from common.tables import Choices, Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.pages.csv_export import csv_response
+from common.pages.htmx import is_fragment, render_page_or_fragment
+from common.pages.status_styles import look_of
+from common.pages.tables import Choices, Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.rest.actor import actor_of
+from common.values.resources import CPU, MEM, MILLI
 from images.selectors import visible_images
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
 from sessions_app.selectors import Action, may, visible_sessions

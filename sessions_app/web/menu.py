@@ -3,8 +3,8 @@
 from django.utils.translation import gettext_noop
 
 from accounts.selectors import governs_people
-from common.navigation import MenuItem, Section
-from common.navigation import register as add_to_menu
+from common.pages.navigation import MenuItem, Section
+from common.pages.navigation import register as add_to_menu
 
 
 def register() -> None:

@@ -22,9 +22,9 @@ from accounts.web.budgets import budget_rows
 from accounts.web.limits import limit_rows, list_rows
 from agents.selectors import usable_resource_groups, with_agent_counts
 from common.actors import Actor, ActorKind
-from common.api import actor_of
 from common.errors import BerthError, LimitExceeded
-from common.forms import TypedChoice, TypedField
+from common.pages.form_fields import TypedChoice, TypedField
+from common.rest.actor import actor_of
 from images.selectors import visible_images
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.names import suggest_name

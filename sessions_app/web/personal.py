@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.web.marks import mark
-from common.api import actor_of
 from common.errors import BerthError
-from common.forms import TypedChoice, TypedField
-from common.pages import private
+from common.pages.form_fields import TypedChoice, TypedField
+from common.pages.htmx import private
+from common.rest.actor import actor_of
 from sessions_app import personal_files
 from sessions_app.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
 from sessions_app.models import Dotfile

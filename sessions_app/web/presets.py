@@ -14,11 +14,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.policy_fields import SlotsField
 from accounts.web.marks import mark
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError, PermissionDenied
-from common.forms import TypedChoice, TypedField
-from common.idempotency import once_a_form
-from common.slots import CPU, MEM, format_slots
+from common.pages.form_fields import TypedChoice, TypedField
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+from common.values.resources import CPU, MEM, format_slots
 from sessions_app import presets
 from sessions_app.models import ResourcePreset
 from sessions_app.sharing import may_write

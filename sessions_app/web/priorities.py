@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from common.api import actor_of
 from common.errors import Conflict, InvalidInput, LimitExceeded
+from common.rest.actor import actor_of
 from sessions_app.models import ComputeSession
 from sessions_app.priorities import change_priority
 

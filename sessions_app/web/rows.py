@@ -7,8 +7,8 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from common.actors import Actor
-from common.slots import CPU, MEM, format_slots
 from common.templatetags.berth import ago
+from common.values.resources import CPU, MEM, format_slots
 from sessions_app.idle_words import NearEnd, near_end
 from sessions_app.links import apps_of
 from sessions_app.metrics_history import PresentUse, present_use_of

@@ -16,12 +16,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from accounts.web.marks import mark
 from common.actors import Actor
-from common.api import actor_of
 from common.errors import BerthError, InvalidInput
-from common.forms import TypedChoice, TypedField
-from common.idempotency import once_a_form
-from common.pages import private
-from common.slots import MEM, format_slots, parse_slots
+from common.pages.form_fields import TypedChoice, TypedField
+from common.pages.htmx import private
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+from common.values.resources import MEM, format_slots, parse_slots
 from images.selectors import visible_images
 from sessions_app import template_services
 from sessions_app.models import SessionTemplate

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from accounts.api.permissions import TokenPermission
-from common.scopes import EVERY_TOKEN, SAFE_METHODS, TokenScope, sufficient_scopes
+from common.token_scopes import EVERY_TOKEN, SAFE_METHODS, TokenScope, sufficient_scopes
 from tests.access import matrix
 from tests.access.matrix import (
     COLUMNS,

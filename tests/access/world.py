@@ -30,8 +30,9 @@ from accounts.tokens import hash_secret, new_secret
 from agents.group_limiting import put_limit
 from agents.models import GroupGrant, Reservation
 from agents.reservations import reserve_agents
-from common import audit, clock
+from common import clock
 from common.actors import SYSTEM
+from common.audit import record
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
@@ -344,7 +345,7 @@ def make_array(place: Place) -> SessionArray:
 
 def make_entry(owner: User, session: ComputeSession) -> AuditEntry:
     """A line of the access log that tells of the owner."""
-    audit.record(actor=factories.actor_for(owner), action="sessions.open_app", target=session)
+    record.record(actor=factories.actor_for(owner), action="sessions.open_app", target=session)
     return AuditEntry.objects.latest("pk")
 
 

@@ -157,7 +157,7 @@ def test_health_needs_no_sign_in_and_names_the_parts() -> None:
 
 
 def test_health_says_503_and_which_part_is_down(monkeypatch: pytest.MonkeyPatch, settings) -> None:  # type: ignore[no-untyped-def]
-    from common.redis import client
+    from common.messaging.redis import client
 
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     client.cache_clear()

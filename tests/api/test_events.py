@@ -14,8 +14,8 @@ from django.test import AsyncClient, Client
 from accounts import services
 from accounts.models import KeyPair, User
 from common.actors import SYSTEM
-from common.push import KEPT_NEWS, Audience, push_many_on_commit, push_now, stream_name
-from common.redis import client as redis_client
+from common.messaging.live_updates import KEPT_NEWS, Audience, push_many_on_commit, push_now, stream_name
+from common.messaging.redis import client as redis_client
 from portal.api import event_stream, news
 from tests import factories
 from tests.conftest import People

@@ -12,9 +12,10 @@ from django.db import connection, connections, transaction
 from rest_framework.test import APIClient
 
 from accounts.models import KeyPair
-from common import clock, idempotency
-from common.idempotency import purge_answers
+from common import clock
 from common.models import KeptAnswer
+from common.rest import idempotency
+from common.rest.idempotency import purge_answers
 from sessions_app.api import views
 from sessions_app.models import ComputeSession
 from tests.factories import api_client, make_token, make_user

@@ -13,7 +13,7 @@ from accounts.logins import keypair_of_token, live_logins, login_by
 from accounts.models import KeyPair, User
 from common import clock
 from common.models import AuditEntry
-from common.scopes import TokenScope
+from common.token_scopes import TokenScope
 from portal.models import Notification
 from portal.services import notify_of_tokens_that_end
 from tests.conftest import People

@@ -11,9 +11,9 @@ from django.contrib import admin
 from django.test import RequestFactory
 
 from accounts.models import KeyPair, ResourcePolicy, User
-from common.audited_admin import AuditedAdmin
+from common.audit.admin import AuditedAdmin
+from common.audit.denied_requests import ACTION, TOKEN_ACTION
 from common.models import AuditEntry
-from common.refusals import ACTION, TOKEN_ACTION
 from portal.audit import words
 from tests.access.test_matrix import ROUTES
 from tests.conftest import People

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
-from common.dispatch import QUEUE_OF, TaskName
+from common.messaging.dispatch import QUEUE_OF, TaskName
 from common.ports import Port, Ports
 from portal.beat import PERIODS_S
 from portal.celery import app
@@ -225,7 +225,7 @@ def test_ports_are_the_only_registration_hooks() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("register")
     }
-    assert hooks == {"agents/services.py:register_agent", "common/navigation.py:register"}
+    assert hooks == {"agents/services.py:register_agent", "common/pages/navigation.py:register"}
 
 
 def test_every_port_is_connected() -> None:

@@ -24,9 +24,9 @@ from agents.groups import create_resource_group
 from agents.models import AgentSlot, ResourceGroup
 from agents.runtime.simulated_shelf import Conduct
 from agents.simulation import Shape
-from common import dispatch
 from common.actors import SYSTEM
-from common.dispatch import TaskName
+from common.messaging import dispatch
+from common.messaging.dispatch import TaskName
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import tasks

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import ProgrammingError, connection, connections
 
 import tests.servers  # fills the environment
-from common.redis import client as redis_client
+from common.messaging.redis import client as redis_client
 from portal.garbage import leave_startup_to_rest
 from tests.bench.frame import say
 

@@ -20,7 +20,7 @@ from accounts.models import BrowserLogin, KeyPair, Membership
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
-from common import revocations
+from common.messaging import access_revocation
 from sessions_app.gateway.access import open_connections
 from sessions_app.gateway.app_proxy import AppProxy
 from tests import factories
@@ -148,11 +148,11 @@ class Once:
 
 @contextlib.contextmanager
 def word_lost() -> Iterator[None]:
-    ring, revocations._ring = revocations._ring, lambda: None
+    ring, access_revocation._ring = access_revocation._ring, lambda: None
     try:
         yield
     finally:
-        revocations._ring = ring
+        access_revocation._ring = ring
 
 
 def set_running(stage: Stage) -> None:

@@ -11,8 +11,8 @@ from django.db.backends.utils import CursorWrapper
 
 from accounts.policies import LimitUse
 from agents.models import AgentDevice, AgentSlot
-from common.prepared import array_of
-from common.slots import MILLI
+from common.db.prepared import array_of
+from common.values.resources import MILLI
 from scheduler.dealt import deal_devices
 from scheduler.engine import KernelPlacement, Plan
 from scheduler.engine.devices import Dealt

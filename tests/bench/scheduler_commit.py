@@ -21,9 +21,9 @@ from django.db.models.expressions import RawSQL
 
 from agents.models import ResourceGroup
 from common import clock
-from common.dispatch import TaskName
-from common.push import stream_name
-from common.redis import client as redis_client
+from common.messaging.dispatch import TaskName
+from common.messaging.live_updates import stream_name
+from common.messaging.redis import client as redis_client
 from portal.beat import PERIODS_S
 from portal.ops.layout import layout_of
 from portal.ops.portal_processes import Portal

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Planner, Policy, Rules, Snapshot, Tenant
 from tests.bench.scheduler_engine import ARCHITECTURE, GPU, NOW
 from tests.bench.scheduler_workload import SEED

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from uuid import UUID
 
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,

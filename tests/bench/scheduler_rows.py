@@ -12,7 +12,7 @@ from accounts.models import Domain, Membership, Project, User
 from agents.devices import simulate_devices
 from agents.models import Agent, AgentDevice, AgentSlot, ResourceGroup
 from common import clock
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from sessions_app.admission.names import new_host_label
 from sessions_app.models import ComputeSession, Kernel

@@ -22,7 +22,7 @@ import tests.chaos.one_installation  # noqa: F401  # isort: skip
 from django.db import connection
 
 from agents.runtime.simulated_shelf import clear_shelves
-from common.redis import client
+from common.messaging.redis import client
 from portal.ops.console import speaker
 from tests.bench.own_django import own_database
 from tests.chaos import ending, world

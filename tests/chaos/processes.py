@@ -16,7 +16,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Self
 
-from common.redis import client
+from common.messaging.redis import client
 from tests.chaos.world import sent_key
 
 MOST_KEPT = 200

@@ -31,7 +31,7 @@ from agents.runtime.base import RuntimeFault
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError
-from common.redis import client
+from common.messaging.redis import client
 from portal.garbage import leave_startup_to_rest
 from scheduler.commit import GroupBusy, StalePlan
 from sessions_app.admission.service import enqueue_batch, enqueue_session

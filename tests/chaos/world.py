@@ -23,10 +23,10 @@ from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import Container, InRedis, ended, shared_shelf
 from agents.simulation import Shape, add_simulated_agents
 from agents.tasks import heartbeat_agents
-from common import dispatch
 from common.actors import SYSTEM, Actor, ActorKind
-from common.dispatch import TaskName
-from common.redis import client
+from common.messaging import dispatch
+from common.messaging.dispatch import TaskName
+from common.messaging.redis import client
 from images.models import ContainerImage
 from portal.celery import app as celery
 from portal.simulation import actor_of

@@ -12,8 +12,8 @@ from django.test import Client
 
 from accounts.models import Project, User
 from common.actors import SYSTEM
-from common.dispatch import TaskName
 from common.errors import InvalidInput, NotFound
+from common.messaging.dispatch import TaskName
 from sessions_app import array_ends, dependencies, lifecycle
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session

@@ -23,9 +23,10 @@ from agents.selectors import (
     visible_resource_groups,
 )
 from agents.states import AgentState
-from common import clock, events
+from common import clock
 from common.actors import ANONYMOUS, SYSTEM
 from common.errors import InvalidInput, NotFound, PermissionDenied, Unavailable
+from common.messaging import events
 from tests.conftest import People
 from tests.doubles.runtimes import LostRuntime
 from tests.factories import actor_for

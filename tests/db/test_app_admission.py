@@ -19,7 +19,7 @@ from accounts.tokens import hash_secret, new_secret
 from accounts.viewing import start_viewing
 from common import clock
 from common.errors import BerthError
-from common.scopes import TokenScope
+from common.token_scopes import TokenScope
 from sessions_app.gateway.access import actor_of_user, find_admission
 from sessions_app.gateway.ports import AppState
 from sessions_app.models import AppDoor, AppLogin, ComputeSession

@@ -15,8 +15,8 @@ from accounts.roles import Role
 from agents.groups import update_resource_group
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName
 from common.errors import Conflict, LimitExceeded, NotFound, PermissionDenied
+from common.messaging.dispatch import TaskName
 from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import array_ends, lifecycle, reconcile

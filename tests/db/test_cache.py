@@ -4,8 +4,8 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 
-from common.cache import CalmRedisCache
-from common.redis import client
+from common.messaging.cache import CalmRedisCache
+from common.messaging.redis import client
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
 

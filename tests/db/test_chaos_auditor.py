@@ -20,7 +20,7 @@ from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
 from common.actors import ActorKind
-from common.redis import client
+from common.messaging.redis import client
 from sessions_app.admission.service import enqueue_session
 from sessions_app.models import ComputeSession, Kernel, SessionArray, SessionDependency, SessionTransition
 from sessions_app.requests import parse_request

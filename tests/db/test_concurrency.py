@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 import redis.asyncio
 
-from common import concurrency
-from common.concurrency import ConcurrencyLimit, TooManyOpen
+from common.messaging import concurrency
+from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
 PERSON, OTHER = 1, 2

@@ -9,10 +9,10 @@ from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Domain
-from common.api import render_error
-from common.database import PatientConnection
-from common.error_pages import server_error
-from common.middleware import ErrorPageMiddleware
+from common.db.connection import PatientConnection
+from common.pages.error_pages import server_error
+from common.pages.middleware import ErrorPageMiddleware
+from common.rest.errors import render_error
 
 CONNECTION = {"host": "HOST", "port": "PORT", "dbname": "NAME", "user": "USER", "password": "PASSWORD"}
 

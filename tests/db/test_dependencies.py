@@ -14,8 +14,8 @@ from accounts.models import User
 from accounts.roles import Role
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName
 from common.errors import InvalidInput, NotFound
+from common.messaging.dispatch import TaskName
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile

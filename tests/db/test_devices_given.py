@@ -12,7 +12,7 @@ from agents.models import Agent, AgentDevice, AgentSlot
 from agents.selectors import rooms
 from common import clock
 from common.errors import InvalidInput
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.commit import GroupBusy, StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.snapshot import read_snapshot

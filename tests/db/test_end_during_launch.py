@@ -9,9 +9,9 @@ import pytest
 from django.db import connections
 
 from agents.runtime.simulated import SimulatedRuntime
-from common import dispatch
 from common.actors import SYSTEM
-from common.dispatch import TaskName
+from common.messaging import dispatch
+from common.messaging.dispatch import TaskName
 from sessions_app import launcher, tasks
 from sessions_app.models import ComputeSession
 from sessions_app.services import begin_termination

@@ -10,7 +10,7 @@ from agents.groups import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, LimitExceeded
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.models import KeptTick

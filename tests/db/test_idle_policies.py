@@ -11,7 +11,7 @@ from accounts.keypairs import create_keypair
 from accounts.limiting import Limited, update_policy
 from common import clock
 from common.actors import SYSTEM, ActorKind
-from common.instants import Step
+from common.clock import Step
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app import idle

@@ -11,8 +11,8 @@ from django.db import transaction
 from agents.models import Agent, ResourceGroup
 from agents.states import AgentState
 from common import clock
+from common.clock import Step
 from common.errors import Conflict, LimitExceeded, NotFound
-from common.instants import Step
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings

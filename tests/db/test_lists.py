@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 
-from common.prepared import prepared_cursor
+from common.db.prepared import prepared_cursor
 
 pytestmark = pytest.mark.django_db
 IDS = [UUID(int=0), uuid4(), uuid4()]

@@ -13,7 +13,7 @@ from accounts import offboarding
 from accounts.models import User
 from common import clock
 from common.actors import SYSTEM
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
 from portal.models import Notification, NotificationMail
 from portal.sentences import Code, Kind
 from portal.services import choose_notifications, notify

@@ -13,7 +13,7 @@ from agents.simulation import Shape, add_simulated_agents
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.snapshot import read_snapshot

@@ -13,7 +13,7 @@ from agents.services import register_agent
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.instants import Step
+from common.clock import Step
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
 from scheduler.commit import commit_plan

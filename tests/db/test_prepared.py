@@ -8,7 +8,7 @@ import pytest
 from django.db import NotSupportedError, connection, transaction
 
 from accounts.limits import write_within_limits
-from common.prepared import array_of, is_outdated, prepared_cursor, unseen
+from common.db.prepared import array_of, is_outdated, prepared_cursor, unseen
 
 READ = "SELECT word FROM changing WHERE number = %s"
 

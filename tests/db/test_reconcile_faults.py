@@ -10,7 +10,7 @@ from agents.runtime.base import ContainerSpec, RuntimeRefused
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from common import clock
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
 from sessions_app import reconcile, specs
 from sessions_app.launcher import work_lock
 from sessions_app.states import Status

@@ -7,10 +7,10 @@ from django.core.cache import cache
 from django.test import Client
 
 from accounts.models import User
-from common import dispatch, push
-from common.dispatch import TaskName, enqueue_on_commit
-from common.outages import Outage
-from common.push import Audience, push_now
+from common.messaging import dispatch, live_updates
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.messaging.live_updates import Audience, push_now
+from common.resilience.circuit_breaker import Outage
 from tests.conftest import People
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,7 +21,7 @@ def lost_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise Outage("timed out")
 
-    for module in ("common.cache", "common.push", "common.dispatch"):
+    for module in ("common.messaging.cache", "common.messaging.live_updates", "common.messaging.dispatch"):
         monkeypatch.setattr(f"{module}.demand_redis", refuse)
 
 
@@ -46,7 +46,7 @@ def test_news_and_work_are_lost_without_waiting_for_them(monkeypatch: pytest.Mon
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("nobody may be asked")
 
-    monkeypatch.setattr(push, "client", fail)
+    monkeypatch.setattr(live_updates, "client", fail)
     monkeypatch.setattr(dispatch.current_app, "send_task", fail)
     push_now("session-changed", audience=Audience(), payload={})
     enqueue_on_commit(TaskName.TICK)

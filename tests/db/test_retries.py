@@ -10,8 +10,8 @@ from agents.models import Agent
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName
 from common.errors import InvalidInput
+from common.messaging.dispatch import TaskName
 from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile

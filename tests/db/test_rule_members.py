@@ -20,8 +20,8 @@ from accounts.roles import ProjectRole, Role
 from accounts.rule_members import follow_all_rules, impact_of_rules, rules_asked_for, set_member_rules
 from accounts.tasks import follow_rules
 from common.actors import SYSTEM
+from common.db.advisory_locks import try_exclusive
 from common.errors import Conflict, InvalidInput, PermissionDenied
-from common.locks import try_exclusive
 from common.models import AuditEntry
 from tests import factories
 from tests.conftest import People

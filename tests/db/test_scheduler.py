@@ -9,7 +9,7 @@ from agents.models import Agent, AgentSlot
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName
+from common.messaging.dispatch import TaskName
 from scheduler import commit, tasks, triggers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan

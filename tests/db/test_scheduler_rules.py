@@ -9,7 +9,7 @@ from agents import lifecycle as agents_lifecycle
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import Running, Tenant, plan
 from scheduler.models import SchedulerState
 from scheduler.snapshot import read_snapshot

@@ -6,8 +6,8 @@ import pytest
 
 from common import clock
 from common.actors import SYSTEM
+from common.clock import Step
 from common.errors import Conflict
-from common.instants import Step
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
 from sessions_app.array_services import keep_array, stop_array_soon

@@ -13,10 +13,10 @@ from accounts.roles import Role
 from agents.groups import create_resource_group
 from agents.models import Agent, ResourceGroup
 from agents.simulation import Shape
-from common import audit
 from common.actors import SYSTEM
+from common.audit import record
+from common.messaging.redis import client
 from common.models import AuditEntry
-from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import launcher
@@ -115,7 +115,7 @@ def test_people_are_made_anew_in_domains_that_were_kept(group: ResourceGroup) ->
 def test_lines_of_the_access_log_about_what_real_people_did_there_stay(group: ResourceGroup) -> None:
     admin = factories.make_user(role=Role.SUPERADMIN)
     domain = Domain.objects.get(name="simulated-0")
-    audit.record(actor=factories.actor_for(admin), action="accounts.update_domain", target=domain)
+    record.record(actor=factories.actor_for(admin), action="accounts.update_domain", target=domain)
     line = AuditEntry.objects.get(action="accounts.update_domain")
     assert line.domain_id == domain.pk
 

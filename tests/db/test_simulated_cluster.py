@@ -24,8 +24,8 @@ from agents.simulation import Shape
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from common.messaging.redis import client
 from common.models import AuditEntry
-from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import dependents, launcher, reconcile

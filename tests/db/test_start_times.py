@@ -6,8 +6,8 @@ import pytest
 from django.db import transaction
 
 from common import clock
+from common.clock import Step
 from common.errors import InvalidInput
-from common.instants import Step
 from portal.models import Notification
 from portal.services import notify_of_what_nears
 from scheduler.snapshot import groups_with_pending_sessions

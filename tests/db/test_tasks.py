@@ -22,7 +22,7 @@ from agents.states import AgentState
 from agents.tasks import heartbeat_agents, keep_walls
 from common import clock
 from common.actors import SYSTEM
-from common.locks import try_exclusive
+from common.db.advisory_locks import try_exclusive
 from common.models import KeptAnswer
 from common.tasks import purge_answers
 from sessions_app import specs, tasks

@@ -12,12 +12,13 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from common import cache, clock
-from common.dispatch import TaskName
-from common.events import announce
-from common.locks import try_exclusive
-from common.outages import Outage
-from common.redis import client as redis_client
+from common import clock
+from common.db.advisory_locks import try_exclusive
+from common.messaging import cache
+from common.messaging.dispatch import TaskName
+from common.messaging.events import announce
+from common.messaging.redis import client as redis_client
+from common.resilience.circuit_breaker import Outage
 from scheduler import tasks, triggers
 from scheduler.commit import StalePlan
 from scheduler.triggers import BUSY_RETRY_S, LONGEST_PAUSE_S, end_tick, pause_left_s, request_tick

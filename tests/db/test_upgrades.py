@@ -19,7 +19,7 @@ from accounts.models import MembershipRule
 from accounts.policies import LimitUse
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
-from common.fields import _rename
+from common.db.fields import _rename
 from scheduler.models import SchedulerState
 from sessions_app.idle_models import SessionIdle
 from sessions_app.models import KernelAllocation, SessionDependency

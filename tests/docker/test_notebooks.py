@@ -10,12 +10,12 @@ import pytest
 
 from agents.runtime.base import NetworkSpec
 from agents.runtime.docker_engine import DockerRuntime
-from common.proxy import Target, Transport
 from portal.ops.session_image import ensure_session_image
 from sessions_app.gateway.notebooks import NotebookServer, is_computing
 from sessions_app.main_process import STOP_SIGNAL, main_process
 from tests import engines
 from tests.waiting import wait_until
+from transport.proxy import Target, Transport
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 

@@ -15,7 +15,7 @@ from agents.runtime.base import ContainerState, ContainerStatus
 from agents.runtime.base_async import ProcessSpec
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from portal.ops.session_image import ensure_session_image
 from sessions_app.specs import KernelPlan, build_container_spec
 from tests import engines

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from common.dispatch import QUEUE_OF, TaskName
+from common.messaging.dispatch import QUEUE_OF, TaskName
 from portal.ops.layout import Layout
 from portal.ops.portal_processes import Portal
 

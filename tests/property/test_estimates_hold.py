@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
 from scheduler.estimates import Held, Lengths, Wanted, estimate
 from sessions_app.start_ranges import StartRange

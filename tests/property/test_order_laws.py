@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Policy, Rules, Snapshot, plan
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

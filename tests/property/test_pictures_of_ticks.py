@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import Allowance, Snapshot, Tenant, simulate
 from scheduler.packing import UnreadablePicture, _codec, pack_snapshot, unpack_snapshot
 from tests.property.test_engine_laws import ALLOWANCES, NOW, snapshots

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.server import Exchange, HttpProtocol, protocol_class
-from common.server.asgi import Receive, Scope, Send
+from transport.server import Exchange, HttpProtocol, protocol_class
+from transport.server.asgi import Receive, Scope, Send
 
 PIECES = [
     b"GET /a HTTP/1.1\r\n",

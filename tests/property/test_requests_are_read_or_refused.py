@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidInput
-from common.slots import CPU, MEM, ResourceSlots
-from common.texts import shown
+from common.values.resources import CPU, MEM, ResourceSlots
+from common.values.text import shown
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.specs import HOME
 

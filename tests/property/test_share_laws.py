@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Policy, Rules, Snapshot, Tenant, plan
 from scheduler.engine.shares import PAST_COUNTS
 from tests.bench.scheduler_day import gpu_hours_of_a_day

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import tokens
-from common.push import Audience, Listener
+from common.messaging.live_updates import Audience, Listener
 
 
 def test_a_new_token_is_read_back() -> None:

@@ -4,7 +4,7 @@ from threading import Event, Thread
 
 import pytest
 
-from common.dispatch import TaskName
+from common.messaging.dispatch import TaskName
 from portal import beat
 
 

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.slots import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.array_rules import check_array
 from sessions_app.copy_as import (
     LANGUAGES,
@@ -209,7 +209,7 @@ def test_what_no_option_can_say_is_a_file(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("amount", [0, 1, 10, 999, 1000, 1500, 2**20, 3 * 2**29, 2**30, 5 * 2**30 + 1])
 def test_amounts_are_typed_as_they_are_read(amount: int) -> None:
-    from common.slots import parse_bytes, parse_milli
+    from common.values.resources import parse_bytes, parse_milli
 
     assert parse_bytes(typed_amount(MEM, amount)) == amount
     assert parse_milli(CPU, typed_amount(CPU, amount)) == amount

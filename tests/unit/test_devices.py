@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.devices import device_of
+from common.http.user_agent import device_of
 
 LIKE_GECKO = "AppleWebKit/537.36 (KHTML, like Gecko)"
 

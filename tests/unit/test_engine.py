@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from common.slots import MAX_AMOUNT, ResourceSlots
+from common.values.resources import MAX_AMOUNT, ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
     Needs,

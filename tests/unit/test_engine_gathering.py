@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import Gathering, Needs, PendingSession
 from scheduler.engine.gathering import choose
 from scheduler.engine.reservations import Prospect

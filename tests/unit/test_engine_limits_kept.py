@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Plan, Policy, Rules, Snapshot, Tenant, plan
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Explanation, Gang, Needs, PendingSession, ReasonCode, Snapshot, plan
 from scheduler.reasons import sentence_for
 

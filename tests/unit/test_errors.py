@@ -4,8 +4,8 @@ import pytest
 from django.http import Http404
 from rest_framework import exceptions
 
-from common.api import render_error
 from common.errors import BerthError, InvalidInput, NotFound
+from common.rest.errors import render_error
 
 
 @pytest.mark.parametrize("kind", BerthError.__subclasses__())

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from common.exports import as_csv
+from common.pages.csv_export import as_csv
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "\n=1"])

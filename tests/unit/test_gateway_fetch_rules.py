@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.proxy.headers import Headers
 from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, is_top_level_navigation
+from transport.proxy.headers import Headers
 
 OWN = b"http://jupyter-abcdefghijklm.apps.localhost:8080"
 SIBLING = b"http://evil-abcdefghijklz.apps.localhost:8080"

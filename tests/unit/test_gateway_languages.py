@@ -4,8 +4,8 @@ import pytest
 from django.conf import settings
 from django.utils import translation
 
-from common.proxy import Headers
 from sessions_app.gateway.languages import in_language_of
+from transport.proxy import Headers
 
 CHOSEN = settings.LANGUAGE_COOKIE_NAME.encode()
 

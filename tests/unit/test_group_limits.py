@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.group_limits import MOST_LIMITS, WEEK, Hours, checked, limits_in
-from common.time_zones import zone_named
+from common.values.time_zones import zone_named
 
 TYPES = ["interactive", "batch"]
 BERLIN = "Europe/Berlin"

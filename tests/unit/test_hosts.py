@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.hosts import parse_ports
+from common.http.ports import parse_ports
 
 
 def test_ports_are_read_in_order_each_once() -> None:

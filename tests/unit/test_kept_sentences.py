@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from common import languages
-from common.kept_sentences import LONGEST_QUOTE, KeptSentence, one_line
+from common import i18n
 from common.ports import translator
+from common.values.stored_message import LONGEST_QUOTE, KeptSentence, one_line
 
 WAITS = "Waits for {short}: “{group}” has none."
 
@@ -26,7 +26,7 @@ def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
     kept = KeptSentence(WAITS, {"short": {"cpu": 2000, "cuda": 1000}, "group": "lab"})
 
     assert str(kept) == "“lab” has none, so it waits for 2 cores, 1 cuda."
-    assert languages.ngettext("{count} file", "{count} files", 1) == "{count} files"
+    assert i18n.ngettext("{count} file", "{count} files", 1) == "{count} files"
 
 
 def test_without_translations_sentences_are_english():
@@ -34,7 +34,7 @@ def test_without_translations_sentences_are_english():
         kept = KeptSentence(WAITS, {"short": {"cpu": 1000}, "group": "lab"})
 
         assert str(kept) == "Waits for 1 core: “lab” has none."
-        assert [languages.ngettext("one", "many", number) for number in (0, 1, 2)] == ["many", "one", "many"]
+        assert [i18n.ngettext("one", "many", number) for number in (0, 1, 2)] == ["many", "one", "many"]
 
 
 def test_what_an_engine_said_is_quoted_as_it_is():

@@ -2,7 +2,7 @@
 
 import logging
 
-from common.logs import configure_logging
+from common.logging_setup import configure_logging
 
 
 def test_text_from_outside_neither_begins_a_line_nor_commands_the_terminal() -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import override
 
-from common.money import format_money, read_currency
+from common.values.money import format_money, read_currency
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from common import outages
-from common.outages import Circuit, Outage
+from common.resilience import circuit_breaker
+from common.resilience.circuit_breaker import Circuit, Outage
 
 
 class Patient:
@@ -44,7 +44,7 @@ def test_what_answered_just_now_is_not_asked_first(circuit: Circuit, patient: Pa
 def test_silence_is_waited_for_once(
     circuit: Circuit, patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "QUICK_S", 0)
+    monkeypatch.setattr(circuit_breaker, "QUICK_S", 0)
     patient.is_well = False
     refused: list[str] = []
 
@@ -87,7 +87,7 @@ def test_it_is_tried_again_after_a_while(
     circuit.note_silence("it hung")
     with pytest.raises(Outage, match="it hung"):
         circuit.demand_answer()
-    monkeypatch.setattr(outages, "RETRIED_AFTER_S", 0)
+    monkeypatch.setattr(circuit_breaker, "RETRIED_AFTER_S", 0)
     circuit.demand_answer()
     assert patient.asked == 1
 

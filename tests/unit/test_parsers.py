@@ -6,7 +6,7 @@ import time
 import pytest
 
 from common.errors import InvalidInput
-from common.parsers import StrictJSONParser
+from common.rest.parsers import StrictJSONParser
 
 
 def parse(body: str) -> object:

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from common import pauses
+from common.resilience import fault_points
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(pauses, "_folder", str(tmp_path))
+    monkeypatch.setattr(fault_points, "_folder", str(tmp_path))
     return tmp_path
 
 
 def test_points_are_numbered_within_their_stretch_of_work(folder: Path) -> None:
     for _ in range(2):
-        with pauses.during("launch"):
-            pauses.pause("inspect")
-            pauses.pause("inspect")
-    pauses.pause("outside")
+        with fault_points.during("launch"):
+            fault_points.pause("inspect")
+            fault_points.pause("inspect")
+    fault_points.pause("outside")
     lines = [f"launch.inspect{number} {os.getpid()}" for number in ("", ".2")]
     assert (folder / "passed").read_text().splitlines() == 2 * lines
 
@@ -30,8 +30,8 @@ def test_a_held_point_is_left_when_the_test_lets_go(folder: Path) -> None:
     (folder / "hold.launch.start").touch()
 
     def launch() -> None:
-        with pauses.during("launch"):
-            pauses.pause("start")
+        with fault_points.during("launch"):
+            fault_points.pause("start")
 
     threads = [threading.Thread(target=launch) for _ in range(2)]
     for thread in threads:
@@ -47,6 +47,6 @@ def test_a_held_point_is_left_when_the_test_lets_go(folder: Path) -> None:
 
 def test_without_a_test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pauses.during("launch"):
-        pauses.pause("start")
+    with fault_points.during("launch"):
+        fault_points.pause("start")
     assert list(tmp_path.iterdir()) == []

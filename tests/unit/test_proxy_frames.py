@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.proxy.frames import MAX_MESSAGE_BYTES, FrameFault, FrameWatch, close_frame, ping_frame
+from transport.proxy.websocket_frames import (
+    MAX_MESSAGE_BYTES,
+    FrameFault,
+    FrameWatch,
+    close_frame,
+    ping_frame,
+)
 
 
 def frame(first: int, size: int, *, is_masked: bool = False) -> bytes:

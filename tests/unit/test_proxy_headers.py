@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.proxy.errors import RequestRefused
-from common.proxy.headers import (
+from transport.proxy.errors import RequestRefused
+from transport.proxy.headers import (
     BodyFraming,
     HeaderRules,
     Headers,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.texts import quoted
+from common.values.text import quoted
 from images.references import MAX_REFERENCE, ImageReference, parse_reference
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4

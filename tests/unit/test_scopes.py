@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from accounts.tokens import warning_due
-from common.scopes import (
+from common.token_scopes import (
     EVERY_TOKEN,
     FOR_ADMIN,
     FOR_FOLDERS,

@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.server.forwarded import TrustedProxies
-from common.server.heads import Fields, Refused, check_websocket, encode_answer, encode_refusal, read_head
+from transport.server.forwarded import TrustedProxies
+from transport.server.head_parser import (
+    Fields,
+    Refused,
+    check_websocket,
+    encode_answer,
+    encode_refusal,
+    read_head,
+)
 
 HOST = [(b"host", b"a.example:8080")]
 PEER = ("10.0.0.9", 4000)

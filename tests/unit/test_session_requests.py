@@ -3,8 +3,8 @@
 import pytest
 
 from common.errors import InvalidInput
-from common.slots import ResourceSlots
-from common.texts import shown
+from common.values.resources import ResourceSlots
+from common.values.text import shown
 from sessions_app.requests import parse_request
 from tests.bad_input import UNMET, UNREADABLE, Bad
 

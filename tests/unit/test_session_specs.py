@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from agents.runtime.wire import RAISE_OOM_SCORE
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from sessions_app.specs import (
     KernelPlan,
     MountRequest,

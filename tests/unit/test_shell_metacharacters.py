@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from sessions_app.specs import HOME, KernelPlan, MountRequest, build_app_argv, build_container_spec
 from tests.bad_input import SHELL
 

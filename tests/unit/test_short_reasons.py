@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.kept_sentences import KeptSentence
 from common.templatetags.berth import unbroken
+from common.values.stored_message import KeptSentence
 from scheduler.engine import ReasonCode
 from sessions_app.short_reasons import _SHORT, short_reason
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.slots import (
+from common.values.resources import (
     ResourceSlots,
     format_amount,
     format_bytes,

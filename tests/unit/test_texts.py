@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.texts import check_text, has_hidden, is_word, quoted, shown, unknown_field
+from common.values.text import check_text, has_hidden, is_word, quoted, shown, unknown_field
 
 
 @pytest.mark.parametrize(

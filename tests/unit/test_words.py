@@ -4,9 +4,9 @@ import pytest
 from django.template import Context, Template
 
 from agents.states import AgentState
-from common.looks import Tone, look_of
+from common.pages.status_styles import Tone, look_of
 from common.templatetags import berth
-from common.words import ago_words, duration_words
+from common.values.durations import ago_words, duration_words
 from sessions_app.states import Status
 
 

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from common import audit
 from common.actors import SYSTEM
+from common.audit import record
 from common.models import AuditEntry
 from portal.audit import words
 from portal.audit.places import place_of
@@ -28,7 +28,7 @@ def _empty_log(people: People) -> None:
 
 
 def recorded(actor: object, action: str = "accounts.update_user", **more: object) -> AuditEntry:
-    audit.record(actor=actor, action=action, **more)  # type: ignore[arg-type]
+    record.record(actor=actor, action=action, **more)  # type: ignore[arg-type]
     return AuditEntry.objects.latest("pk")
 
 
@@ -123,7 +123,7 @@ def test_from_where_people_of_other_domains_act_is_not_shown(people: People, bro
 def test_filters_are_in_the_address(people: People, browser_of: BrowserOf, query: str, count: int) -> None:
     recorded(SYSTEM, "accounts.sign_in")
     recorded(SYSTEM, target=people.member)
-    audit.record_refusal(
+    record.record_refusal(
         actor=SYSTEM, action="requests.refuse", reason="not_found", target_label="the-object"
     )
 
@@ -136,7 +136,9 @@ def text_of(answer: object) -> str:
 
 def test_the_list_as_csv_holds_no_formula(people: People, browser_of: BrowserOf) -> None:
     recorded(SYSTEM, target=people.member, changes={"name": "=1+1"})
-    audit.record_refusal(actor=SYSTEM, action="accounts.sign_in", reason="x", target_label="=cmd@example.org")
+    record.record_refusal(
+        actor=SYSTEM, action="accounts.sign_in", reason="x", target_label="=cmd@example.org"
+    )
 
     lines = text_of(browser_of(people.superadmin).get("/audit/export/?kind=")).splitlines()
     assert lines[0].startswith("time,count,last time,actor")

@@ -10,8 +10,8 @@ from django.template.loader import render_to_string
 from django.test import Client, RequestFactory
 
 from accounts.models import User
-from common import error_pages
 from common.errors import Conflict, NotFound, PermissionDenied, TooManyRequests, Unavailable
+from common.pages import error_pages
 from tests.conftest import People
 
 BrowserOf = Callable[[User], Client]

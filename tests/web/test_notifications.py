@@ -9,7 +9,7 @@ from django.test import Client
 
 from accounts.models import User
 from common import clock
-from common.looks import Tone
+from common.pages.status_styles import Tone
 from portal import services
 from portal.models import Announcement, Notification
 from portal.sentences import Code

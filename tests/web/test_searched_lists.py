@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from accounts.roles import Role
-from common import counted_pages
+from common.db import pagination
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -66,7 +66,7 @@ def test_a_search_in_another_order_has_the_rows_of_its_tab_and_counts_all_tabs(
     names: list[str],
     counts: list[str],
 ) -> None:
-    monkeypatch.setattr(counted_pages, "ROWS_PER_PAGE", 2)
+    monkeypatch.setattr(pagination, "ROWS_PER_PAGE", 2)
     for name in ("train-b", "other", "train-c", "train-a"):
         place.enqueue(name=name)
     place.end(place.run(name="train-d"))

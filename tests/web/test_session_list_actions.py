@@ -48,8 +48,8 @@ def lines_of(browser: Client, query: str = "") -> list[dict[str, str]]:
 def test_the_export_has_what_the_list_shows_on_all_its_pages(
     place: Place, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("common.counted_pages.ROWS_PER_PAGE", 1)
-    monkeypatch.setattr("common.exports.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("common.db.pagination.ROWS_PER_PAGE", 1)
+    monkeypatch.setattr("common.pages.csv_export.ROWS_AT_ONCE", 2)
     sessions = {name: place.run(name=name) for name in ("x-2", "y", "x-1", "x-3")}
     place.end(sessions["x-3"])
 

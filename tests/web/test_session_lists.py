@@ -12,7 +12,7 @@ from accounts.models import User
 from accounts.roles import Role
 from common import clock
 from common.actors import SYSTEM
-from common.tables import MOST_BOXES
+from common.pages.tables import MOST_BOXES
 from scheduler.tick import run_tick
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric

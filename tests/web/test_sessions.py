@@ -11,8 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
-from common import clock, counted_pages
+from common import clock
 from common.actors import SYSTEM
+from common.db import pagination
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.services import terminate_session
@@ -97,7 +98,7 @@ def test_any_query_string_gets_a_list(place: Place, browser: Client, query: str)
 def test_a_long_list_has_pages_that_keep_the_search(
     place: Place, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counted_pages, "ROWS_PER_PAGE", 2)
+    monkeypatch.setattr(pagination, "ROWS_PER_PAGE", 2)
     names = [place.enqueue(name=f"train-{number}").name for number in range(3)]
 
     first, second = text_of(browser, "/sessions/?q=train"), text_of(browser, "/sessions/?q=train&page=2")

@@ -7,7 +7,7 @@ from django.test import Client
 
 from accounts.models import User
 from accounts.roles import Role
-from common import drawing
+from common.pages import render_cache
 from portal.ops.layout import CHECKOUT
 from sessions_app.metrics import SERIES
 from tests.factories import make_user
@@ -29,7 +29,7 @@ def superadmin(browser_of: Callable[[User], Client]) -> Client:
 
 
 def test_every_component_is_shown(superadmin: Client) -> None:
-    drawing._drawn.cache_clear()  # parts that were drawn for other tests come from no template
+    render_cache._drawn.cache_clear()  # parts that were drawn for other tests come from no template
     shown = {template.name for template in superadmin.get("/styleguide/").templates}
     components = {f"includes/{path.name}" for path in (CHECKOUT / "templates" / "includes").glob("*.html")}
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from common.proxy import Transport
-from common.server import Limits, protocol_class
 from tests.ws.servers import DEFAULT_RULES, PlainProxy
+from transport.proxy import Transport
+from transport.server import Limits, protocol_class
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import uvicorn
 from aiohttp import web
 
-from common.proxy import (
+from transport.proxy import (
     HeaderRules,
     RequestRefused,
     Target,
@@ -19,9 +19,9 @@ from common.proxy import (
     reject_websocket,
     request_head,
 )
-from common.proxy.asgi import Receive, Scope, Send
-from common.proxy.relay import Relay
-from common.server import Exchange, Front, Limits, TrustedProxies, protocol_class
+from transport.proxy.asgi import Receive, Scope, Send
+from transport.proxy.fast_relay import Relay
+from transport.server import Exchange, Front, Limits, TrustedProxies, protocol_class
 
 StreamHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from common.server import Limits
 from tests.ws.plain_app import gullible_app, statuses
 from tests.ws.servers import proxied
 from tests.ws.test_odd_requests import TABLE, said
+from transport.server import Limits
 
 AT_ONCE = 8
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from common.proxy import Target, Transport, UpstreamError
-from common.proxy.connection import Connection
-from common.proxy.errors import UpstreamTimeout, UpstreamUnreachable
-from common.proxy.pool import Pool
-from common.proxy.target import Timeouts
-from common.server import Limits
 from tests.ws.servers import StreamHandler, exchange, proxied, serve_bytes, wait_for
 from tests.ws.test_splice_edges import ACCEPT, DEADLINE_S, HANDSHAKE, SWITCH, from_app
+from transport.proxy import Target, Transport, UpstreamError
+from transport.proxy.connection import Connection
+from transport.proxy.errors import UpstreamTimeout, UpstreamUnreachable
+from transport.proxy.pool import Pool
+from transport.proxy.target import Timeouts
+from transport.server import Limits
 
 GET = b"GET / HTTP/1.1\r\nHost: a.b\r\n\r\n"
 LAST_GET = b"GET / HTTP/1.1\r\nHost: a.b\r\nConnection: close\r\n\r\n"
@@ -95,7 +95,7 @@ async def test_an_answer_without_a_body_passes_over_a_kept_connection(method: by
 
 
 async def test_an_app_silent_on_a_kept_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.server.lobby.SWEEP_S", 0.05)
+    monkeypatch.setattr("transport.server.connection_registry.SWEEP_S", 0.05)
     told = await second_answer(
         scripted(OK, b"", ends=False), timeouts=Timeouts(response_head_s=0.2), limits=Limits(pace_s=0.1)
     )
@@ -244,7 +244,7 @@ async def test_a_connection_within_a_request_is_not_kept() -> None:
 
 
 async def test_beyond_its_places_the_pool_closes_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.proxy.pool._IDLE_PER_TARGET", 2)
+    monkeypatch.setattr("transport.proxy.pool._IDLE_PER_TARGET", 2)
     async with serve_bytes(scripted(*[OK] * 9)) as port:
         pool, target = Pool(Timeouts()), Target("127.0.0.1", port, "one")
         three = [await used(pool, target) for _ in range(3)]

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from common.proxy import Timeouts, Transport
 from tests.ws.servers import exchange, proxied, serve_app, serve_bytes, wait_for
+from transport.proxy import Timeouts, Transport
 
 MIB = 2**20
 

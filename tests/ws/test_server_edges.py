@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from common.server import Limits, lobby
-from common.server.lobby import Lobby
 from tests.ws.plain_app import statuses
 from tests.ws.servers import AsgiApp, serve_asgi, wait_for
+from transport.server import Limits, connection_registry
+from transport.server.connection_registry import Lobby
 
 PATIENCE_S = 30
 MIB = 2**20
@@ -29,7 +29,7 @@ END: dict[str, Any] = {"type": "http.response.body"}
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lobby, "SWEEP_S", 0.02)
+    monkeypatch.setattr(connection_registry, "SWEEP_S", 0.02)
 
 
 @asynccontextmanager

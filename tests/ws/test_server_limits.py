@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from common.server import Limits, TrustedProxies, lobby
 from tests.ws.plain_app import statuses
 from tests.ws.servers import proxied, serve_app, serve_asgi
+from transport.server import Limits, TrustedProxies, connection_registry
 
 PATIENCE_S = 30
 QUICK = Limits(head_s=2, idle_s=2, pace_s=2)
@@ -18,7 +18,7 @@ QUICK = Limits(head_s=2, idle_s=2, pace_s=2)
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lobby, "SWEEP_S", 0.02)
+    monkeypatch.setattr(connection_registry, "SWEEP_S", 0.02)
 
 
 @asynccontextmanager

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from common.proxy import splice as splice_module
-from common.proxy import websocket as websocket_module
-from common.proxy.frames import close_frame
-from common.proxy.splice import Splice
 from tests.ws.servers import proxied, serve_bytes, wait_for
+from transport.proxy import websocket as websocket_module
+from transport.proxy import websocket_splice as splice_module
+from transport.proxy.websocket_frames import close_frame
+from transport.proxy.websocket_splice import Splice
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 ACCEPT = base64.b64encode(

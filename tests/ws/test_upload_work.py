@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import pytest
 from asgiref.sync import sync_to_async
 
-from common.proxy.asgi import Message
-from common.scopes import TokenScope
+from common.token_scopes import TokenScope
 from portal import upload_work
 from portal.asgi import portal_application
 from sessions_app.idle_models import SessionIdle
@@ -14,6 +13,7 @@ from sessions_app.models import ComputeSession
 from tests import factories
 from tests.factories_sessions import Place, make_place
 from tests.ws.stage import sign_in
+from transport.proxy.asgi import Message
 
 in_thread = sync_to_async
 pytestmark = pytest.mark.django_db(transaction=True)

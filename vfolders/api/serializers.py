@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from common.api import InputSerializer, TextField
+from common.rest.input import InputSerializer, TextField
 from vfolders.models import VFolder
 from vfolders.paths import display_name, is_addressable, parse_folder_name, parse_path
 from vfolders.storage.base import Entry, EntryKind

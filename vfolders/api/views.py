@@ -16,10 +16,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from common.api import ErrorOut, actor_of
-from common.idempotency import takes_idempotency_key
-from common.scopes import FOR_FOLDERS
-from common.slots import MAX_AMOUNT
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.rest.idempotency import takes_idempotency_key
+from common.token_scopes import FOR_FOLDERS
+from common.values.resources import MAX_AMOUNT
 from vfolders import files, services
 from vfolders.api.serializers import (
     DirectoryCreateInput,

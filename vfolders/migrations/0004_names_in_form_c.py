@@ -2,14 +2,14 @@ from typing import Any
 
 from django.db import migrations
 
-import common.fields
+import common.db.fields
 
 COLUMNS = (("storagehost", "name"), ("vfolder", "name"))
 
 
 def normalise(apps: Any, editor: Any) -> None:
     for model, column in COLUMNS:
-        common.fields.normalise_names(apps.get_model("vfolders", model), column)
+        common.db.fields.normalise_names(apps.get_model("vfolders", model), column)
 
 
 class Migration(migrations.Migration):
@@ -24,12 +24,12 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="storagehost",
             name="name",
-            field=common.fields.NameField(max_length=64, unique=True),
+            field=common.db.fields.NameField(max_length=64, unique=True),
         ),
         migrations.AlterField(
             model_name="vfolder",
             name="name",
-            field=common.fields.NameField(max_length=64),
+            field=common.db.fields.NameField(max_length=64),
         ),
         migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
     ]

@@ -18,11 +18,11 @@ from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
 from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
 from common.actors import Actor
-from common.api import actor_of
-from common.bulk import chosen_ids, do_each, done_count
-from common.exports import csv_response
-from common.pages import is_fragment
-from common.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.pages.bulk_actions import chosen_ids, do_each, done_count
+from common.pages.csv_export import csv_response
+from common.pages.htmx import is_fragment
+from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.rest.actor import actor_of
 from common.templatetags.berth import ago
 from vfolders import services
 from vfolders.models import VFolder

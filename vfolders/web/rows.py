@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from common.slots import format_bytes
+from common.values.resources import format_bytes
 from vfolders.models import VFolder
 from vfolders.paths import EntryPath, display_name, is_addressable
 from vfolders.storage.base import Entry, EntryKind

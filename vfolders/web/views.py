@@ -15,10 +15,10 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.selectors import projects_of
-from common.api import actor_of
 from common.errors import BerthError, InvalidInput
-from common.idempotency import once_a_form
-from common.pages import is_fragment, private, render_page_or_fragment
+from common.pages.htmx import is_fragment, private, render_page_or_fragment
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
 from vfolders import files, services, sizes
 from vfolders.downloads import download
 from vfolders.models import VFolder

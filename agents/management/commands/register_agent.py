@@ -8,7 +8,7 @@ from agents.selectors import access_resource_group
 from agents.services import register_agent
 from common.actors import SYSTEM
 from common.errors import BerthError
-from common.slots import format_slots
+from common.values.resources import format_slots
 
 
 class Command(BaseCommand):

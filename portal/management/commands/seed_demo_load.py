@@ -23,7 +23,7 @@ from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.slots import CPU, MEM
+from common.values.resources import CPU, MEM
 from images.models import ContainerImage
 from portal.demo_audit import make_audit
 from portal.demo_budgets import make_budgets

@@ -22,7 +22,7 @@ from agents.models import Agent
 from agents.runtime.base import ContainerSpec, NetworkSpec
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.wire import container_config, owner_archive
-from common.slots import ResourceSlots
+from common.values.resources import ResourceSlots
 from portal.ops.session_image import ensure_session_image
 from sessions_app import specs
 from sessions_app.cpusets import choose_cores

@@ -1,0 +1,57 @@
+"""Django admin whose changes stand in the access log."""
+
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from common.audit import record
+from common.rest.actor import actor_of
+
+SHOWN = 5
+
+
+class HoldersNamed(admin.ModelAdmin):
+    """Explains why something cannot be deleted: which objects refer to it, and what to do.
+
+    `instead_of_deleting`: that sentence, marked for translation.
+    """
+
+    instead_of_deleting: ClassVar[str] = ""
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
+        """As Django says it, but of what stands in the way a few, how many more, and what to do; and that before what the actor may not
+        delete, which is the same things."""
+        deleted, counts, needed, held_by = super().get_deleted_objects(objs, request)
+        if held_by:
+            more = [_("and {count} more").format(count=len(held_by) - SHOWN)] if len(held_by) > SHOWN else []
+            advice = [_(self.instead_of_deleting)] if self.instead_of_deleting else []
+            return deleted, counts, set(), [*held_by[:SHOWN], *more, *advice]
+        return deleted, counts, needed, held_by
+
+
+class AuditedAdmin(HoldersNamed):
+    """Each change is recorded as `<app>.<create|update|delete>_<model>`, in the transaction of the change, with the fields
+    before and after."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        given = {name: form.cleaned_data.get(name) for name in form.changed_data}
+        _record(request, "update" if change else "create", obj, record.changed(form.initial, given))
+
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+        _record(request, "delete", obj, {})
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for obj in queryset:
+            self.delete_model(request, obj)
+
+
+def _record(request: HttpRequest, verb: str, obj: Model, values: dict[str, Any]) -> None:
+    action = f"{obj._meta.app_label}.{verb}_{obj._meta.model_name}"
+    record.record(actor=actor_of(request), action=action, target=obj, changes=values)

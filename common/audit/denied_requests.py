@@ -1,0 +1,119 @@
+"""What is refused is in the access log: every answer of the portal passes here, whatever part of it refused."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+from common.actors import ANONYMOUS, Actor
+from common.audit import record
+from common.db.connection import LOST
+from common.errors import BerthError
+from common.ports import address_parameters
+from common.rest.actor import actor_of
+
+log = structlog.get_logger(__name__)
+
+ACTION = "requests.refuse"
+TOKEN_ACTION = "requests.refuse_token"
+REFUSED = frozenset((403, 404, 409, 422, 429))
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+class RefusalsMiddleware:
+    """Records refusals after all transactions of the request have ended, and changes no answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.status_code >= 400:
+            try:
+                _record(request, response.status_code)
+            except LOST as lost:
+                log.warning("audit.lost", status=response.status_code, error=str(lost))
+            except Exception:
+                log.exception("audit.failed", status=response.status_code)
+        return response
+
+
+def _record(request: HttpRequest, status: int) -> None:
+    error: BerthError | None = getattr(request, "refusal", None)
+    code = error.code if error is not None else f"http_{status}"
+    if code == "database_lost" or (error is not None and error.is_recorded):
+        return
+    if status == 401:
+        _record_token(request)
+        return
+    is_failure = status >= 500 and request.method not in SAFE
+    match = request.resolver_match
+    if match is None or not (status in REFUSED or is_failure):
+        return  # an address that is nowhere hides nothing
+    given, models = dict(match.captured_kwargs), address_parameters.get()  # type: ignore[attr-defined]
+    target = next(((models[key], str(value)) for key, value in given.items() if key in models), ("", ""))
+    record.record_refusal(
+        actor=actor_of(request) if hasattr(request, "user") else ANONYMOUS,
+        action=ACTION,
+        reason=code,
+        target=target,
+        outcome=record.Outcome.FAILED if is_failure else record.Outcome.REFUSED,
+        changes={
+            "asked": f"{request.method} {_address(request.path, given)}",
+            "answer": error.message if error is not None else "",
+            "status": status,
+        },
+        # Who tries ids gets a line for each address, not for each id; who sees an object and may not, one for each object.
+        # Who is nobody, or came without a form of ours, may send any number of addresses: all are one line.
+        kind=(
+            request.method,
+            match.view_name or match.route,
+            *(target if _is_told_apart(request, status, code) else ()),
+        ),
+    )
+
+
+def record_refused(
+    *, actor: Actor, asked: str, refusal: BerthError, target: tuple[str, str] = ("", ""), name: str = ""
+) -> None:
+    """What was refused beside the answers that pass the middleware: by websocket, or as one of many. Of what is absent or
+    hidden a line for each address, as there."""
+    is_told = refusal.http_status != HTTPStatus.NOT_FOUND
+    record.record_refusal(
+        actor=actor,
+        action=ACTION,
+        reason=refusal.code,
+        target=target,
+        target_label=name,
+        changes={"asked": asked, "answer": refusal.message, "status": refusal.http_status},
+        kind=(asked, *((*target, name) if is_told else ())),
+    )
+
+
+def _is_told_apart(request: HttpRequest, status: int, code: str) -> bool:
+    is_somebody = hasattr(request, "user") and request.user.is_authenticated
+    return is_somebody and status != HTTPStatus.NOT_FOUND and code != "no_form_token"
+
+
+def _record_token(request: HttpRequest) -> None:
+    """A token that opens nothing; without one there was no attempt."""
+    scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        access_key = token.strip().partition(".")[0][:32]
+        record.record_refusal(
+            actor=actor_of(request),
+            action=TOKEN_ACTION,
+            reason="not_authenticated",
+            target_label=access_key if access_key.isascii() and access_key.isprintable() else "",
+        )
+
+
+def _address(path: str, given: Mapping[str, Any]) -> str:
+    """The path; in place of what is no id, which may be a secret, its name: `/sign-in/once/<code>/`."""
+    for key, value in given.items():
+        if value and not isinstance(value, (int, UUID)):
+            path = path.replace(str(value), f"<{key}>")
+    return path

@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, fields, locks, bulk statements."""

@@ -1,0 +1,67 @@
+"""PostgreSQL when it does not answer: who waits gives up, and says so in words.
+
+A server that is stopped, or behind a cut wire, answers nothing and closes nothing either; without a limit of our own each
+thread that asks it would wait for ever.
+"""
+
+from typing import ClassVar, TypeVar
+
+import psycopg
+from django.db import IntegrityError, InterfaceError, OperationalError
+from django.utils.translation import gettext as _
+from psycopg.abc import PQGen
+
+from common.db.array_adapter import PlainListDumper
+from common.errors import BerthError, Conflict, Unavailable
+
+RV = TypeVar("RV")
+
+LOST = (OperationalError, InterfaceError)
+# PostgreSQL answered, and has undone the transaction of one of two that were in each other's way.
+UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+LOOKED_EVERY_S = 0.1
+
+
+psycopg.adapters.register_dumper(list, PlainListDumper)
+
+
+class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
+    """Gives up on an answer after `silence_s` (0: never), and is closed then: what came later would be the answer to
+    another question."""
+
+    silence_s: ClassVar[float] = 15.0
+
+    def wait(self, gen: PQGen[RV], interval: float = LOOKED_EVERY_S, timeout: float | None = None) -> RV:
+        try:
+            return super().wait(gen, interval, timeout or self.silence_s or None)
+        except psycopg.errors._WaitTimeout as error:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(
+                f"The database has not answered within {self.silence_s:g} s."
+            ) from error
+
+
+def database_lost() -> Unavailable:
+    """What people are told while it does not answer."""
+    return Unavailable(
+        _("The database of Berth does not answer."),
+        hint=_("What was just asked may have been done or not: look again in a minute."),
+        code="database_lost",
+    )
+
+
+def refusal_of(lost: BaseException) -> BerthError:
+    """What people are told of an error that is one of LOST."""
+    if not isinstance(lost.__cause__, UNDONE):
+        return database_lost()
+    return Conflict(
+        _("Somebody else was changing the same, so this was not done."),
+        hint=_("Look how it is now, and try again."),
+        code="changed_meanwhile",
+    )
+
+
+def constraint_of(error: IntegrityError) -> str:
+    """The name of the constraint, or of our own rule, that refused a row; "" where it is not known."""
+    cause = error.__cause__
+    return (cause.diag.constraint_name or "") if isinstance(cause, psycopg.Error) else ""

@@ -1,0 +1,109 @@
+"""Columns of our own kinds."""
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, models, transaction
+from psycopg.errors import UniqueViolation
+
+from common.values.stored_message import KeptSentence
+from common.values.text import check_text, normalised
+
+MOST_ALIKE = 1000
+log = structlog.get_logger(__name__)
+
+
+def validate_shown(text: str) -> None:
+    """Raises ValidationError for characters that do not show, or that turn the direction of what stands beside them."""
+    try:
+        check_text(text, max_length=len(text))
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+
+
+class NameField(models.CharField):
+    """Name that people give to something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
+    are one, from whichever keyboard or file system they come."""
+
+    default_validators = [*models.CharField.default_validators, validate_shown]  # noqa: RUF012  the form that Django wants
+
+    def to_python(self, value: Any) -> Any:
+        return _normalised(super().to_python(value))
+
+    def get_prep_value(self, value: Any) -> Any:
+        return _normalised(super().get_prep_value(value))
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        """The row in memory is as the one in the database."""
+        value = _normalised(super().pre_save(model_instance, add))
+        setattr(model_instance, self.attname, value)
+        return value
+
+
+def normalise_names(model: type[models.Model], column: str, *, are_duplicates: bool = False) -> None:
+    """For migrations: bring rows of before NameField into form C, and log what changed. A row whose name another row has then
+    gets -2, -3 … behind it, whichever was made first; with `are_duplicates`, where rows that look alike say the same, it is
+    deleted. Again it does nothing."""
+    rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"}).order_by("pk")
+    for key, kept in rows.values_list("pk", column):
+        if (wanted := normalised(kept)) == kept:
+            continue
+        row = model._default_manager.filter(pk=key)
+        became = _rename(row, column, wanted, most=1 if are_duplicates else MOST_ALIKE)
+        if became is None:
+            row.delete()
+        log.warning(
+            "names.normalised", table=model._meta.db_table, key=str(key), column=column, was=ascii(kept),
+            now=ascii(became) if became is not None else "deleted: another row says the same",
+        )  # fmt: skip
+
+
+def _rename(row: models.QuerySet[Any], column: str, wanted: str, most: int) -> str | None:
+    """Return the name that `row` has now, one of `most`; None where the only one is taken. Raises IntegrityError where all are,
+    or where another constraint than that of unique names is in the way."""
+    length: int = getattr(row.model._meta.get_field(column), "max_length", 0)
+    for number in range(1, most + 1):
+        ending = f"-{number}" if number > 1 else ""
+        name = wanted[: length - len(ending)] + ending
+        try:
+            with transaction.atomic():
+                row.update(**{column: name})
+            return name
+        except IntegrityError as error:
+            is_last = number == most > 1
+            if is_last or not isinstance(error.__cause__, UniqueViolation):
+                raise
+    return None
+
+
+def _normalised(value: Any) -> Any:
+    return normalised(value) if isinstance(value, str) else value
+
+
+class SentenceField(models.JSONField):
+    """A KeptSentence as {"text", "arguments", "quote"}; what is empty is left out."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"default": KeptSentence, "blank": True, **options})
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> KeptSentence | None:
+        if value is None:  # of a row that an outer join did not find
+            return None
+        return KeptSentence(**super().from_db_value(value, expression, connection))
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        kept = value.to_json() if isinstance(value, KeptSentence) else value
+        return super().get_db_prep_value(kept, connection, prepared)
+
+    def deconstruct(self) -> Any:
+        name, path, args, options = super().deconstruct()
+        options.pop("default", None)
+        options.pop("blank", None)
+        return name, path, args, options
+
+    def to_python(self, value: Any) -> KeptSentence:
+        return value if isinstance(value, KeptSentence) else KeptSentence(**(value or {}))
+
+    def value_to_string(self, obj: Any) -> Any:
+        return self.value_from_object(obj).to_json()

@@ -1,0 +1,1 @@
+"""HTTP details: cookies, ports, user agents, downloads."""

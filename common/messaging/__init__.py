@@ -1,0 +1,1 @@
+"""Messages between processes: events, background tasks, live updates, revocations, Redis."""

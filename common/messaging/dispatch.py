@@ -1,0 +1,93 @@
+"""Background work is started by name, after commit, with ids only. Tasks may run twice, late or never."""
+
+from enum import StrEnum
+
+import structlog
+from celery import current_app
+from django.db import transaction
+from kombu.exceptions import InconsistencyError, OperationalError
+
+from common.messaging.redis import demand_redis
+from common.resilience.circuit_breaker import Outage
+from common.resilience.fault_points import pause
+
+log = structlog.get_logger(__name__)
+
+
+class TaskName(StrEnum):
+    """Every Celery task of Berth. A test asserts that each is registered and none is missing here."""
+
+    TICK = "scheduler.tick"
+    FORGET_TICKS = "scheduler.forget_old_ticks"
+    HEARTBEAT_AGENTS = "agents.heartbeat_agents"
+    KEEP_WALLS = "agents.keep_walls"
+    LAUNCH_SESSION = "sessions_app.launch_session"
+    TERMINATE_SESSION = "sessions_app.terminate_session"
+    RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
+    SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
+    LOOK_AT_ARRAY = "sessions_app.look_at_array"
+    MEASURE_SESSIONS = "sessions_app.measure_sessions"
+    NOTE_SETUPS = "sessions_app.note_setups"
+    TELL_CALLBACKS = "sessions_app.tell_callbacks"
+    KEEP_MOORINGS = "sessions_app.keep_moorings"
+    PURGE_EXPIRED = "sessions_app.purge_expired"
+    PURGE_FOLDERS = "vfolders.purge_folders"
+    MEASURE_FOLDERS = "vfolders.measure_folders"
+    PURGE_SIGN_INS = "accounts.purge_sign_ins"
+    CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
+    CONTINUE_IMPORTS = "accounts.continue_imports"
+    FOLLOW_RULES = "accounts.follow_rules"
+    PURGE_ANSWERS = "common.purge_answers"
+    PURGE_AUDIT = "common.purge_audit"
+    NOTIFY_PEOPLE = "portal.notify_people"
+    NOTIFY_OF_BUDGETS = "portal.notify_of_budgets"
+    MAIL_NOTIFICATIONS = "portal.mail_notifications"
+
+
+QUEUE_OF = {
+    TaskName.TICK: "tick",
+    TaskName.FORGET_TICKS: "maintenance",
+    TaskName.LAUNCH_SESSION: "launch",
+    TaskName.TERMINATE_SESSION: "ends",
+    TaskName.HEARTBEAT_AGENTS: "default",
+    TaskName.RECONCILE_SESSIONS: "default",
+    TaskName.SETTLE_DEPENDENTS: "default",
+    TaskName.LOOK_AT_ARRAY: "default",
+    TaskName.MEASURE_SESSIONS: "metrics",
+    TaskName.KEEP_WALLS: "maintenance",
+    TaskName.NOTE_SETUPS: "maintenance",
+    TaskName.TELL_CALLBACKS: "maintenance",
+    TaskName.KEEP_MOORINGS: "maintenance",
+    TaskName.PURGE_EXPIRED: "maintenance",
+    TaskName.PURGE_FOLDERS: "maintenance",
+    TaskName.MEASURE_FOLDERS: "maintenance",
+    TaskName.PURGE_SIGN_INS: "maintenance",
+    TaskName.CONTINUE_OFFBOARDINGS: "maintenance",
+    TaskName.CONTINUE_IMPORTS: "maintenance",
+    TaskName.FOLLOW_RULES: "maintenance",
+    TaskName.PURGE_ANSWERS: "maintenance",
+    TaskName.PURGE_AUDIT: "maintenance",
+    TaskName.NOTIFY_PEOPLE: "maintenance",
+    TaskName.NOTIFY_OF_BUDGETS: "maintenance",
+    TaskName.MAIL_NOTIFICATIONS: "maintenance",
+}
+
+
+def enqueue_on_commit(
+    name: TaskName, *, countdown_s: float = 0.0, **arguments: str | int | list[str]
+) -> None:
+    """Send task `name` when the present transaction commits, to run `countdown_s` seconds later at the earliest.
+
+    If the broker does not answer the loss is logged; the periodic tasks do the work later.
+    """
+
+    def send() -> None:
+        pause(f"commit.{name}")
+        try:
+            demand_redis()
+            countdown = countdown_s or None
+            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name], countdown=countdown)
+        except (OperationalError, InconsistencyError, Outage) as error:
+            log.warning("dispatch.lost", task=name.value, arguments=arguments, error=str(error))
+
+    transaction.on_commit(send)

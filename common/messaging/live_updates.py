@@ -1,0 +1,97 @@
+"""News for open pages: a bounded Redis stream that the event endpoint follows and replays.
+
+News carry ids, never contents: a page that hears of a change asks again with its own rights. Losing one is
+harmless; pages re-read when they reconnect.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from common.messaging.redis import client, demand_redis
+from common.resilience.circuit_breaker import Outage
+
+log = structlog.get_logger(__name__)
+KEPT_NEWS = 5000
+TOLD_TOGETHER = 250
+CLOCKS_DIFFER = timedelta(milliseconds=250)
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who may hear: the owner, admins of the project and of the domain, superadmins, monitors. All None: everybody."""
+
+    owner_id: int | None = None
+    project_id: int | None = None
+    domain_id: int | None = None
+
+    def to_json(self) -> dict[str, int | None]:
+        return {"owner_id": self.owner_id, "project_id": self.project_id, "domain_id": self.domain_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What one person may hear."""
+
+    user_id: int
+    hears_all: bool
+    admin_project_ids: frozenset[int]
+    overseen_domain_id: int | None
+
+    def hears(self, audience: Audience) -> bool:
+        if self.hears_all or audience == Audience():
+            return True
+        return (
+            audience.owner_id == self.user_id
+            or (audience.project_id is not None and audience.project_id in self.admin_project_ids)
+            or (audience.domain_id is not None and audience.domain_id == self.overseen_domain_id)
+        )
+
+
+def stream_name() -> str:
+    return f"berth:push:{settings.BERTH_INSTALLATION}"
+
+
+def id_at(instant: datetime) -> str:
+    """The id from which on a replay tells all that came after `instant`. Redis numbers news by its own clock."""
+    return f"{int((instant - CLOCKS_DIFFER).timestamp() * 1000)}-0"
+
+
+def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
+    """Tell open pages, after commit, that something of `kind` ("session-changed") happened."""
+    fields = {"kind": kind, "audience": json.dumps(audience.to_json()), "payload": json.dumps(payload)}
+    transaction.on_commit(lambda: _send(fields))
+
+
+def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]]]) -> None:
+    """The same of many things at once: an audience and a payload for each. A message of the stream has up to
+    TOLD_TOGETHER."""
+    for first in range(0, len(told), TOLD_TOGETHER):
+        part = told[first : first + TOLD_TOGETHER]
+        many = [
+            [audience.owner_id, audience.project_id, audience.domain_id, payload]
+            for audience, payload in part
+        ]
+        fields = {"kind": kind, "many": json.dumps(many)}
+        transaction.on_commit(partial(_send, fields))
+
+
+def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
+    """The same for news without a transaction (progress of an image pull)."""
+    _send({"kind": kind, "audience": json.dumps(audience.to_json()), "payload": json.dumps(payload)})
+
+
+def _send(fields: dict[str, str]) -> None:
+    try:
+        demand_redis()
+        client().xadd(stream_name(), fields, maxlen=KEPT_NEWS, approximate=True)  # type: ignore[arg-type]
+    except (redis.RedisError, Outage) as error:
+        log.warning("push.lost", kind=fields["kind"], error=str(error))

@@ -1,0 +1,1 @@
+"""Pages in general: menus, tables, forms, error pages, htmx fragments, toasts."""

@@ -1,0 +1,85 @@
+"""The same thing done to many objects: each by itself, so that one refusal stops none of the others."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from django.http import HttpRequest, QueryDict
+from django.utils.translation import gettext as _
+
+from common.audit.denied_requests import record_refused
+from common.errors import BerthError, InvalidInput
+from common.rest.actor import actor_of
+
+MOST_AT_ONCE = 200
+LONGEST_NUMBER = 18
+RECORDED = frozenset((403, 404, 429))
+Id = TypeVar("Id")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one object. `url` is "" where its page is gone."""
+
+    name: str
+    sentence: str
+    is_done: bool
+    url: str = ""
+
+
+def chosen_ids(posted: QueryDict, name: str) -> list[UUID]:
+    """The objects that a form chose, each once, in order. Raises InvalidInput for what is no id, and for too many."""
+    return _chosen(posted, name, UUID)
+
+
+def chosen_numbers(posted: QueryDict, name: str) -> list[int]:
+    """The same for objects whose ids are numbers."""
+    return _chosen(posted, name, _number)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+        raise ValueError(text)
+    return int(text)
+
+
+def _chosen(posted: QueryDict, name: str, read: Callable[[str], Id]) -> list[Id]:
+    try:
+        ids = list(dict.fromkeys(read(value) for value in posted.getlist(name)))
+    except ValueError as error:
+        raise InvalidInput(
+            _("One of the chosen things has no id."), hint=_("Reload the list and choose again.")
+        ) from error
+    if len(ids) > MOST_AT_ONCE:
+        raise InvalidInput(
+            _("You chose {count}; at most {most} at once.").format(count=len(ids), most=MOST_AT_ONCE),
+            hint=_("Choose fewer of them."),
+        )
+    return ids
+
+
+def do_each(
+    request: HttpRequest,
+    ids: Iterable[Id],
+    act: Callable[[Id], str],
+    name_of: Callable[[Id], str],
+    url_of: Callable[[Id], str],
+) -> list[Outcome]:
+    """`act` on each; its answer is the sentence for people. A refusal is an outcome too, and where it is one of rights it
+    is in the access log."""
+    outcomes = []
+    for each in ids:
+        try:
+            outcomes.append(Outcome(name_of(each), act(each), is_done=True, url=url_of(each)))
+        except BerthError as refusal:
+            if refusal.http_status in RECORDED:
+                asked = f"{request.method} {request.path}"
+                record_refused(actor=actor_of(request), asked=asked, refusal=refusal, name=name_of(each))
+            sentence = f"{refusal.message} {refusal.hint}".strip()
+            outcomes.append(Outcome(name_of(each), sentence, is_done=False, url=url_of(each)))
+    return outcomes
+
+
+def done_count(outcomes: Sequence[Outcome]) -> int:
+    return sum(outcome.is_done for outcome in outcomes)

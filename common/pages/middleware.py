@@ -1,0 +1,120 @@
+"""What every request gets: an id that people can quote, and one way to show refusals."""
+
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import is_valid_path
+from django.utils.translation import gettext as _
+
+from common import clock
+from common.db.connection import LOST, refusal_of
+from common.errors import BerthError, InvalidInput
+from common.pages.error_pages import error_page, not_allowed
+from common.values.text import nul_sentence, shown
+
+log = structlog.get_logger(__name__)
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class RequestIdMiddleware:
+    """Gives the request a fresh id, binds it to the log lines, and answers it as X-Request-Id. Notes when it came."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.request_id = uuid.uuid4().hex[:12]  # type: ignore[attr-defined]
+        request.began_at = clock.now()  # type: ignore[attr-defined]
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request.request_id)  # type: ignore[attr-defined]
+        response = self.get_response(request)
+        response["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
+        return response
+
+
+class LastSlashMiddleware:
+    """Answers what lacks only the last slash of its address as if it had it: after a redirect, clients would ask by GET and
+    leave the body out, so that nothing is made. A page that is read is redirected instead, by Django."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        path = request.path_info
+        is_page_read = request.method in ("GET", "HEAD") and not path.startswith("/api/")
+        if not (path.endswith("/") or is_page_read or is_valid_path(path)) and is_valid_path(f"{path}/"):
+            request.path_info, request.path = f"{path}/", f"{request.path}/"
+        return self.get_response(request)
+
+
+class StreamWithoutDatabaseMiddleware:
+    """Gives the database connection back before an answer is streamed: Django keeps it until the answer has ended, and
+    every open page follows a stream, while there are few connections."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.streaming and not connection.in_atomic_block:  # tests run in a transaction
+            connection.close()
+        return response
+
+
+class NulMiddleware:
+    """Refuses a NUL in the address, the query string or a form (common.rest.parsers does in JSON): the database would refuse it
+    later, in the middle of something."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path:
+            return error_page(request, InvalidInput(_("The address has a NUL character (U+0000).")))
+        if "%00" in request.META.get("QUERY_STRING", "") and (where := _with_nul(request.GET)):
+            return _nul_at(request, where)
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: object, arguments: object, named: object
+    ) -> HttpResponse | None:
+        is_form = request.method == "POST" and not request.path.startswith("/api/v1/")
+        where = _with_nul(request.POST) if is_form else None
+        return _nul_at(request, where) if where else None
+
+
+def _with_nul(fields: QueryDict) -> str | None:
+    """The first field with a NUL in its name or in one of its values."""
+    found = (name for name, values in fields.lists() if any("\0" in str(text) for text in (name, *values)))
+    return next(found, None)
+
+
+def _nul_at(request: HttpRequest, where: str) -> HttpResponse:
+    name, sentence = shown(where), nul_sentence()
+    return error_page(request, InvalidInput(f"{name}: {sentence}", fields={name: [sentence]}))
+
+
+class ErrorPageMiddleware:
+    """Shows a BerthError that a page raised as a page (REST has its own renderer), and says why a method is refused."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        is_page = not request.path.startswith("/api/v1/")
+        if response.status_code == 405 and is_page and not response.streaming and not response.content:
+            return not_allowed(request, response.headers.get("Allow") or _("other methods"))
+        return response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, BerthError):
+            return error_page(request, exception)
+        if isinstance(exception, LOST):
+            refusal = refusal_of(exception)
+            log.warning("database.refused", path=request.path, code=refusal.code, error=str(exception))
+            return error_page(request, refusal)
+        return None

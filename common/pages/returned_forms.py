@@ -1,0 +1,230 @@
+"""Forms that came too late are given back: filled with what was typed, with a new token, to be checked and sent again.
+
+The token of a form changes at each sign-in, and a login may end while somebody types. Nothing of such a form is done. It
+is given back only to a page of this portal (`is_from_own_page`): what another site makes a browser send is refused with a
+sentence, so that no stranger fills in a form that is then one click away from being sent.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import REASON_NO_CSRF_COOKIE, get_token
+from django.shortcuts import redirect, render, resolve_url
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from common.errors import BerthError, NotAuthenticated, PermissionDenied
+from common.pages.error_pages import error_page
+from common.pages.htmx import own_address
+
+TOKEN_FIELD = "csrfmiddlewaretoken"
+OPENED_BY_FIELD = "csrf_opened_by"  # {% csrf_token %} writes it: for whom the page was made
+OPENED_BY_HEADER = "X-Berth-Opened-By"
+NEW_TOKEN_HEADER = "X-Berth-Form-Token"
+CODE = "no_form_token"
+FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+SIGN_IN_PAGES = frozenset({"account_login", "mfa_login_webauthn", "mfa_authenticate", "oidc", "admin:login"})
+# Fields that the portal wrote and nobody typed.
+UNSEEN_FIELDS = frozenset({"once", "next", "back", "credential"})
+
+
+class StaleForm(PermissionDenied):
+    """Nothing was done. A page of the same person gets the new token with it, as a header."""
+
+    default_code = CODE
+
+    def __init__(self, message: str, *, hint: str, token: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.token = token
+
+    def headers(self) -> dict[str, str]:
+        return {NEW_TOKEN_HEADER: self.token} if self.token else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedField:
+    """`kind`: hidden, line, lines, secret (comes back empty), file (comes back empty)."""
+
+    name: str
+    kind: str
+    value: str = ""
+
+    @property
+    def label(self) -> str:
+        return _(self.name.replace("_", " ").replace("-", " ").strip().capitalize())
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """A page on which something is to be done before the form can be sent again, and the words of the link to it."""
+
+    address: str
+    words: str
+
+
+class ReturnedFormsMiddleware:
+    """Gives a form back whose sender is signed out by now, instead of leading to sign-in and losing what was typed."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if not _leads_to_sign_in(request, response):
+            return response
+        sentence = _("You are signed out. Nothing was done.")
+        hint = _("Sign in, in a new tab; then come back to this page, check it and send it again.")
+        return give_back(request, NotAuthenticated(sentence, hint=hint, code="signed_out")) or response
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's view for a request whose token is absent or of before."""
+    refusal = stale_form(request, reason)
+    match = request.resolver_match
+    is_sign_in = match is not None and match.view_name in SIGN_IN_PAGES
+    if is_sign_in and request.user.is_authenticated and _can_be_given_back(request):
+        return _signed_in_already(request)
+    return give_back(request, refusal) or error_page(request, refusal)
+
+
+def give_back(
+    request: HttpRequest, refusal: BerthError, first: FirstStep | None = None
+) -> HttpResponse | None:
+    """The page with what was typed, why nothing was done and what to do first; None for what is no form of a page of this
+    portal."""
+    if not _can_be_given_back(request):
+        return None
+    request.refusal = refusal  # type: ignore[attr-defined]  # common.audit.denied_requests records it
+    fields = list(_fields(request))
+    came_from = own_address(request, request.headers.get("Referer", ""))
+    context = {
+        "refusal": refusal,
+        "warning": _other_person(request) if is_of_another_person(request) else refusal.message,
+        "hint": _hint(request, refusal, first),
+        "first": first or _sign_in(request),
+        "fields": fields,
+        "is_typed": any(field.kind != "hidden" for field in fields),
+        "has_secret": any(field.kind == "secret" for field in fields),
+        "files": _names_of_files(request),
+        "address": request.get_full_path(),
+        "page": "" if came_from == resolve_url("start") else came_from,
+    }
+    response = render(request, "returned_form.html", context, status=403)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
+    """The refusal, with a new token if a page of this portal asks that was made for the same person."""
+    if not is_from_own_page(request):
+        return StaleForm(
+            _("The form was sent without its protection token, so nothing was done."),
+            hint=_("Open the page of the form again, and send it from there."),
+        )
+    if REASON_NO_CSRF_COOKIE in reason:
+        hint = _("Check it and send it again. Cookies must be allowed for this address.")
+    else:
+        hint = _("Check it and send it again.")
+    if is_of_another_person(request):
+        return StaleForm(_other_person(request), hint=_("Open the page again."))
+    sentence = _("Your sign-in changed since this page was opened. Nothing was done.")
+    return StaleForm(sentence, hint=hint, token=get_token(request))
+
+
+def is_from_own_page(request: HttpRequest) -> bool:
+    """Return True if the browser says that a page of this portal sent the request. Apps on other ports and hosts are others."""
+    try:
+        own = f"{request.scheme}://{request.get_host()}"
+    except DisallowedHost:
+        return False
+    is_ours = request.headers.get("Origin") in {own, *settings.CSRF_TRUSTED_ORIGINS}
+    return is_ours and request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+
+
+def is_of_another_person(request: HttpRequest) -> bool:
+    """Return True if the page was made for another account than the one that is signed in now."""
+    opened_by = request.headers.get(OPENED_BY_HEADER)
+    if opened_by is None and _is_form(request):
+        opened_by = request.POST.get(OPENED_BY_FIELD)
+    is_known = bool(opened_by) and request.user.is_authenticated
+    return is_known and opened_by != str(request.user.pk)
+
+
+def _other_person(request: HttpRequest) -> str:
+    return _(
+        "You are signed in as {person} now; this page was opened under another account. Nothing was done."
+    ).format(person=request.user)
+
+
+def _sign_in(request: HttpRequest) -> FirstStep | None:
+    if request.user.is_authenticated:
+        return None
+    return FirstStep(resolve_url("account_login"), _("Sign in, in a new tab"))
+
+
+def _hint(request: HttpRequest, refusal: BerthError, first: FirstStep | None) -> str:
+    if first is not None:
+        return _("Do this first; then come back to this page, check it and send it again.")
+    return _("Check it and send it again.") if is_of_another_person(request) else refusal.hint
+
+
+def _can_be_given_back(request: HttpRequest) -> bool:
+    is_page = not (getattr(request, "htmx", False) or request.path.startswith("/api/v1/"))
+    return is_page and _is_form(request) and is_from_own_page(request)
+
+
+def _is_form(request: HttpRequest) -> bool:
+    return request.method == "POST" and request.content_type in FORM_TYPES
+
+
+def _fields(request: HttpRequest) -> Iterator[ReturnedField]:
+    for name, values in request.POST.lists():
+        if name not in (TOKEN_FIELD, OPENED_BY_FIELD):
+            for value in values:
+                yield _field(name, str(value))
+    for name in request.FILES:
+        yield ReturnedField(name, "file")
+
+
+def _field(name: str, value: str) -> ReturnedField:
+    if "password" in name.lower():
+        return ReturnedField(name, "secret")
+    if name in UNSEEN_FIELDS or not value:
+        return ReturnedField(name, "hidden", value)
+    return ReturnedField(name, "lines" if "\n" in value else "line", value)
+
+
+def _names_of_files(request: HttpRequest) -> str:
+    names = [str(file.name) for _field, files in request.FILES.lists() for file in files]
+    if not names:
+        return ""
+    return ngettext(
+        "A file cannot be given back. Choose it again: {names}.",
+        "Files cannot be given back. Choose them again: {names}.",
+        len(names),
+    ).format(names=", ".join(names))
+
+
+def _signed_in_already(request: HttpRequest) -> HttpResponse:
+    """To where the sign-in would have led."""
+    typed = request.POST.get("login", "").strip().lower()
+    if typed and typed != str(request.user).lower():
+        sentence = _("You are signed in as {person} already. Sign out first to sign in as somebody else.")
+        messages.warning(request, sentence.format(person=request.user))
+    wanted = request.POST.get("next") or request.GET.get("next", "")
+    return redirect(own_address(request, wanted))
+
+
+def _leads_to_sign_in(request: HttpRequest, response: Any) -> bool:
+    """Return True if the answer asks to sign in first, to come back to this address."""
+    if response.status_code != 302 or request.user.is_authenticated:
+        return False
+    target = urlsplit(response["Location"])
+    doors = (resolve_url(settings.LOGIN_URL), resolve_url("admin:login"))
+    return target.path in doors and parse_qs(target.query).get("next") == [request.get_full_path()]

@@ -1,5 +1,0 @@
-"""The ASGI types, as the server defines them."""
-
-from common.server.asgi import AsgiApp, Message, Receive, Scope, Send
-
-__all__ = ["AsgiApp", "Message", "Receive", "Scope", "Send"]

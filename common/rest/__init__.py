@@ -1,0 +1,1 @@
+"""REST in general: errors, pagination, parsers, content types, idempotency, OpenAPI."""

@@ -1,0 +1,50 @@
+"""The actor of a request."""
+
+from dataclasses import replace
+from typing import Any
+
+from django.http import HttpRequest
+
+from common.actors import ANONYMOUS, Actor, ActorKind, Via
+
+
+def actor_of(request: Any) -> Actor:
+    """Who acts in this request (of Django or of DRF), from where; ANONYMOUS with an address if nobody is signed in."""
+    user = request.user
+    django_request: HttpRequest = getattr(request, "_request", request)
+    keypair = getattr(request, "auth", None)
+    user_agent = django_request.headers.get("User-Agent", "")
+    actor = replace(
+        ANONYMOUS,
+        ip=django_request.META.get("REMOTE_ADDR", ""),
+        request_id=getattr(django_request, "request_id", ""),
+        via=_way_of(django_request, user_agent, is_program=keypair is not None),
+        user_agent=user_agent,
+    )
+    if not user.is_authenticated:
+        return actor
+    return replace(
+        actor,
+        kind=ActorKind.TOKEN if keypair is not None else ActorKind.USER,
+        user_id=user.pk,
+        label=user.email,
+        domain_id=user.domain_id,
+        is_superadmin=user.is_superuser,
+        is_monitor=user.is_monitor,
+        is_domain_monitor=user.is_domain_monitor,
+        keypair_id=keypair.pk if keypair is not None else None,
+        **_viewer_of(django_request, is_program=keypair is not None),
+    )
+
+
+def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
+    """Who really acts, where somebody looks at the portal as `request.user` (accounts.web.viewing)."""
+    viewer = getattr(request, "viewer", None)
+    return {} if viewer is None or is_program else {"behind_id": viewer.pk, "behind_label": viewer.email}
+
+
+def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
+    """What pages ask REST for with their cookie is done by a page."""
+    if is_program or "Authorization" in request.headers:
+        return Via.COMMAND if user_agent.startswith("berth/") else Via.REST
+    return Via.PAGE

@@ -1,0 +1,104 @@
+"""What the OpenAPI document says of every operation without being told: its refusals, and the header for keys."""
+
+from typing import Any, Literal
+
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework.negotiation import DefaultContentNegotiation
+
+from common.errors import LimitExceeded
+from common.rest.errors import ErrorOut, LimitErrorOut
+from common.rest.idempotency import HEADER
+from common.token_scopes import in_order, sufficient_scopes
+
+REFUSALS = {
+    400: "A value is wrong; `fields` names each.",
+    401: "Nobody is signed in, or the token is unknown, revoked or expired.",
+    403: "You see it, yet may not do this.",
+    404: "Absent, or hidden from you.",
+    406: "Answers are JSON; another type was asked for.",
+    409: "Its state forbids this.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "A limit, or the size of the machines, forbids this.",
+    429: "This token sent too many requests in a minute; `Retry-After` says how many seconds to wait.",
+    503: "A part that is needed does not answer now; try again.",
+}
+KEY = OpenApiParameter(
+    HEADER,
+    str,
+    OpenApiParameter.HEADER,
+    description="Any text of your own, 1 to 255 printable ASCII characters. Sent again within a day, the same request "
+    "with the same key makes nothing new and gets the first answer again.",
+)
+
+
+class InputSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Bodies take no field that is not named."""
+
+    target_class = "common.rest.input.InputSerializer"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(  # type: ignore[no-untyped-call]
+            self.target, direction, bypass_extensions=True
+        )
+        return {**schema, "additionalProperties": False}
+
+
+class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
+    """Adds to each operation what it answers when it refuses."""
+
+    def get_description(self) -> str:  # type: ignore[override]
+        """What the method says, and which tokens may."""
+        told: str = super().get_description()  # type: ignore[call-arg]
+        if not self.view.authentication_classes:
+            return told
+        scopes = ", ".join(f"`{name}`" for name in self._scopes())
+        return f"{told}\n\nScopes of which a token needs one: {scopes or 'none would do'}.".lstrip()
+
+    def get_extensions(self) -> dict[str, Any]:
+        is_open = not self.view.authentication_classes
+        return {**super().get_extensions(), **({} if is_open else {"x-token-scopes": self._scopes()})}
+
+    def get_override_parameters(self) -> list[Any]:
+        return [*super().get_override_parameters(), *([KEY] if self._takes_key() else [])]
+
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
+        bodies: dict[str, Any] = super()._get_response_bodies(direction)
+        for status in self._refusals():
+            body = LimitErrorOut if status == LimitExceeded.http_status else ErrorOut
+            answer = OpenApiResponse(body, REFUSALS[status])
+            bodies[str(status)] = self._get_response_for_code(  # type: ignore[no-untyped-call]
+                answer, str(status), ["application/json"]
+            )
+        return {status: bodies[status] for status in sorted(bodies)}
+
+    def _refusals(self) -> set[int]:
+        """Statuses of refusals that this operation can answer with."""
+        declared = getattr(self._handler(), "refuses", ())
+        if not self.view.authentication_classes:
+            return {406, *declared}
+        found = {400, 401, 403, 429, 503, *declared}
+        if isinstance(self.view.get_content_negotiator(), DefaultContentNegotiation):
+            found.add(406)
+        if self._has_object() or self._is_list_view():
+            found.add(404)
+        if self.method != "GET":
+            found |= {409, 413}
+        if self.method == "POST":
+            found |= {404, 415, 422}
+        return found
+
+    def _scopes(self) -> list[str]:
+        return in_order(sufficient_scopes(self.view, self.method))
+
+    def _handler(self) -> Any:
+        return getattr(self.view, self.method.lower(), None)
+
+    def _takes_key(self) -> bool:
+        return bool(getattr(self._handler(), "takes_idempotency_key", False))
+
+    def _has_object(self) -> bool:
+        return "{" in self.path

@@ -1,0 +1,49 @@
+"""Pages of results."""
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from rest_framework import exceptions
+from rest_framework.pagination import PageNumberPagination
+
+from common.errors import InvalidInput, NotFound
+from common.rest.api import MOST_A_PAGE, USUAL_SIZE
+from common.rest.input import asked_once
+from common.values.text import quoted
+
+
+class SizedPages:
+    """For paginations: ?page_size=100, 50 if nothing is said, at most 200; what is no size is refused."""
+
+    page_size: int | None = USUAL_SIZE
+    page_size_query_param: str | None = "page_size"
+    max_page_size: int | None = MOST_A_PAGE
+
+    def get_page_size(self, request: Any) -> int:
+        name = "page_size"
+        asked = asked_once(request, name, usual=str(USUAL_SIZE))
+        if not asked.isascii() or not asked.isdecimal() or not asked.strip("0"):
+            sentence = _("{value} is no size of a page. Give a number from 1 to {most}.").format(
+                value=quoted(asked), most=MOST_A_PAGE
+            )
+            raise InvalidInput(sentence, fields={name: [sentence]})
+        is_huge = len(asked) > len(str(MOST_A_PAGE))
+        return MOST_A_PAGE if is_huge else min(int(asked), MOST_A_PAGE)
+
+
+class StandardPagination(SizedPages, PageNumberPagination):
+    """?page=2&page_size=100; at most 200 a page."""
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
+        try:
+            asked = asked_once(request, self.page_query_param)
+            if (
+                not asked and self.page_query_param in request.query_params
+            ):  # Django would take it for the first
+                raise exceptions.NotFound
+            return super().paginate_queryset(queryset, request, view)
+        except exceptions.NotFound as error:
+            raise NotFound(
+                _("There is no page {page} in this list.").format(page=quoted(asked)),
+                hint=_("Pages are numbered from 1."),
+            ) from error

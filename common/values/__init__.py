@@ -1,0 +1,1 @@
+"""Values with units, and how people read them. Pure."""

@@ -1,0 +1,191 @@
+"""ResourceSlots: amounts per slot name, integers in base units.
+
+`cpu` in millicores, `mem` in bytes, every other slot in milli-devices (1000 = one whole device).
+People and the API say cores, "4g" and devices; this module is the only translator.
+"""
+
+import re
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from decimal import Decimal
+
+from common.i18n import gettext as _
+from common.i18n import ngettext
+from common.values.text import quoted
+
+CPU = "cpu"
+MEM = "mem"
+MILLI = 1000
+MAX_AMOUNT = 2**53 - 1  # what every reader of JSON takes exactly; of memory, 8 PiB
+MOST_OF_ONE = 2**47 - 1  # container: more than any machine has, and the database can add up many
+
+_SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
+_NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
+# The only comma is that of 1,000 to 1,023 of a unit, as they are shown: in "1,5" it would mean different things to people.
+_BYTES = re.compile(
+    r"(\d{1,15}(?:\.\d{1,6})?|1,0\d\d(?:\.\d)?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE | re.ASCII
+)
+_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+
+
+class ResourceSlots(Mapping[str, int]):
+    """Immutable amounts; absent means zero, and zero amounts are dropped, so equality is by meaning."""
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
+        self._amounts = {name: int(amount) for name, amount in sorted((amounts or {}).items()) if amount}
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()  # what Mapping would make of it is ten times slower, and ticks read many
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._amounts.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceSlots) and self._amounts == other._amounts
+
+    def __repr__(self) -> str:
+        return f"ResourceSlots({self._amounts})"
+
+    def __add__(self, other: "ResourceSlots") -> "ResourceSlots":
+        return ResourceSlots({name: self[name] + other[name] for name in {*self, *other}})
+
+    def __sub__(self, other: "ResourceSlots") -> "ResourceSlots":
+        return ResourceSlots({name: self[name] - other[name] for name in {*self, *other}})
+
+    def __mul__(self, count: int) -> "ResourceSlots":
+        return ResourceSlots({name: amount * count for name, amount in self.items()})
+
+    def fits_in(self, room: "ResourceSlots") -> bool:
+        """Whether `room` has at least this much of every slot named here."""
+        return all(amount <= room[name] for name, amount in self.items())
+
+    def to_json(self) -> dict[str, int]:
+        return dict(self._amounts)
+
+
+def is_slot_name(text: str) -> bool:
+    return _SLOT_NAME.match(text) is not None
+
+
+def parse_bytes(text: object, most: int = MAX_AMOUNT) -> int:
+    """Bytes of "512m", "4g", "1.5 GiB", "1,000 MiB" as it is shown, or a plain number of bytes; k, m, g, t, p are powers of
+    1024.
+
+    Raises ValueError with a sentence that quotes the value.
+    """
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        amount = text
+    else:
+        match = _BYTES.match(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(
+                _("{value} is not an amount of memory. Write it like 512m or 4g.").format(value=quoted(text))
+            )
+        amount = int(Decimal(match[1].replace(",", "")) * _FACTORS[match[2].lower()])
+    if amount > most:
+        raise ValueError(_("{value} is more memory than any machine has.").format(value=quoted(text)))
+    return amount
+
+
+def parse_milli(name: str, value: object, most: int = MAX_AMOUNT) -> int:
+    """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
+    amount = _number(value)
+    if amount is None or amount != amount.to_integral_value():
+        raise ValueError(
+            _("{value} is not an amount of {resource}. Write a number like 1 or 0.5.").format(
+                value=quoted(value), resource=name
+            )
+        )
+    if amount > most:
+        raise ValueError(
+            _("{value} is more {resource} than any machine has.").format(value=quoted(value), resource=name)
+        )
+    return int(amount)
+
+
+def _number(value: object) -> Decimal | None:
+    """Thousandths of a plain decimal number that is not negative, else None. Nothing is computed before its size is known:
+    an exponent of nine digits would cost minutes."""
+    if isinstance(value, str):
+        return Decimal(value.strip()) * MILLI if _NUMBER.match(value.strip()) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        return None
+    return Decimal(repr(value) if value <= MAX_AMOUNT else MAX_AMOUNT + 1) * MILLI
+
+
+def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
+    """What a person wrote ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
+    amounts = {}
+    for name, value in raw.items():
+        if not is_slot_name(name):
+            raise ValueError(
+                _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
+                    name=quoted(name)
+                )
+            )
+        amounts[name] = (
+            parse_bytes(value, MOST_OF_ONE) if name == MEM else parse_milli(name, value, MOST_OF_ONE)
+        )
+    return ResourceSlots(amounts)
+
+
+def format_bytes(amount: int) -> str:
+    """ "512 MiB", "1.5 GiB"; at most one decimal."""
+    for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if amount >= factor:
+            return f"{amount / factor:,.1f}".removesuffix(".0") + f" {unit}"
+    return f"{amount} B"
+
+
+def format_amount(name: str, amount: int) -> str:
+    """One slot for people: "0.5 cores", "4 GiB", "2 cuda", "12,800 cores"."""
+    if name == MEM:
+        return format_bytes(amount)
+    number = _plain(amount)
+    if name == CPU:
+        is_one = amount == MILLI
+        return ngettext("{number} core", "{number} cores", 1 if is_one else 2).format(number=number)
+    return f"{number} {name}"
+
+
+def format_share(name: str, used: int, limit: int) -> tuple[str, str]:
+    """What is used, and of what: ("2", "64 cores"), ("512 MiB", "22.4 GiB"); a unit that both have is said once."""
+    whole = format_amount(name, limit)
+    if name != MEM:
+        return _plain(used), whole
+    part = format_bytes(used)
+    number, _space, unit = part.partition(" ")
+    return (part if used and unit != whole.partition(" ")[2] else number), whole
+
+
+def _plain(milli: int) -> str:
+    return f"{milli / MILLI:,.3f}".rstrip("0").rstrip(".")
+
+
+def format_slots(slots: Mapping[str, int]) -> str:
+    """All slots for people, CPU and memory first: "1 core, 4 GiB"."""
+    return _(", ").join(format_each(slots)) or _("nothing")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """As people read them: cores, memory, then devices by name."""
+    return sorted(names, key=lambda name: (name != CPU, name != MEM, name))
+
+
+def format_each(slots: Mapping[str, int]) -> list[str]:
+    """The same one by one."""
+    order = in_order(slots)
+    return [format_amount(name, slots[name]) for name in order]

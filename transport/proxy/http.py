@@ -1,0 +1,154 @@
+"""One HTTP request, from an ASGI server to an app and back, streamed."""
+
+import asyncio
+import contextlib
+import logging
+
+from transport.proxy.asgi import Receive, Scope, Send
+from transport.proxy.connection import Connection, ResponseHead
+from transport.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from transport.proxy.headers import BodyFraming, HeaderRules, body_framing, request_head, response_headers
+from transport.proxy.target import Target
+from transport.proxy.transport import Transport
+from transport.server.exchange import Exchange
+
+logger = logging.getLogger(__name__)
+
+# A request of these without a body may be sent a second time (RFC 9110, 9.2.2).
+_REPLAYABLE = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
+_LARGEST_STATUS = 599
+
+
+async def forward_http(
+    scope: Scope, receive: Receive, send: Send, *, transport: Transport, target: Target, rules: HeaderRules
+) -> None:
+    """Carry one request to the target and its answer back, holding at most some 100 KB of either body.
+
+    Raises RequestRefused or UpstreamError while the client has received nothing. Later the answer is cut short,
+    which the client sees as such. The request upstream ends when the client goes.
+    """
+    framing = body_framing(scope["headers"])
+    head = request_head(scope, rules, framing)
+    connection, response, uplink = await _ask(scope, receive, transport, target, framing, head)
+    is_whole = False
+    try:
+        is_whole = await _answer(scope, send, connection, response, rules)
+    finally:
+        uplink.stop()
+        if is_whole and uplink.is_body_sent:
+            transport.pool.release(connection)
+        else:
+            connection.abort()
+
+
+async def _ask(
+    scope: Scope, receive: Receive, transport: Transport, target: Target, framing: BodyFraming, head: bytes
+) -> "tuple[Connection, ResponseHead, _Uplink]":
+    """Send the request and wait for the answer's head. A kept connection may have died unnoticed: then, and only
+    if the request can be repeated, it is sent once more on a new one. Others go on a new one at once."""
+    method = scope["method"]
+    exchange: Exchange = scope["extensions"]["berth.exchange"]
+    is_replayable = method in _REPLAYABLE and not framing.has_body
+    connection = await transport.pool.connect(target, is_new=not is_replayable)
+    while True:
+        uplink = _Uplink(exchange, receive, connection, framing)
+        try:
+            connection.start(method, head)
+            uplink.start()
+            async with asyncio.timeout(transport.timeouts.response_head_s):
+                response = await connection.response()
+            if not 200 <= response.status <= _LARGEST_STATUS:
+                raise UpstreamBroken(f"The app answered with status {response.status}.")
+            return connection, response, uplink
+        except TimeoutError as exc:
+            _give_up(uplink, connection)
+            raise UpstreamTimeout("The app did not answer in time.") from exc
+        except UpstreamError:
+            _give_up(uplink, connection)
+            if not (connection.is_reused and is_replayable) or connection.has_heard or exchange.is_gone:
+                raise
+            connection = await transport.pool.connect(target, is_new=True)
+        except BaseException:
+            _give_up(uplink, connection)
+            raise
+
+
+async def _answer(
+    scope: Scope, send: Send, connection: Connection, response: ResponseHead, rules: HeaderRules
+) -> bool:
+    """Stream the answer to the client. True when it was whole."""
+    has_body = scope["method"] == "HEAD" or response.status not in (204, 304)
+    headers = response_headers(response.headers, rules, has_body=has_body)
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    is_last = False
+    while not is_last:
+        try:
+            chunk = await connection.next_chunk()
+        except UpstreamError as exc:
+            # Too late for an error page: leaving the answer unfinished is how the client learns of it.
+            logger.info("response cut short: %s", exc)
+            return False
+        is_last = not chunk or connection.is_drained
+        await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
+    return True
+
+
+def _give_up(uplink: "_Uplink", connection: Connection) -> None:
+    uplink.stop()
+    connection.abort()
+
+
+class _Uplink:
+    """The client's side of one exchange: carries its body upstream, and ends the request there when it leaves."""
+
+    def __init__(
+        self, exchange: Exchange, receive: Receive, connection: Connection, framing: BodyFraming
+    ) -> None:
+        self.is_body_sent = not framing.has_body
+        self._exchange = exchange
+        self._receive = receive
+        self._connection = connection
+        self._framing = framing
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._exchange.watcher = self
+        if self._exchange.is_gone:
+            self.on_gone()
+        elif self._framing.has_body:
+            self._task = asyncio.get_running_loop().create_task(self._send_body())
+
+    def stop(self) -> None:
+        self._exchange.watcher = None
+        if self._task is not None:
+            self._task.cancel()
+
+    # the exchange's watcher
+
+    def on_writable(self) -> None:
+        pass
+
+    def on_wait(self, waited_s: float) -> None:
+        pass
+
+    def on_gone(self) -> None:
+        self._connection.abort()
+
+    async def _send_body(self) -> None:
+        # The reader of the response meets the same error and reports it.
+        with contextlib.suppress(UpstreamError):
+            while not self.is_body_sent:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    return
+                await self._pass_on(message.get("body", b""), is_last=not message.get("more_body", False))
+
+    async def _pass_on(self, body: bytes, *, is_last: bool) -> None:
+        if self._framing.is_chunked:
+            if body:
+                body = b"%x\r\n%b\r\n" % (len(body), body)
+            if is_last:
+                body += b"0\r\n\r\n"
+        if body:
+            await self._connection.write(body)
+        self.is_body_sent = is_last

@@ -1,0 +1,83 @@
+"""Connections to apps, kept a few seconds for the next request."""
+
+import asyncio
+from collections import deque
+
+from transport.proxy.connection import Connection
+from transport.proxy.errors import UpstreamTimeout, UpstreamUnreachable
+from transport.proxy.target import Target, Timeouts
+
+_IDLE_PER_TARGET = 32
+
+
+class Pool:
+    """Idle connections per target. Belongs to one event loop; a target of another owner never shares."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._idle: dict[Target, deque[Connection]] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def connect(self, target: Target, *, is_new: bool = False) -> Connection:
+        """A connection to the target: the one used last, or a new one where none is idle or `is_new`.
+        Raises UpstreamUnreachable, UpstreamTimeout."""
+        if not is_new and (kept := self.kept(target)):
+            return kept
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeouts.connect_s):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(target), target.host, target.port
+                )
+        except TimeoutError as exc:
+            raise UpstreamTimeout(f"Port {target.port} did not accept a connection in time.") from exc
+        except OSError as exc:
+            raise UpstreamUnreachable(f"Nothing listens on port {target.port}.") from exc
+        return connection
+
+    def kept(self, target: Target) -> Connection | None:
+        """An idle connection to the target, the one used last; None where there is none."""
+        idle = self._idle.get(target)
+        while idle:
+            connection = idle.pop()
+            if connection.is_reusable:
+                connection.is_reused = True
+                return connection
+        return None
+
+    def release(self, connection: Connection) -> None:
+        """Give a connection back: kept if another request may use it, else closed."""
+        if not connection.is_reusable:
+            connection.abort()
+            return
+        idle = self._idle.setdefault(connection.target, deque())
+        if len(idle) >= _IDLE_PER_TARGET:
+            idle.popleft().abort()
+        connection.idle_since = asyncio.get_running_loop().time()
+        idle.append(connection)
+        self._schedule_sweep()
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.abort()
+        self._idle.clear()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def _schedule_sweep(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(self._timeouts.idle_s / 2, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        too_old = asyncio.get_running_loop().time() - self._timeouts.idle_s
+        for target, idle in list(self._idle.items()):
+            while idle and (idle[0].idle_since <= too_old or not idle[0].is_reusable):
+                idle.popleft().abort()
+            if not idle:
+                del self._idle[target]
+        if self._idle:
+            self._schedule_sweep()

@@ -1,0 +1,117 @@
+"""One websocket, from a client to an app and back. After the handshake its bytes are passed on as they come."""
+
+import asyncio
+
+from transport.proxy.asgi import Receive, Scope, Send
+from transport.proxy.connection import Connection, ResponseHead
+from transport.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from transport.proxy.headers import HeaderRules
+from transport.proxy.target import Target
+from transport.proxy.transport import Transport
+from transport.proxy.websocket_frames import GOING_AWAY, OnMessage
+from transport.proxy.websocket_handshake import accepted_headers, handshake_head
+from transport.proxy.websocket_splice import Splice
+from transport.server.exchange import Exchange
+from transport.server.head_parser import encode_answer
+
+SWITCHING_PROTOCOLS = 101
+
+
+class HandshakeRejected(UpstreamError):
+    """The app itself said no; `status` is its HTTP status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"The app refused the websocket with status {status}.")
+        self.status = status
+
+
+async def forward_websocket(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    transport: Transport,
+    target: Target,
+    rules: HeaderRules,
+    farewell: tuple[int, str] = (GOING_AWAY, ""),
+    on_message: OnMessage | None = None,
+) -> None:
+    """Carry one websocket until both sides are closed; each gets the other's code and reason.
+
+    Needs a server that hands its connection over (`berth.exchange`). Raises RequestRefused or UpstreamError while the
+    client's handshake is still open. A side that does not read stops the other: nothing is queued beyond the sockets'
+    buffers. Where it is cancelled, the client gets the code and the reason of `farewell`, and the app sees it go.
+    `on_message` is called with the size of each message of the client, or of its first fragment.
+    """
+    exchange: Exchange = scope["extensions"]["berth.exchange"]
+    head = handshake_head(scope, rules)
+    connection = await transport.pool.connect(target, is_new=True)
+    try:
+        response = await _shake_hands(exchange, connection, head, transport.timeouts.response_head_s)
+        headers = accepted_headers(scope, response.headers, rules)
+    except BaseException:
+        connection.abort()
+        raise
+    if exchange.is_gone:
+        connection.abort()
+        return
+    splice = Splice(on_message=on_message)
+    connection.hand_over(
+        splice.app, lambda: _open(exchange, splice, encode_answer(SWITCHING_PROTOCOLS, headers))
+    )
+    try:
+        await asyncio.shield(splice.finished)
+    except BaseException:
+        splice.close(*farewell)
+        raise
+
+
+def _open(exchange: Exchange, splice: Splice, head: bytes) -> None:
+    exchange.open_tunnel(head, splice, splice.client)
+
+
+async def reject_websocket(scope: Scope, receive: Receive, send: Send, *, status: int, text: str) -> None:
+    """Answer the handshake with an HTTP error."""
+    await receive()
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": GOING_AWAY})
+        return
+    body = text.encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+async def _shake_hands(
+    exchange: Exchange, connection: Connection, head: bytes, limit_s: float
+) -> ResponseHead:
+    """The app's answer, if it is a yes. Raises UpstreamError."""
+    exchange.watcher = _Impatience(connection)
+    try:
+        connection.start("GET", head, wants_upgrade=True)
+        async with asyncio.timeout(limit_s):
+            response = await connection.response()
+    except TimeoutError as exc:
+        raise UpstreamTimeout("The app did not answer in time.") from exc
+    finally:
+        exchange.watcher = None
+    if response.status != SWITCHING_PROTOCOLS:
+        raise HandshakeRejected(response.status)
+    return response
+
+
+class _Impatience:
+    """A client that leaves before its handshake is answered takes its request to the app with it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def on_writable(self) -> None:
+        pass
+
+    def on_wait(self, waited_s: float) -> None:
+        pass
+
+    def on_gone(self) -> None:
+        self._connection.fault = UpstreamBroken("The client has left.")
+        self._connection.abort()

@@ -1,0 +1,30 @@
+"""The ASGI types, and the scope of a request."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import unquote
+
+from transport.server.head_parser import Fields, Reading
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def http_scope(method: str, version: str, reading: Reading, headers: Fields) -> Scope:
+    """What the head says. Who asked, whom and how is added by the connection."""
+    path = reading.path.decode("ascii")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": version,
+        "method": method,
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": reading.path,
+        "query_string": reading.query,
+        "root_path": "",
+        "headers": headers,
+        "extensions": {},
+    }

@@ -1,0 +1,61 @@
+"""Interfaces between one request, the connection that it came on, and the code that answers it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from transport.server.limits import Limits
+
+
+class ExchangeOwner(Protocol):
+    """Client connection of an `Exchange`."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: Limits
+    is_write_paused: bool
+
+    @property
+    def date_header(self) -> tuple[bytes, bytes]:
+        """Name and value of the Date header of an answer."""
+
+    def launch(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the application in a task that the server waits for when it stops."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of the answer."""
+
+    async def drained(self) -> None:
+        """Return when the client keeps up, or has gone."""
+
+    def want_body(self) -> None:
+        """Read on: the application has taken all of the body that had arrived."""
+
+    def on_answered(self, *, can_continue: bool) -> None:
+        """End an exchange whose answer is whole; `can_continue` allows another request on the connection."""
+
+    def break_off(self, *, is_hard: bool) -> None:
+        """End an exchange whose answer was cut. `is_hard` resets the connection: its closing would look like a whole
+        answer."""
+
+    def become_tunnel(self, head: bytes, inner: asyncio.Protocol) -> asyncio.Transport:
+        """Send the head of a 101, then hand the connection to `inner` with all bytes that came early."""
+
+
+class Watcher(Protocol):
+    """Callbacks to code that answers without a task, for events that a task would wait for."""
+
+    def on_writable(self) -> None:
+        """Write on: the client keeps up again."""
+
+    def on_gone(self) -> None:
+        """Stop: the client has left."""
+
+    def on_wait(self, waited_s: float) -> None:
+        """Look at the time: called each `Limits.pace_s` of the exchange."""
+
+
+class Tunnel(Protocol):
+    """Connection that has stopped speaking HTTP."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Send a close code and its reason, then end."""

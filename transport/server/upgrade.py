@@ -1,0 +1,58 @@
+"""How a connection stops speaking HTTP."""
+
+import asyncio
+from typing import Any
+
+from transport.server.asgi import Scope
+from transport.server.exchange import Exchange
+
+
+class Within(asyncio.Protocol):
+    """A connection that speaks another protocol now, and is still counted as one of ours."""
+
+    def __init__(self, outer: asyncio.Protocol, inner: asyncio.Protocol) -> None:
+        self._outer = outer
+        self._inner = inner
+        self.data_received = inner.data_received  # type: ignore[method-assign]
+        self.pause_writing = inner.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = inner.resume_writing  # type: ignore[method-assign]
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._outer.connection_lost(exc)
+        self._inner.connection_lost(exc)
+
+
+def make_websocket_scope(exchange: Exchange) -> None:
+    """The scope of a websocket that the application will carry as a tunnel."""
+    scope = exchange.scope
+    offers = [
+        value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"
+    ]
+    scope["type"] = "websocket"
+    scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
+    scope["subprotocols"] = [offer.strip() for offer in ",".join(offers).split(",") if offer.strip()]
+    scope["extensions"] = {"websocket.http.response": {}}
+    exchange.keep_alive = False
+
+
+def handshake_bytes(scope: Scope) -> bytes:
+    """The request again, as it would have come."""
+    query = b"?" + scope["query_string"] if scope["query_string"] else b""
+    lines = [b"GET ", scope["raw_path"], query, b" HTTP/1.1\r\n"]
+    for name, value in scope["headers"]:
+        lines += (name, b": ", value, b"\r\n")
+    return b"".join((*lines, b"\r\n"))
+
+
+def hand_over(
+    outer: asyncio.Protocol, transport: asyncio.Transport, inner: Any, scope: Scope, early: bytes
+) -> None:
+    """Websockets of the portal itself are the library's, which reads the request again."""
+    transport.set_protocol(Within(outer, inner))
+    inner.connection_made(transport)
+    inner.scheme = "wss" if scope["scheme"] == "https" else "ws"
+    inner.client = scope["client"]
+    inner.data_received(handshake_bytes(scope) + early)
