@@ -8,13 +8,15 @@ class AccountsConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
         from django.db.models.signals import post_delete
 
-        from accounts import revocations, rule_members, second_factor, sign_ins, viewing
+        from accounts.logins import access_revocation, impersonation
         from accounts.models import Viewing
-        from accounts.web.languages import bring_language
+        from accounts.sign_in import audit_events, second_factor
+        from accounts.tenancy import membership_sync
+        from accounts.web.profile.languages import bring_language
 
-        revocations.connect()
-        sign_ins.connect()
+        access_revocation.connect()
+        audit_events.connect()
         second_factor.connect()
-        rule_members.connect()
+        membership_sync.connect()
         user_logged_in.connect(bring_language)
-        post_delete.connect(viewing.record_end, sender=Viewing, dispatch_uid="audit-viewing")
+        post_delete.connect(impersonation.record_end, sender=Viewing, dispatch_uid="audit-viewing")

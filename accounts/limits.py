@@ -9,11 +9,20 @@ from django.db import IntegrityError, NotSupportedError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from accounts.allow_lists import Allowance, AllowList
-from accounts.least_use import UseRule
-from accounts.models import Domain, KeyPair, Project, User
-from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, allowed_of, limits_of
-from accounts.quota import Level, Limit, LimitState, Scope, kind_of, stands_at
+from accounts.core.allow_lists import Allowance, AllowList
+from accounts.core.limits import Level, Limit, LimitState, Scope, kind_of, stands_at
+from accounts.core.utilization import UseRule
+from accounts.models import (
+    USUAL_LIMITS,
+    Domain,
+    KeyPair,
+    LimitUse,
+    Project,
+    ResourcePolicy,
+    User,
+    allowed_of,
+    limits_of,
+)
 from common.actors import Actor
 from common.db.connection import constraint_of
 from common.db.prepared import is_outdated, prepared_cursor

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from common.actors import Actor
 from common.ports import Port, Ports
 from common.values.stored_message import KeptSentence

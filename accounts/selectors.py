@@ -6,10 +6,10 @@ from django.db.models import F, Prefetch, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.utils.translation import gettext as _
 
-from accounts import authority
-from accounts.authority import Action, Actions, Standing
+from accounts.core import authorization
+from accounts.core.authorization import Action, Actions, Standing
+from accounts.core.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from accounts.models import Domain, Membership, PeopleImport, Project, User
-from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from common.actors import Actor
 from common.errors import BerthError, NotFound, PermissionDenied
 from common.messaging.live_updates import Listener
@@ -168,13 +168,13 @@ def actions_on_user(standing: Standing, user: User) -> Actions:
     """One query where only a project in common could say more."""
     is_distant = standing.domain_id == user.domain_id and standing.role is Role.USER
     ids = user.memberships.values_list("project_id", flat=True) if is_distant else ()
-    return authority.on_person(
+    return authorization.on_person(
         standing, user_id=user.pk, role=Role(user.role), domain_id=user.domain_id, project_ids=set(ids)
     )
 
 
 def actions_on_project(standing: Standing, project: Project) -> Actions:
-    return authority.on_project(standing, project_id=project.pk, domain_id=project.domain_id)
+    return authorization.on_project(standing, project_id=project.pk, domain_id=project.domain_id)
 
 
 def access_user(actor: Actor, user_id: int, action: Action) -> User:
@@ -216,7 +216,7 @@ def access_domain(actor: Actor, domain_id: int, action: Action) -> Domain:
     domain = visible_domains(actor).filter(pk=domain_id).first()
     if domain is None:
         raise NotFound(_("There is no such domain among those that you may see."))
-    if action not in authority.on_domain(standing_of(actor), domain.pk):
+    if action not in authorization.on_domain(standing_of(actor), domain.pk):
         raise refusal_about(_("You may not do this to the domain “{name}”."), domain.name)
     return domain
 

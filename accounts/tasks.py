@@ -2,8 +2,10 @@
 
 from celery import shared_task
 
-from accounts import attempts, importing, invitations, known_places, login_limit, offboarding, rule_members
+from accounts.logins import concurrent_logins, trusted_devices
 from accounts.models import BrowserLogin, SignInLink
+from accounts.sign_in import throttle
+from accounts.tenancy import invitations, membership_sync, offboarding, user_import
 from common import clock
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
@@ -14,11 +16,11 @@ def purge_sign_ins() -> None:
     """Remove logins, counted attempts, one-time links and invitations whose time is over; nobody could use them any more."""
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
-    attempts.purge_attempts()
-    known_places.purge_known_places()
-    login_limit.purge_ended_logins()
+    throttle.purge_attempts()
+    trusted_devices.purge_known_places()
+    concurrent_logins.purge_ended_logins()
     invitations.purge_invitations()
-    importing.purge_imports()
+    user_import.purge_imports()
 
 
 @shared_task(name=TaskName.CONTINUE_OFFBOARDINGS, soft_time_limit=300, time_limit=360)
@@ -30,7 +32,7 @@ def continue_offboardings() -> None:
 @shared_task(name=TaskName.CONTINUE_IMPORTS, soft_time_limit=300, time_limit=360)
 def continue_imports() -> None:
     """Go on with taking people in from files."""
-    importing.continue_imports()
+    user_import.continue_imports()
 
 
 @shared_task(name=TaskName.FOLLOW_RULES, soft_time_limit=300, time_limit=360)
@@ -38,4 +40,4 @@ def follow_rules() -> None:
     """Make members of projects what the projects' rules say."""
     with try_exclusive("follow-rules") as is_mine:
         if is_mine:
-            rule_members.follow_all_rules()
+            membership_sync.follow_all_rules()

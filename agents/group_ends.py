@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 
-from accounts.least_use import LEAST_USES, has_least_use, too_late_to_end
+from accounts.core.utilization import LEAST_USES, has_least_use, too_late_to_end
 from common.values.durations import duration_words
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S, UseRule
-from accounts.models import Domain, Project, User, name_validator
-from accounts.policies import USE_RULES
-from accounts.quota import HIGHEST_PRIORITY
+from accounts.core.limits import HIGHEST_PRIORITY
+from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S, UseRule
+from accounts.models import USE_RULES, Domain, Project, User, name_validator
 from agents.group_limits import checked
 from common import clock
 from common.values.resources import MAX_AMOUNT, is_slot_name

@@ -1,11 +1,11 @@
-"""Which images policies let somebody start (`accounts.allow_lists`)."""
+"""Which images policies let somebody start (`accounts.core.allow_lists`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from django.utils.translation import ngettext
 
-from accounts.allow_lists import Allowance, AllowList, refusals
-from accounts.quota import Scope
+from accounts.core.allow_lists import Allowance, AllowList, refusals
+from accounts.core.limits import Scope
 from common.i18n import paragraph
 from images.models import ContainerImage
 from images.references import place_of

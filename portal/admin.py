@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
 from accounts.models import User
-from accounts.sign_ins import SET_PASSWORD, password_is_new
+from accounts.sign_in.audit_events import SET_PASSWORD, password_is_new
 from common.audit import record
 from common.audit.admin import AuditedAdmin
 from common.models import AuditEntry

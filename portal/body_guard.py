@@ -9,7 +9,7 @@ from django.http import HttpRequest, parse_cookie
 from rest_framework.exceptions import AuthenticationFailed
 
 from accounts.api.authentication import KeyPairAuthentication
-from accounts.browser_sessions import SessionStore
+from accounts.models import SessionStore
 from common.errors import BerthError
 from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from transport.proxy.headers import Headers

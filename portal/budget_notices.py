@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from datetime import UTC, datetime, time
 
-from accounts.budget_selectors import people_bound, states_of, today
-from accounts.budgets import Budget, holds_on
-from accounts.spending import BudgetState, Unit, rounded
+from accounts.budgets.selectors import people_bound, states_of, today
+from accounts.core.budget_arithmetic import BudgetState, Unit, rounded
+from accounts.models import Budget, holds_on
 from portal.models import ToldNotice
 from portal.sentences import Code
 from portal.services import notify

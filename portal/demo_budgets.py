@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 
-from accounts.budget_selectors import today
-from accounts.budgets import Budget, DaySlots, Price
-from accounts.models import Project, User
-from accounts.spending import GIB, HOUR, Period, Unit
+from accounts.budgets.selectors import today
+from accounts.core.budget_arithmetic import GIB, HOUR, Period, Unit
+from accounts.models import Budget, DaySlots, Price, Project, User
 from common.values.resources import CPU, MEM
 
 DAYS, EACH = 45, 25

@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from accounts.mails import why_no_mail
+from accounts.logins.mails import why_no_mail
 from accounts.models import User
 from common import clock
 from common.db.advisory_locks import try_exclusive

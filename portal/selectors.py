@@ -6,8 +6,8 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from accounts.mails import why_no_mail
+from accounts.core.token_secrets import WARNED_BEFORE as WARNED_BEFORE_END
+from accounts.core.token_secrets import warning_due
+from accounts.logins.mails import why_no_mail
 from accounts.models import KeyPair
 from accounts.selectors import user_of
-from accounts.tokens import WARNED_BEFORE as WARNED_BEFORE_END
-from accounts.tokens import warning_due
 from common import clock
 from common.actors import Actor
 from common.db.prepared import prepared_cursor

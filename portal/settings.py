@@ -9,7 +9,7 @@ import django_stubs_ext
 import environ
 from csp.constants import NONCE, NONE, SELF
 
-from accounts.providers import read_directory, read_oidc_providers
+from accounts.core.identity_providers import read_directory, read_oidc_providers
 from common.db.connection import PatientConnection
 from common.http.ports import parse_ports
 from common.logging_setup import configure_logging
@@ -89,7 +89,7 @@ MIDDLEWARE = [
     "accounts.api.permissions.RateHeadersMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "accounts.web.languages.LanguageMiddleware",
+    "accounts.web.profile.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -97,8 +97,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "accounts.web.viewing.ViewingMiddleware",
-    "accounts.web.gate.GateMiddleware",
+    "accounts.web.impersonation.ViewingMiddleware",
+    "accounts.web.sign_in.required_action_middleware.GateMiddleware",
     "common.pages.returned_forms.ReturnedFormsMiddleware",
     "common.pages.middleware.NulMiddleware",
     "common.pages.middleware.ErrorPageMiddleware",
@@ -152,8 +152,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # People
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
-    "accounts.backends.SignInBackend",
-    "accounts.backends.DirectoryBackend",
+    "accounts.sign_in.auth_backends.SignInBackend",
+    "accounts.sign_in.auth_backends.DirectoryBackend",
     "guardian.backends.ObjectPermissionBackend",
 ]
 GUARDIAN_MONKEY_PATCH_USER = False
@@ -165,35 +165,35 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "start"
-ACCOUNT_ADAPTER = "accounts.adapter.ClosedSignUpAdapter"
+ACCOUNT_ADAPTER = "accounts.sign_in.allauth_adapter.ClosedSignUpAdapter"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-# What can be guessed or asked for by strangers is counted by accounts.attempts instead.
+# What can be guessed or asked for by strangers is counted by accounts.sign_in.throttle instead.
 ACCOUNT_RATE_LIMITS = dict.fromkeys(
     ("login", "login_failed", "reset_password", "change_password", "reauthenticate", "signup")
 )
 ACCOUNT_FORMS = {
-    "login": "accounts.web.entrance_forms.SignInForm",
-    "reauthenticate": "accounts.web.entrance_forms.ProvePasswordForm",
-    "reset_password": "accounts.web.entrance_forms.AskResetForm",
-    "reset_password_from_key": "accounts.web.entrance_forms.ForgottenPasswordForm",
-    "change_password": "accounts.web.entrance_forms.NewPasswordForm",
-    "set_password": "accounts.web.entrance_forms.FirstPasswordForm",
+    "login": "accounts.web.sign_in.sign_up_forms.SignInForm",
+    "reauthenticate": "accounts.web.sign_in.sign_up_forms.ProvePasswordForm",
+    "reset_password": "accounts.web.sign_in.sign_up_forms.AskResetForm",
+    "reset_password_from_key": "accounts.web.sign_in.sign_up_forms.ForgottenPasswordForm",
+    "change_password": "accounts.web.sign_in.sign_up_forms.NewPasswordForm",
+    "set_password": "accounts.web.sign_in.sign_up_forms.FirstPasswordForm",
 }
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
 # That of allauth writes a row for the address at each look at a link, as if somebody had typed it without proof.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordResetTokenGenerator"
-MFA_ADAPTER = "accounts.second_factor.SecondFactorAdapter"
+MFA_ADAPTER = "accounts.sign_in.second_factor.SecondFactorAdapter"
 MFA_FORMS = {
-    "add_webauthn": "accounts.web.factor_forms.AddPasskeyForm",
-    "edit_webauthn": "accounts.web.factor_forms.RenamePasskeyForm",
-    "activate_totp": "accounts.web.factor_forms.ActivateAppForm",
-    "authenticate": "accounts.web.factor_forms.CodeForm",
-    "reauthenticate": "accounts.web.factor_forms.ReauthenticationCodeForm",
+    "add_webauthn": "accounts.web.sign_in.second_factor_forms.AddPasskeyForm",
+    "edit_webauthn": "accounts.web.sign_in.second_factor_forms.RenamePasskeyForm",
+    "activate_totp": "accounts.web.sign_in.second_factor_forms.ActivateAppForm",
+    "authenticate": "accounts.web.sign_in.second_factor_forms.CodeForm",
+    "reauthenticate": "accounts.web.sign_in.second_factor_forms.ReauthenticationCodeForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
@@ -233,7 +233,7 @@ BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
 
 # Cookies and headers. `Secure` follows the address that people use.
 IS_HTTPS = _url.scheme == "https"
-SESSION_ENGINE = "accounts.browser_sessions"
+SESSION_ENGINE = "accounts.models.browser_login"
 SESSION_COOKIE_NAME = "berth_session"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS
 SESSION_COOKIE_HTTPONLY = True

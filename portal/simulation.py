@@ -17,10 +17,9 @@ from django.contrib.auth.hashers import make_password
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
+from accounts.core.limits import Level
 from accounts.limits import default_policy
-from accounts.models import Domain, Membership, Project, User
-from accounts.policies import LimitUse
-from accounts.quota import Level
+from accounts.models import Domain, LimitUse, Membership, Project, User
 from agents.groups import create_resource_group
 from agents.models import Agent, ResourceGroup
 from agents.runtime.addresses import SHARED, SIMULATED

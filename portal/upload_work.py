@@ -11,8 +11,8 @@ from django.urls import Resolver404, resolve
 from rest_framework.exceptions import AuthenticationFailed
 
 from accounts.api.authentication import KeyPairAuthentication
-from accounts.keypair_selectors import demand_scopes
-from accounts.logins import login_of
+from accounts.credentials.keypairs import demand_scopes
+from accounts.logins.service import login_of
 from common import clock
 from common.errors import BerthError
 from common.rest.actor import actor_of

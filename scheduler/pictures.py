@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from accounts.quota import HIGHEST_PRIORITY, Level
+from accounts.core.limits import HIGHEST_PRIORITY, Level
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.reservation_models import Reservation, ReservedAgent
 from agents.selectors import SlotRoom

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from scheduler.engine import Window
 
 LEVELS = (Level.DOMAIN, Level.PROJECT, Level.USER)

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from accounts.budget_selectors import budget_states
+from accounts.budgets.selectors import budget_states
+from accounts.core.budget_arithmetic import BudgetState
+from accounts.core.limits import Level, Limit, Scope, kind_of, slot_of
 from accounts.limits import ScopeIds, scopes_of
-from accounts.quota import Level, Limit, Scope, kind_of, slot_of
-from accounts.spending import BudgetState
 from agents.models import Agent, ResourceGroup
 from agents.reservation_selectors import with_reserved
 from agents.states import AgentState

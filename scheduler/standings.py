@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from django.db.models import F, Sum
 
+from accounts.core.limits import Level
 from accounts.models import Domain, Project, User
-from accounts.quota import Level
 from agents.models import AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common import clock

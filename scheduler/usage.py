@@ -9,8 +9,8 @@ from datetime import datetime
 
 from django.db import connection
 
+from accounts.core.limits import Level
 from accounts.models import Project
-from accounts.quota import Level
 from agents.models import Agent, ResourceGroup
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Policy, Tenant

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from agents import groups
 from agents.models import GroupGrant, ResourceGroup
 from sessions_app.group_rules import closed_in, is_open_to_all

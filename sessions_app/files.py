@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.logins import Login, live_logins
+from accounts.logins.service import Login, live_logins
 from agents.models import Agent
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.base_files import (

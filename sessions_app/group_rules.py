@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from agents.group_limits import limits_in
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from sessions_app.models import KernelAllocation
 
 OWNERS = {Level.PROJECT: "kernel__session__project_id", Level.USER: "kernel__session__owner_id"}

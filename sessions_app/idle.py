@@ -14,8 +14,8 @@ import structlog
 from django.db import transaction
 from django.db.models import F, Q
 
-from accounts.policies import ResourcePolicy
-from accounts.quota import Limit
+from accounts.core.limits import Limit
+from accounts.models import ResourcePolicy
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.clock import Step

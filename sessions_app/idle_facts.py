@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from accounts.least_use import UseRule
+from accounts.core.limits import Level, Limit, Scope
+from accounts.core.utilization import UseRule
 from accounts.limits import ScopeIds, scopes_of
-from accounts.quota import Level, Limit, Scope
 from agents.models import ResourceGroup
 from common import clock
 from common.values.resources import CPU, MEM

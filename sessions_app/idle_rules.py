@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from accounts.least_use import UseRule, is_joint
+from accounts.core.utilization import UseRule, is_joint
 
 MARKS_S = (1800, 600, 300)
 """So long before an end people are warned; of a limit that is shorter than twice the last, at half of it."""

@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from accounts.logins import standing_memberships
+from accounts.logins.service import standing_memberships
 from agents.models import Agent
 from agents.observation import demand_own_engine
 from agents.runtime.base import (

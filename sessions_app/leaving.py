@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.utils.translation import gettext_noop, ngettext
 
-from accounts.holdings import Owner
 from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
+from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
 from common.values.stored_message import KeptSentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet

@@ -3,11 +3,12 @@ end. The last is the scheduler's to say."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-from accounts import allow_lists, budget_selectors
-from accounts.importing import actor_for
+from accounts.budgets import selectors
+from accounts.core import allow_lists
+from accounts.core.limits import Level, Limit, LimitState, Scope, ceiling, exceeded, hits, never, not_raised
 from accounts.limits import ScopeIds, check_room, scopes_of
-from accounts.quota import Level, Limit, LimitState, Scope, ceiling, exceeded, hits, never, not_raised
 from accounts.selectors import access_usable_project, may_do_everything
+from accounts.tenancy.user_import import actor_for
 from agents.models import ResourceGroup
 from agents.selectors import access_resource_group
 from common.actors import Actor
@@ -33,7 +34,7 @@ def check_allowed_again(session: ComputeSession) -> None:
     too_much = never(scopes, of_slots(Limit.SLOTS, session.slots))
     check_room(
         (*too_much, *hits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
-        budget_selectors.refusals(budget_selectors.budget_states(owners_of(keys))),
+        selectors.refusals(selectors.budget_states(owners_of(keys))),
         allow_lists.refusals(scopes, lists_asked(session.image)),
     )
 
@@ -48,7 +49,7 @@ def load_scopes(
     return [scope for scope in found if (scope.level, scope.id) in keys], full
 
 
-def owners_of(keys: Collection[tuple[Level, int]]) -> list[budget_selectors.Owner]:
+def owners_of(keys: Collection[tuple[Level, int]]) -> list[selectors.Owner]:
     """Those of these scopes that may have budgets."""
     return [key for key in keys if key[0] in (Level.PROJECT, Level.USER)]
 

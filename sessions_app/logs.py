@@ -13,7 +13,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from accounts.logins import Login, live_logins
+from accounts.logins.service import Login, live_logins
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.log_entries import START, LogGap, LogPart
 from agents.selectors import async_runtime_of, runtime_of

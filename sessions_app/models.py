@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Least
 
+from accounts.core.limits import HIGHEST_PRIORITY
 from accounts.models import Domain, KeyPair, Project
-from accounts.quota import HIGHEST_PRIORITY
 from agents.models import Agent, ResourceGroup
 from agents.models import SessionType as SessionType
 from common import clock

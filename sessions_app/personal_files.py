@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.keypairs import demand_whole_token, still_whole
+from accounts.credentials.keypairs import demand_whole_token, still_whole
 from accounts.models import User
 from accounts.selectors import user_of
 from common import clock

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
-from accounts.tokens import MAX_NAME_LENGTH
+from accounts.core.token_secrets import MAX_NAME_LENGTH
 from common import clock
 from common.db.fields import NameField
 from sessions_app.dotfile_rules import MAX_PATH_BYTES, USUAL_MODE

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from accounts.quota import Level, Scope
-from accounts.spending import BudgetState
+from accounts.core.budget_arithmetic import BudgetState
+from accounts.core.limits import Level, Scope
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom
 from common.ports import Port

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from accounts.quota import HIGHEST_PRIORITY
+from accounts.core.limits import HIGHEST_PRIORITY
 from common.i18n import gettext as _
 from common.values.text import check_text, quoted, shown, unknown_field
 from common.values.time_zones import zone_named

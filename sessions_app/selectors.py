@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F, Q
 from django.utils.translation import gettext as _
 
-from accounts.logins import has_standing_membership
+from accounts.logins.service import has_standing_membership
 from accounts.selectors import administered_project_ids, overseen_domain_ids, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied

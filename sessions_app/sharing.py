@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from accounts.authority import Action, Standing, on_policy, on_project
+from accounts.core.authorization import Action, Standing, on_policy, on_project
 from accounts.models import Domain, Project
 from accounts.selectors import domain_named, known_projects, standing_of, visible_domains, visible_projects
 from common.actors import Actor

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from accounts.allow_lists import AllowList
-from accounts.quota import Level, Scope
+from accounts.core.allow_lists import AllowList
+from accounts.core.limits import Level, Scope
 from accounts.selectors import usable_projects
 from common.actors import Actor
 from common.errors import NotFound

@@ -80,12 +80,12 @@ def parse_app_host(host: str, apps_domain: str) -> AppHost | None:
 
 
 def is_secret(text: str) -> bool:
-    """Whether the text could have come from `accounts.tokens.new_secret`."""
+    """Whether the text could have come from `accounts.core.token_secrets.new_secret`."""
     return _SECRET.fullmatch(text) is not None
 
 
 def is_hash(text: str) -> bool:
-    """Whether the text could have come from `accounts.tokens.hash_secret`."""
+    """Whether the text could have come from `accounts.core.token_secrets.hash_secret`."""
     return _HASH.fullmatch(text) is not None
 
 

@@ -11,8 +11,8 @@ from django.test import Client, TransactionTestCase
 from django.utils import translation
 from pytest_django.plugin import DjangoDbBlocker
 
+from accounts.core.roles import Role
 from accounts.models import Domain, Project, User
-from accounts.roles import Role
 from common import clock
 from common.messaging.redis import client as redis_client
 from tests import factories
@@ -71,7 +71,7 @@ def browser_of() -> Callable[[User], Client]:
 
     def sign_in(user: User) -> Client:
         client = Client(headers={"Host": "localhost:8080"})
-        client.force_login(user, backend="accounts.backends.SignInBackend")
+        client.force_login(user, backend="accounts.sign_in.auth_backends.SignInBackend")
         return client
 
     return sign_in

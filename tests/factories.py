@@ -8,11 +8,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from rest_framework.test import APIClient
 
-from accounts import keypairs, services
+from accounts.core.roles import ProjectRole, Role
+from accounts.credentials import keypairs
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
-from accounts.roles import ProjectRole, Role
-from accounts.second_factor import SecondFactorAdapter
+from accounts.sign_in.second_factor import SecondFactorAdapter
+from accounts.tenancy import service
 from common.actors import Actor, ActorKind
 
 APP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -46,11 +47,11 @@ def make_user(
     )
     user.set_password(PASSWORD)
     user.save()
-    services.grant_domain_permissions(user)
+    service.grant_domain_permissions(user)
     if project:
         own = ProjectRole.ADMIN if admin_of else ProjectRole.MEMBER
         Membership.objects.create(project=project, user=user, role=own.value)
-        services.grant_project_permissions(user)
+        service.grant_project_permissions(user)
     return user
 
 

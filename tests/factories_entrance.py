@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from accounts import closing, invitations
-from accounts.entrance import SignUp
+from accounts.core.sign_up import SignUp
 from accounts.models import Domain, Invitation, User
+from accounts.tenancy import archiving, invitations
 from common.actors import SYSTEM
 from tests.factories import actor_for
 
 
 def open_domain(domain: Domain, way: SignUp = SignUp.INVITATION, *mail_domains: str) -> Domain:
-    changed = closing.set_sign_up(actor=SYSTEM, domain_id=domain.pk, sign_up=way, mail_domains=mail_domains)
+    changed = archiving.set_sign_up(actor=SYSTEM, domain_id=domain.pk, sign_up=way, mail_domains=mail_domains)
     domain.sign_up = changed.sign_up
     return domain
 

@@ -3,9 +3,9 @@
 from itertools import count
 from typing import Any
 
-from accounts.limiting import Limited, assign_policy
-from accounts.policies import LimitUse, ResourcePolicy
-from accounts.quota import Level
+from accounts.core.limits import Level
+from accounts.models import LimitUse, ResourcePolicy
+from accounts.policies.service import Limited, assign_policy
 from common.actors import SYSTEM
 
 _numbers = count(1)

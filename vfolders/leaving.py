@@ -7,9 +7,9 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from accounts.holdings import Owner
 from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
+from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
 from common.audit import record
 from common.errors import Conflict, NotFound

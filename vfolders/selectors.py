@@ -7,10 +7,10 @@ from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from accounts.allow_lists import Allowance, AllowList, refusals
+from accounts.core.allow_lists import Allowance, AllowList, refusals
+from accounts.core.limits import Scope
+from accounts.core.roles import ProjectRole
 from accounts.models import Membership
-from accounts.quota import Scope
-from accounts.roles import ProjectRole
 from accounts.selectors import overseen_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied

@@ -8,9 +8,9 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
+from accounts.core.limits import Limit, exceeded, hits
 from accounts.limits import ScopeIds, check_room, scope_ids, scopes_of, write_within_limits
 from accounts.models import Project
-from accounts.quota import Limit, exceeded, hits
 from accounts.selectors import access_usable_project, user_of
 from common.actors import SYSTEM, Actor
 from common.audit import record

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest, Least
 
+from accounts.core.limits import Level, Limit, LimitState, exceeded
 from accounts.limits import ScopeIds, check_room, scopes_of
-from accounts.quota import Level, Limit, LimitState, exceeded
 from common import clock
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle

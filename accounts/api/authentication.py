@@ -7,8 +7,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
-from accounts.demands import demand_on, refusal_for
-from accounts.logins import keypair_of_token, note_use
+from accounts.logins.required_actions import demand_on, refusal_for
+from accounts.logins.service import keypair_of_token, note_use
 from accounts.models import KeyPair, User
 from common.pages.returned_forms import stale_form
 

@@ -13,12 +13,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import budgeting, spending
-from accounts.authority import Action
-from accounts.budget_selectors import access_budget, impact_of_budget, states_of, today, visible_budgets
-from accounts.budgets import Budget, Price, holds_on
-from accounts.quota import Level
-from accounts.spending import Period, Unit
+from accounts.budgets import service
+from accounts.budgets.selectors import access_budget, impact_of_budget, states_of, today, visible_budgets
+from accounts.core import budget_arithmetic
+from accounts.core.authorization import Action
+from accounts.core.budget_arithmetic import Period, Unit
+from accounts.core.limits import Level
+from accounts.models import Budget, Price, holds_on
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
@@ -54,14 +55,14 @@ class BudgetOut(serializers.Serializer[Any]):
     end = serializers.DateField(help_text="The first day that is not in it any more.")
     is_current = serializers.BooleanField(help_text="False for terms that are over or yet to come.")
 
-    def get_currency(self, state: spending.BudgetState) -> str:
-        return str(settings.BERTH_CURRENCY) if state.unit is spending.Unit.MONEY else ""
+    def get_currency(self, state: budget_arithmetic.BudgetState) -> str:
+        return str(settings.BERTH_CURRENCY) if state.unit is budget_arithmetic.Unit.MONEY else ""
 
-    def get_spent(self, state: spending.BudgetState) -> str:
-        return str(spending.rounded(state.spent))
+    def get_spent(self, state: budget_arithmetic.BudgetState) -> str:
+        return str(budget_arithmetic.rounded(state.spent))
 
-    def get_left(self, state: spending.BudgetState) -> str:
-        return str(spending.rounded(state.left))
+    def get_left(self, state: budget_arithmetic.BudgetState) -> str:
+        return str(budget_arithmetic.rounded(state.left))
 
 
 class BudgetChangeInput(InputSerializer):
@@ -98,7 +99,7 @@ class BudgetImpactOut(serializers.Serializer[Any]):
     end = serializers.DateField(source="state.end")
 
     def get_spent(self, impact: Any) -> str:
-        return str(spending.rounded(impact.state.spent))
+        return str(budget_arithmetic.rounded(impact.state.spent))
 
 
 class PriceOut(serializers.Serializer[Any]):
@@ -169,7 +170,7 @@ class BudgetListView(ListAPIView[Budget]):
     def post(self, request: Request) -> Response:
         """Give a project or a person a budget, as an administrator. What runs goes on, whatever is spent."""
         level, owner_id, wanted = _asked(request)
-        budget = budgeting.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **wanted)
+        budget = service.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **wanted)
         return Response(BudgetOut(states_of([budget])[0]).data, status=201)
 
 
@@ -184,7 +185,7 @@ class BudgetImpactView(APIView):
     def post(self, request: Request) -> Response:
         """What a budget would mean, without making it: how many people it would bind, and what they have spent already."""
         level, owner_id, wanted = _asked(request)
-        budget = budgeting.new_budget(actor_of(request), level, owner_id, wanted)
+        budget = service.new_budget(actor_of(request), level, owner_id, wanted)
         return Response(BudgetImpactOut(impact_of_budget(budget)).data)
 
 
@@ -204,13 +205,13 @@ class BudgetView(APIView):
         actor = actor_of(request)
         access_budget(actor, budget_id, Action.LIMIT)
         changes = _changes(request)
-        budget = budgeting.update_budget(actor=actor, budget_id=budget_id, changes=changes)
+        budget = service.update_budget(actor=actor, budget_id=budget_id, changes=changes)
         return Response(BudgetOut(states_of([budget])[0]).data)
 
     @extend_schema(operation_id="delete_budget", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, budget_id: int) -> Response:
         """Take a budget away: nothing is counted against it any more."""
-        budgeting.delete_budget(actor=actor_of(request), budget_id=budget_id)
+        service.delete_budget(actor=actor_of(request), budget_id=budget_id)
         return Response(status=204)
 
 
@@ -223,7 +224,7 @@ class BudgetChangeImpactView(APIView):
     def post(self, request: Request, budget_id: int) -> Response:
         """What a change would mean, without making it."""
         budget = access_budget(actor_of(request), budget_id, Action.LIMIT)
-        budgeting.change_budget(budget, _changes(request))
+        service.change_budget(budget, _changes(request))
         return Response(BudgetImpactOut(impact_of_budget(budget)).data)
 
 
@@ -243,7 +244,7 @@ class PriceListView(ListAPIView[Price]):
         """Set a price from tomorrow or a later day of UTC on, as a superadmin. What was held keeps its price."""
         asked = PriceInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        price = budgeting.set_price(actor=actor_of(request), **asked.validated_data)
+        price = service.set_price(actor=actor_of(request), **asked.validated_data)
         return Response(PriceOut(price).data, status=201)
 
 
@@ -253,7 +254,7 @@ class PriceView(APIView):
     @extend_schema(operation_id="delete_price", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, price_id: int) -> Response:
         """Take back a price that begins tomorrow or later, as a superadmin: the one before it goes on."""
-        budgeting.delete_price(actor=actor_of(request), price_id=price_id)
+        service.delete_price(actor=actor_of(request), price_id=price_id)
         return Response(status=204)
 
 

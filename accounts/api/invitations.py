@@ -11,13 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import closing, invitations
 from accounts.api.people_serializers import MOST_PROJECTS, ROLES
-from accounts.authority import Action
-from accounts.entrance import MOST_MAIL_DOMAINS, InvitationState, SignUp
+from accounts.core.authorization import Action
+from accounts.core.roles import Role
+from accounts.core.sign_up import MOST_MAIL_DOMAINS, InvitationState, SignUp
 from accounts.models import Domain, Invitation
-from accounts.roles import Role
 from accounts.selectors import access_domain
+from accounts.tenancy import archiving, invitations
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
@@ -160,7 +160,7 @@ class DomainSignUpView(APIView):
         asked = SignUpInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = asked.validated_data
-        domain = closing.set_sign_up(
+        domain = archiving.set_sign_up(
             actor=actor_of(request),
             domain_id=domain_id,
             sign_up=SignUp(wanted["sign_up"]),

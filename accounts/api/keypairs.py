@@ -12,7 +12,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import keypair_selectors, keypairs
 from accounts.api.serializers import (
     KeyPairChangeInput,
     KeyPairCreatedOut,
@@ -20,8 +19,9 @@ from accounts.api.serializers import (
     KeyPairOut,
     KeyPairRotateInput,
 )
+from accounts.core.token_secrets import USUAL_LIFE
+from accounts.credentials import keypairs as credentials_keypairs
 from accounts.models import KeyPair
-from accounts.tokens import USUAL_LIFE
 from common import clock
 from common.errors import PermissionDenied
 from common.rest.actor import actor_of
@@ -38,7 +38,7 @@ class KeyPairListView(ListAPIView[KeyPair]):
     queryset = KeyPair.objects.none()
 
     def get_queryset(self) -> QuerySet[KeyPair]:
-        return keypair_selectors.visible_keypairs(actor_of(self.request))
+        return credentials_keypairs.visible_keypairs(actor_of(self.request))
 
     @extend_schema(
         operation_id="create_keypair", request=KeyPairCreateInput, responses={201: KeyPairCreatedOut}
@@ -51,7 +51,9 @@ class KeyPairListView(ListAPIView[KeyPair]):
         asked = KeyPairCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = {"expires_at": clock.now() + USUAL_LIFE, **asked.validated_data}
-        return _shown_once(*keypairs.create_keypair(actor=actor_of(request), **wanted), status=201)
+        return _shown_once(
+            *credentials_keypairs.create_keypair(actor=actor_of(request), **wanted), status=201
+        )
 
 
 class KeyPairView(APIView):
@@ -61,7 +63,7 @@ class KeyPairView(APIView):
     @extend_schema(operation_id="read_keypair", responses={200: KeyPairOut})
     def get(self, request: Request, keypair_id: int) -> Response:
         """One of your tokens."""
-        return Response(KeyPairOut(keypair_selectors.access_keypair(actor_of(request), keypair_id)).data)
+        return Response(KeyPairOut(credentials_keypairs.access_keypair(actor_of(request), keypair_id)).data)
 
     @extend_schema(operation_id="change_keypair", request=KeyPairChangeInput, responses={200: KeyPairOut})
     def patch(self, request: Request, keypair_id: int) -> Response:
@@ -70,7 +72,7 @@ class KeyPairView(APIView):
         demand_newest_secret(request)
         asked = KeyPairChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        changed = keypairs.update_keypair(
+        changed = credentials_keypairs.update_keypair(
             actor=actor_of(request), keypair_id=keypair_id, **asked.validated_data
         )
         return Response(KeyPairOut(changed).data)
@@ -79,7 +81,7 @@ class KeyPairView(APIView):
     def delete(self, request: Request, keypair_id: int) -> Response:
         """Revoke a token; it is refused from now on, and what it opened ends within seconds. A token of any scope may end
         itself; to end others it needs `admin`."""
-        keypairs.delete_keypair(actor=actor_of(request), keypair_id=keypair_id)
+        credentials_keypairs.delete_keypair(actor=actor_of(request), keypair_id=keypair_id)
         return Response(status=204)
 
 
@@ -96,7 +98,9 @@ class KeyPairRotationView(APIView):
         asked = KeyPairRotateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         grace = timedelta(hours=asked.validated_data["grace_hours"])
-        rotated = keypairs.rotate_keypair(actor=actor_of(request), keypair_id=keypair_id, grace=grace)
+        rotated = credentials_keypairs.rotate_keypair(
+            actor=actor_of(request), keypair_id=keypair_id, grace=grace
+        )
         return _shown_once(*rotated, status=200)
 
 
@@ -109,7 +113,7 @@ class UserKeyPairListView(ListAPIView[KeyPair]):
     queryset = KeyPair.objects.none()
 
     def get_queryset(self) -> QuerySet[KeyPair]:
-        return keypair_selectors.keypairs_of(actor_of(self.request), self.kwargs["user_id"])
+        return credentials_keypairs.keypairs_of(actor_of(self.request), self.kwargs["user_id"])
 
 
 class UserKeyPairView(APIView):
@@ -118,7 +122,7 @@ class UserKeyPairView(APIView):
     @extend_schema(operation_id="revoke_keypair", responses={204: None})
     def delete(self, request: Request, user_id: int, keypair_id: int) -> Response:
         """Revoke a token of such a person; it is refused from now on, and what it opened ends within seconds."""
-        keypairs.revoke_keypair(actor=actor_of(request), user_id=user_id, keypair_id=keypair_id)
+        credentials_keypairs.revoke_keypair(actor=actor_of(request), user_id=user_id, keypair_id=keypair_id)
         return Response(status=204)
 
 

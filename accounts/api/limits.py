@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import allow_lists
+from accounts.core import allow_lists
+from accounts.core.limits import Scope, effective, every
 from accounts.limits import list_as_json, scope_ids, scopes_of, scopes_of_person
-from accounts.quota import Scope, effective, every
 from accounts.selectors import access_usable_project, person_with_address, project_in_common
 from common.actors import Actor
 from common.rest.actor import actor_of

@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import rule_members
-from accounts.authority import Action
-from accounts.membership_rules import LONGEST_GROUP, MOST_RULES, RuleKind
+from accounts.core.authorization import Action
+from accounts.core.membership_rules import LONGEST_GROUP, MOST_RULES, RuleKind
 from accounts.models import Project
-from accounts.rule_selectors import failures_of_rules, rules_of
 from accounts.selectors import access_project, actions_on_project, standing_of
+from accounts.tenancy import membership_sync
+from accounts.tenancy.membership_rules import failures_of_rules, rules_of
 from common.actors import Actor
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, TextField
@@ -91,7 +91,7 @@ class MemberRulesView(APIView):
         actor = actor_of(request)
         access_project(actor, project_id, Action.EDIT)
         rules = _rules_in(request)
-        project = rule_members.set_member_rules(actor=actor, project_id=project_id, rules=rules)
+        project = membership_sync.set_member_rules(actor=actor, project_id=project_id, rules=rules)
         return _answer(actor, project)
 
 
@@ -104,8 +104,8 @@ class RuleImpactView(APIView):
     def post(self, request: Request, project_id: int) -> Response:
         """Who would join and who would leave if these were the rules. Changes nothing."""
         project = access_project(actor_of(request), project_id, Action.EDIT)
-        rules = rule_members.rules_asked_for(_rules_in(request))
-        return Response(RuleImpactOut(rule_members.impact_of_rules(project, rules)).data)
+        rules = membership_sync.rules_asked_for(_rules_in(request))
+        return Response(RuleImpactOut(membership_sync.impact_of_rules(project, rules)).data)
 
 
 def _rules_in(request: Request) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import holdings, joining, offboarding, services
 from accounts.api.people_serializers import (
     CloseInput,
     ClosingOut,
@@ -19,9 +18,9 @@ from accounts.api.people_serializers import (
     UserCreateInput,
     UserOut,
 )
-from accounts.authority import Action
+from accounts.core.authorization import Action
+from accounts.core.roles import Role
 from accounts.models import OffBoarding, User
-from accounts.roles import Role
 from accounts.selectors import (
     access_user,
     domain_named,
@@ -30,6 +29,8 @@ from accounts.selectors import (
     visible_users,
     with_projects,
 )
+from accounts.sign_in import onboarding
+from accounts.tenancy import offboarding, owned_resources, service
 from common.actors import Actor
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -82,7 +83,7 @@ class UserListView(ListAPIView[User]):
         asked = UserCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
-        user, url = joining.add_person(actor=actor_of(request), **wanted)
+        user, url = onboarding.add_person(actor=actor_of(request), **wanted)
         return Response(
             {**UserOut(user).data, "sign_in_url": url}, status=201, headers={"Cache-Control": "no-store"}
         )
@@ -109,7 +110,7 @@ class UserView(APIView):
             changes["domain"] = domain_named(actor, changes["domain"])
         if "role" in changes:
             changes["role"] = Role(changes["role"])
-        services.update_user(actor=actor, user_id=user_id, **changes)
+        service.update_user(actor=actor, user_id=user_id, **changes)
         return Response(_shown(actor, user_id))
 
     @extend_schema(operation_id="purge_user", responses={204: None})
@@ -155,7 +156,9 @@ def _shown(actor: Actor, user_id: int) -> dict[str, Any]:
 def _closing(actor: Actor, user_id: int) -> dict[str, Any]:
     user = access_user(actor, user_id, Action.CLOSE)
     case = user.offboardings.select_related("heir").first()
-    affected = [holdings.label_of(handler.NAME, item.name) for handler, item in holdings.items_of(user)]
+    affected = [
+        owned_resources.label_of(handler.NAME, item.name) for handler, item in owned_resources.items_of(user)
+    ]
     if case is not None:
         case.report = offboarding.report_of(case)  # type: ignore[attr-defined]
     found = {"is_active": user.is_active, "affected": affected, "offboarding": case}

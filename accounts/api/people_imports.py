@@ -13,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import importing
+from accounts.core.user_csv import COLUMNS, MOST_BYTES
 from accounts.models import PeopleImport, PeopleImportLine
-from accounts.people_file import COLUMNS, MOST_BYTES
 from accounts.selectors import access_import
+from accounts.tenancy import user_import
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.input import InputSerializer, TextField
@@ -76,9 +76,9 @@ class PeopleImportListView(APIView):
         asked = PeopleImportInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), asked.validated_data
-        made = importing.check_import(actor=actor, name=wanted["name"], content=wanted["content"].encode())
+        made = user_import.check_import(actor=actor, name=wanted["name"], content=wanted["content"].encode())
         if not wanted["is_dry_run"]:
-            made = importing.start_import(actor=actor, import_id=made.pk)
+            made = user_import.start_import(actor=actor, import_id=made.pk)
         return Response(_shown(made), status=201)
 
 
@@ -94,7 +94,7 @@ class PeopleImportView(APIView):
     def post(self, request: Request, import_id: int) -> Response:
         """Take the good rows of a dry run in. Once it is started, this changes nothing."""
         return Response(
-            _shown(importing.start_import(actor=actor_of(request), import_id=import_id)), status=202
+            _shown(user_import.start_import(actor=actor_of(request), import_id=import_id)), status=202
         )
 
 
@@ -121,7 +121,7 @@ class PeopleImportLinkView(APIView):
     )
     def post(self, request: Request, import_id: int) -> Response:
         """Fresh links for all whom one of your imports added and who never signed in. Shown this once."""
-        links = importing.create_links(actor=actor_of(request), import_id=import_id)
+        links = user_import.create_links(actor=actor_of(request), import_id=import_id)
         told = [
             {"email": email, "sign_in_url": settings.BERTH_URL + reverse("sign-in-once", args=[code])}
             for email, code in links

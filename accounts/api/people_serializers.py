@@ -4,9 +4,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from accounts.core.roles import ProjectRole, Role
+from accounts.core.sign_in_requirements import SecondFactor
 from accounts.models import OffBoarding
-from accounts.roles import ProjectRole, Role
-from accounts.sign_in_rules import SecondFactor
 from common.rest.input import InputSerializer, TextField
 
 ROLES = [role.value for role in Role]

@@ -7,9 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from accounts.keypair_selectors import demand_scopes
+from accounts.credentials.keypairs import demand_scopes
+from accounts.credentials.rate_limit import Rate, count_request, demand_rate
 from accounts.models import KeyPair
-from accounts.rates import Rate, count_request, demand_rate
 from common.token_scopes import sufficient_scopes
 
 

@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import limiting
 from accounts.api.policy_serializers import (
     AssignmentInput,
     AssignmentOut,
@@ -20,9 +19,11 @@ from accounts.api.policy_serializers import (
     PolicyOut,
     PolicyUserOut,
 )
-from accounts.authority import Action
-from accounts.policies import ResourcePolicy
-from accounts.policy_selectors import (
+from accounts.core.authorization import Action
+from accounts.core.limits import Level
+from accounts.models import ResourcePolicy
+from accounts.policies import service
+from accounts.policies.selectors import (
     access_policy,
     assignable_policies,
     impact_of,
@@ -30,7 +31,6 @@ from accounts.policy_selectors import (
     users_of,
     visible_policies,
 )
-from accounts.quota import Level
 from accounts.selectors import domain_named, may_do_everything
 from common.errors import NotFound
 from common.rest.actor import actor_of
@@ -71,7 +71,7 @@ class PolicyListView(ListAPIView[ResourcePolicy]):
         actor, wanted = actor_of(request), dict(asked.validated_data)
         name, home = wanted.pop("name"), wanted.pop("domain")
         domain = domain_named(actor, home) if home or not may_do_everything(actor) else None
-        policy = limiting.create_policy(actor=actor, name=name, domain=domain, limits=wanted)
+        policy = service.create_policy(actor=actor, name=name, domain=domain, limits=wanted)
         return Response(PolicyOut(policy).data, status=201)
 
 
@@ -94,15 +94,15 @@ class PolicyView(APIView):
         asked.is_valid(raise_exception=True)
         wanted = dict(asked.validated_data)
         name, is_default = wanted.pop("name", None), wanted.pop("is_default", None)
-        policy = limiting.update_policy(actor=actor, policy_id=policy_id, name=name, limits=wanted)
+        policy = service.update_policy(actor=actor, policy_id=policy_id, name=name, limits=wanted)
         if is_default:
-            policy = limiting.make_default(actor=actor, policy_id=policy_id)
+            policy = service.make_default(actor=actor, policy_id=policy_id)
         return Response(PolicyOut(policy).data)
 
     @extend_schema(operation_id="delete_policy", responses={204: None, 409: ErrorOut})
     def delete(self, request: Request, policy_id: int) -> Response:
         """Delete a policy that limits nobody."""
-        limiting.delete_policy(actor=actor_of(request), policy_id=policy_id)
+        service.delete_policy(actor=actor_of(request), policy_id=policy_id)
         return Response(status=204)
 
 
@@ -149,9 +149,9 @@ class PolicyAssignmentView(APIView):
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), asked.validated_data
         level = Level(wanted["level"])
-        target = limiting.access_limited(actor, level, wanted["id"])
-        policy = _wanted_policy(request, level, limiting.domain_id_of(target), wanted["policy"])
-        limiting.assign_policy(actor=actor, target=target, policy=policy)
+        target = service.access_limited(actor, level, wanted["id"])
+        policy = _wanted_policy(request, level, service.domain_id_of(target), wanted["policy"])
+        service.assign_policy(actor=actor, target=target, policy=policy)
         body: dict[str, Any] = {
             "level": level, "id": target.pk, "name": str(target), "policy": policy.name if policy else ""
         }  # fmt: skip

@@ -4,11 +4,11 @@ from typing import Any
 
 from rest_framework import serializers
 
-from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
-from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
-from accounts.policies import USE_RULES
-from accounts.policy_fields import MOST_COUNT, parse_amount
-from accounts.quota import HIGHEST_PRIORITY, Level
+from accounts.core.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
+from accounts.core.limits import HIGHEST_PRIORITY, Level
+from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
+from accounts.forms.limit_fields import MOST_COUNT, parse_amount
+from accounts.models import USE_RULES
 from common.rest.errors import LimitOut
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MAX_AMOUNT

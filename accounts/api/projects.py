@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import closing, services
 from accounts.api.people import STATES
 from accounts.api.people_serializers import (
     DomainChangeInput,
@@ -23,9 +22,9 @@ from accounts.api.people_serializers import (
     NamedChangeInput,
     ProjectCreateInput,
 )
-from accounts.authority import Action
+from accounts.core.authorization import Action
+from accounts.core.roles import ProjectRole
 from accounts.models import Domain, Membership, Project
-from accounts.roles import ProjectRole
 from accounts.selectors import (
     access_domain,
     access_member,
@@ -35,6 +34,7 @@ from accounts.selectors import (
     person_of_domain,
     visible_domains,
 )
+from accounts.tenancy import archiving, service
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
@@ -89,7 +89,7 @@ class ProjectListView(ListAPIView[Project]):
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), dict(asked.validated_data)
         domain = domain_named(actor, wanted.pop("domain"))
-        project = services.create_project(actor=actor, domain=domain, **wanted)
+        project = service.create_project(actor=actor, domain=domain, **wanted)
         return Response(ManagedProjectOut(project).data, status=201)
 
 
@@ -110,13 +110,13 @@ class ProjectView(APIView):
         access_project(actor, project_id, Action.EDIT)
         asked = NamedChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        project = closing.update_project(actor=actor, project_id=project_id, **asked.validated_data)
+        project = archiving.update_project(actor=actor, project_id=project_id, **asked.validated_data)
         return Response(ManagedProjectOut(project).data)
 
     @extend_schema(operation_id="purge_project", responses={204: None})
     def delete(self, request: Request, project_id: int) -> Response:
         """Purge an archived project that has neither folders nor sessions in its history."""
-        closing.purge_project(actor=actor_of(request), project_id=project_id)
+        archiving.purge_project(actor=actor_of(request), project_id=project_id)
         return Response(status=204)
 
 
@@ -148,7 +148,7 @@ class MemberListView(ListAPIView[Membership]):
         asked.is_valid(raise_exception=True)
         user = person_of_domain(project, asked.validated_data["email"])
         role = ProjectRole(asked.validated_data["role"])
-        membership = services.add_member(actor=actor, project=project, user=user, role=role)
+        membership = service.add_member(actor=actor, project=project, user=user, role=role)
         return Response(MemberOut(membership).data, status=201)
 
 
@@ -160,7 +160,7 @@ class MemberView(APIView):
         """Take a person out of the project. Their sessions in it are not stopped; they can enter them no more."""
         actor = actor_of(request)
         membership = access_member(actor, project_id, user_id)
-        services.remove_member(actor=actor, project=membership.project, user=membership.user)
+        service.remove_member(actor=actor, project=membership.project, user=membership.user)
         return Response(status=204)
 
 
@@ -182,7 +182,7 @@ class DomainListView(ListAPIView[Domain]):
         """Create a domain, as a superadmin."""
         asked = DomainCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        domain = services.create_domain(actor=actor_of(request), **asked.validated_data)
+        domain = service.create_domain(actor=actor_of(request), **asked.validated_data)
         return Response(ManagedDomainOut(domain).data, status=201)
 
 
@@ -201,11 +201,11 @@ class DomainView(APIView):
         access_domain(actor, domain_id, Action.EDIT)
         asked = DomainChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        domain = closing.update_domain(actor=actor, domain_id=domain_id, **asked.validated_data)
+        domain = archiving.update_domain(actor=actor, domain_id=domain_id, **asked.validated_data)
         return Response(ManagedDomainOut(domain).data)
 
     @extend_schema(operation_id="purge_domain", responses={204: None})
     def delete(self, request: Request, domain_id: int) -> Response:
         """Purge a closed domain without people, projects and history."""
-        closing.purge_domain(actor=actor_of(request), domain_id=domain_id)
+        archiving.purge_domain(actor=actor_of(request), domain_id=domain_id)
         return Response(status=204)

@@ -5,8 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from accounts.roles import Role
-from accounts.tokens import LONGEST_GRACE, USUAL_LIFE, check_token_name
+from accounts.core.roles import Role
+from accounts.core.token_secrets import LONGEST_GRACE, USUAL_LIFE, check_token_name
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import TokenScope
 

@@ -9,12 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import logins, second_factor, sign_in_control
-from accounts.authority import Action
-from accounts.demands import with_second_factor
+from accounts.core.authorization import Action
+from accounts.core.sign_in_requirements import MOST_NETWORKS
+from accounts.logins import service as logins_service
+from accounts.logins.required_actions import with_second_factor
 from accounts.models import BrowserLogin
 from accounts.selectors import access_user
-from accounts.sign_in_rules import MOST_NETWORKS
+from accounts.sign_in import admin_control, second_factor
 from common.actors import Actor
 from common.http.user_agent import device_of
 from common.rest.actor import actor_of
@@ -71,12 +72,12 @@ class LoginListView(ListAPIView[BrowserLogin]):
     queryset = BrowserLogin.objects.none()
 
     def get_queryset(self) -> Any:
-        return logins.visible_logins(actor_of(self.request))
+        return logins_service.visible_logins(actor_of(self.request))
 
     @extend_schema(operation_id="end_other_logins", responses={200: EndedOut})
     def delete(self, request: Request) -> Response:
         """Sign every browser out but the one that asks; what they hold open ends within seconds."""
-        count = logins.end_other_logins(actor=actor_of(request), but=_session_key(request))
+        count = logins_service.end_other_logins(actor=actor_of(request), but=_session_key(request))
         return Response({"ended": count})
 
 
@@ -87,7 +88,7 @@ class LoginView(APIView):
     @extend_schema(operation_id="end_login", responses={204: None})
     def delete(self, request: Request, login_id: str) -> Response:
         """Sign one browser out."""
-        logins.end_login(actor=actor_of(request), login_id=login_id)
+        logins_service.end_login(actor=actor_of(request), login_id=login_id)
         return Response(status=204)
 
 
@@ -107,7 +108,7 @@ class UserSignInView(APIView):
         access_user(actor, user_id, Action.EDIT)
         asked = SignInInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        sign_in_control.control_sign_in(actor=actor, user_id=user_id, **asked.validated_data)
+        admin_control.control_sign_in(actor=actor, user_id=user_id, **asked.validated_data)
         return Response(_shown(actor, user_id))
 
 
@@ -127,7 +128,7 @@ class UserLoginListView(APIView):
     @extend_schema(operation_id="end_user_logins", responses={200: EndedOut})
     def delete(self, request: Request, user_id: int) -> Response:
         """Sign a person out of every browser. Tokens go on working."""
-        return Response({"ended": sign_in_control.end_user_logins(actor=actor_of(request), user_id=user_id)})
+        return Response({"ended": admin_control.end_user_logins(actor=actor_of(request), user_id=user_id)})
 
 
 class UserPasswordMailView(APIView):
@@ -137,7 +138,7 @@ class UserPasswordMailView(APIView):
     def post(self, request: Request, user_id: int) -> Response:
         """Mail the person a link by which they choose another password. 409 where no mail is set up, or the password is kept
         elsewhere."""
-        sign_in_control.mail_password_link(actor=actor_of(request), user_id=user_id)
+        admin_control.mail_password_link(actor=actor_of(request), user_id=user_id)
         return Response(status=202)
 
 
@@ -148,7 +149,7 @@ def _shown(actor: Actor, user_id: int) -> dict[str, Any]:
         "allowed_networks": user.allowed_networks,
         "has_password": user.has_usable_password(),
         "has_second_factor": bool(with_second_factor({user.pk})),
-        "logins": logins.live_browser_logins(user.pk).count(),
+        "logins": logins_service.live_browser_logins(user.pk).count(),
     }
     return dict(SignInOut(found).data)
 

@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import ssh_keys
 from accounts.api.keypairs import demand_newest_secret
+from accounts.core.ssh_key_format import MAX_NAME_LENGTH, TYPES, check_key_name
+from accounts.credentials import ssh_keys
 from accounts.models import SshKey
-from accounts.ssh_key_lines import MAX_NAME_LENGTH, TYPES, check_key_name
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key

@@ -6,8 +6,9 @@ from typing import Any
 from django import template
 from django.conf import settings
 
-from accounts import invitations, login_limit
-from accounts.providers import OidcProvider
+from accounts.core.identity_providers import OidcProvider
+from accounts.logins import concurrent_logins
+from accounts.tenancy import invitations
 
 register = template.Library()
 
@@ -33,4 +34,4 @@ def oidc_providers() -> Sequence[OidcProvider]:
 @register.simple_tag(takes_context=True)
 def why_signed_out(context: Any) -> str:
     """Why the login that was in this browser ended, if another one took its place. At most one query."""
-    return login_limit.why_ended(context["request"])
+    return concurrent_logins.why_ended(context["request"])

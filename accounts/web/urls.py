@@ -3,55 +3,47 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.web import (
-    budgets,
+from accounts.web import impersonation
+from accounts.web.budgets import budgets, prices
+from accounts.web.people import (
+    bulk_edit,
     domains,
-    entrance,
     invitations,
-    keys,
-    languages,
-    oidc,
-    people,
-    people_bulk,
-    people_import,
     person,
     person_security,
-    policies,
-    prices,
     project_rules,
     projects,
-    security,
-    ssh_keys,
-    viewing,
-    views,
+    user_import,
+    users,
 )
+from accounts.web.policies import policies
+from accounts.web.profile import keypairs, languages, profile, security, ssh_keys
+from accounts.web.sign_in import oidc, sign_up
 
 urlpatterns = [
-    path("profile/", views.profile, name="profile"),
+    path("profile/", profile.profile, name="profile"),
     path("profile/security/", security.security, name="security"),
     path("profile/security/logins/end/", security.end_other_logins, name="end-other-logins"),
     path("profile/security/logins/<str:login_id>/end/", security.end_login, name="end-login"),
-    path("profile/tokens/", keys.keys_page, name="keys"),
-    path("profile/tokens/<int:keypair_id>/", keys.token_page, name="token"),
-    path("profile/tokens/<int:keypair_id>/rotate/", keys.rotate_token, name="rotate-token"),
-    path("profile/tokens/<int:keypair_id>/state/", keys.change_token_state, name="token-state"),
-    path("profile/tokens/<int:keypair_id>/delete/", keys.delete_token, name="delete-token"),
+    path("profile/tokens/", keypairs.keys_page, name="keys"),
+    path("profile/tokens/<int:keypair_id>/", keypairs.token_page, name="token"),
+    path("profile/tokens/<int:keypair_id>/rotate/", keypairs.rotate_token, name="rotate-token"),
+    path("profile/tokens/<int:keypair_id>/state/", keypairs.change_token_state, name="token-state"),
+    path("profile/tokens/<int:keypair_id>/delete/", keypairs.delete_token, name="delete-token"),
     path("profile/ssh-keys/", ssh_keys.ssh_keys_page, name="ssh-keys"),
     path("profile/ssh-keys/<int:ssh_key_id>/remove/", ssh_keys.remove_ssh_key, name="remove-ssh-key"),
-    path("profile/columns/", views.choose_columns, name="choose-columns"),
-    path("people/", people.people_list, name="people"),
-    path("people/export/", people.people_export, name="people-export"),
-    path("people/new/", people.new_person, name="new-person"),
-    path("people/import/", people_import.import_form, name="people-import-form"),
-    path("people/import/template.csv", people_import.import_template, name="people-import-template"),
-    path("people/import/<int:import_id>/", people_import.import_page, name="people-import"),
-    path("people/import/<int:import_id>/start/", people_import.start_import, name="people-import-start"),
-    path(
-        "people/import/<int:import_id>/report.csv", people_import.import_report, name="people-import-report"
-    ),
-    path("people/import/<int:import_id>/links.csv", people_import.import_links, name="people-import-links"),
-    path("people/edit/", people_bulk.edit_many, name="people-edit-many"),
-    path("people/close/", people.close_many, name="people-close-many"),
+    path("profile/columns/", profile.choose_columns, name="choose-columns"),
+    path("people/", users.people_list, name="people"),
+    path("people/export/", users.people_export, name="people-export"),
+    path("people/new/", users.new_person, name="new-person"),
+    path("people/import/", user_import.import_form, name="people-import-form"),
+    path("people/import/template.csv", user_import.import_template, name="people-import-template"),
+    path("people/import/<int:import_id>/", user_import.import_page, name="people-import"),
+    path("people/import/<int:import_id>/start/", user_import.start_import, name="people-import-start"),
+    path("people/import/<int:import_id>/report.csv", user_import.import_report, name="people-import-report"),
+    path("people/import/<int:import_id>/links.csv", user_import.import_links, name="people-import-links"),
+    path("people/edit/", bulk_edit.edit_many, name="people-edit-many"),
+    path("people/close/", users.close_many, name="people-close-many"),
     path("people/invitations/", invitations.invitation_list, name="invitations"),
     path(
         "people/invitations/<int:invitation_id>/revoke/",
@@ -59,8 +51,8 @@ urlpatterns = [
         name="invitation-revoke",
     ),
     path("people/<int:user_id>/", person.person_page, name="person"),
-    path("people/<int:user_id>/view-as/", viewing.view_as, name="person-view-as"),
-    path("viewing/stop/", viewing.stop_viewing, name="stop-viewing"),
+    path("people/<int:user_id>/view-as/", impersonation.view_as, name="person-view-as"),
+    path("viewing/stop/", impersonation.stop_viewing, name="stop-viewing"),
     path("people/<int:user_id>/sign-in/", person_security.change_sign_in, name="person-sign-in"),
     path("people/<int:user_id>/logins/end/", person_security.end_logins, name="person-logins-end"),
     path(
@@ -76,7 +68,7 @@ urlpatterns = [
     path("people/<int:user_id>/close/", person.close_person, name="close-person"),
     path("people/<int:user_id>/reopen/", person.reopen_person, name="reopen-person"),
     path("people/<int:user_id>/purge/", person.purge_person, name="purge-person"),
-    path("people/<int:user_id>/tokens/<int:keypair_id>/revoke/", keys.revoke_token, name="revoke-token"),
+    path("people/<int:user_id>/tokens/<int:keypair_id>/revoke/", keypairs.revoke_token, name="revoke-token"),
     path(
         "people/<int:user_id>/ssh-keys/<int:ssh_key_id>/revoke/",
         ssh_keys.revoke_ssh_key,
@@ -111,9 +103,9 @@ urlpatterns = [
     path("budgets/prices/", prices.price_list, name="prices"),
     path("budgets/prices/<int:price_id>/delete/", prices.delete_price, name="price-delete"),
     path("language/", languages.choose_language, name="choose-language"),
-    path("sign-in/once/<str:code>/", views.sign_in_once, name="sign-in-once"),
-    path("invitation/<str:code>/", entrance.accept_invitation, name="invitation"),
-    path("sign-up/", entrance.sign_up, name="sign-up"),
+    path("sign-in/once/<str:code>/", profile.sign_in_once, name="sign-in-once"),
+    path("invitation/<str:code>/", sign_up.accept_invitation, name="invitation"),
+    path("sign-up/", sign_up.sign_up, name="sign-up"),
     path("sign-in/by/<slug:provider>/", oidc.begin_oidc, name="oidc"),
     path("sign-in/by/<slug:provider>/callback/", oidc.finish_oidc, name="oidc-callback"),
     # In front of allauth's page: administrators say who signs in by what.

@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.limiting import access_limited
+from accounts.core.limits import Level
 from accounts.models import KeyPair
-from accounts.quota import Level
+from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
 from agents import reservations
 from agents.api.serializers import GRANT_LEVELS

@@ -6,8 +6,8 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.api.policy_serializers import AmountsField
-from accounts.policy_fields import MOST_COUNT
-from accounts.quota import HIGHEST_PRIORITY, Level
+from accounts.core.limits import HIGHEST_PRIORITY, Level
+from accounts.forms.limit_fields import MOST_COUNT
 from agents.api.group_ends import GroupEndsInput
 from agents.api.group_limits import LIMITS, SESSION_TYPES, GroupLimitInput, GroupLimitOut
 from agents.group_ends import ENDS

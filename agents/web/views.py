@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.preferences import column_choice
 from accounts.selectors import sees_everything
+from accounts.tenancy.preferences import column_choice
 from agents.models import Agent, AgentQuerySet, AgentSlot
 from agents.selectors import visible_agents, visible_resource_groups
 from agents.services import change_agent_state

@@ -38,7 +38,7 @@ def actor_of(request: Any) -> Actor:
 
 
 def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
-    """Who really acts, where somebody looks at the portal as `request.user` (accounts.web.viewing)."""
+    """Who really acts, where somebody looks at the portal as `request.user` (accounts.web.impersonation)."""
     viewer = getattr(request, "viewer", None)
     return {} if viewer is None or is_program else {"behind_id": viewer.pk, "behind_label": viewer.email}
 

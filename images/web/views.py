@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.chosen_project import chosen_project
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
-from accounts.preferences import column_choice
 from accounts.selectors import projects_of, sees_everything
+from accounts.tenancy.preferences import column_choice
+from accounts.web.chosen_project import chosen_project
 from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.pages.tables import Choices, Column, Filter, Listing, Table, declare
 from common.rest.actor import actor_of

@@ -7,7 +7,7 @@ from collections import deque
 import redis
 import structlog
 
-from accounts.logins import Login
+from accounts.logins.service import Login
 from common.messaging.live_updates import Listener
 from common.messaging.redis import async_client
 from portal.api.news import News, Subscription, desk, is_trimmed, newest_id, order_of, read_after

@@ -16,7 +16,7 @@ import redis.asyncio
 import structlog
 from channels.db import database_sync_to_async
 
-from accounts.logins import Login, live_logins
+from accounts.logins.service import Login, live_logins
 from accounts.selectors import listeners_of
 from common.messaging.access_revocation import RECHECK_S, bell
 from common.messaging.live_updates import Audience, Listener, stream_name

@@ -10,9 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import preferences
-from accounts.mails import why_no_mail
+from accounts.logins.mails import why_no_mail
 from accounts.selectors import user_of
+from accounts.tenancy import preferences
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer
 from common.token_scopes import FOR_ADMIN

@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins import login_of
+from accounts.logins.service import login_of
 from common.errors import NotAuthenticated
 from common.rest.errors import ErrorOut
 from common.rest.input import asked_once

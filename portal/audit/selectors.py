@@ -3,10 +3,10 @@
 from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
+from accounts.core.roles import OVERSEERS_OF_ALL
 from accounts.models import User
-from accounts.roles import OVERSEERS_OF_ALL
 from accounts.selectors import overseen_domain_id, sees_everything
-from accounts.sign_ins import into_account_of
+from accounts.sign_in.audit_events import into_account_of
 from common.actors import Actor
 from common.errors import NotFound
 from common.models import AuditEntry

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.preferences import column_choice
+from accounts.tenancy.preferences import column_choice
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound

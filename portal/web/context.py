@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
 
-from accounts.chosen_project import chosen_project
 from accounts.selectors import projects_of
+from accounts.web.chosen_project import chosen_project
 from common import clock
 from common.messaging.live_updates import id_at
 from common.pages.navigation import Link, Menu, links_for, menu_of, sections_of

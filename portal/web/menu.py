@@ -4,7 +4,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from accounts.roles import OVERSEERS_OF_ALL
+from accounts.core.roles import OVERSEERS_OF_ALL
 from accounts.selectors import governs_people, governs_projects
 from common.pages.navigation import MenuItem, Section, SettingsPage, give_keys, offer_settings
 from common.pages.navigation import register as add_to_menu

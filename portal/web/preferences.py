@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from accounts.mails import why_no_mail
+from accounts.logins.mails import why_no_mail
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
 from portal import services

@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.chosen_project import choose_project
 from accounts.selectors import (
     access_usable_project,
     governs_people,
@@ -23,6 +22,7 @@ from accounts.selectors import (
     usable_projects,
     visible_users,
 )
+from accounts.web.chosen_project import choose_project
 from common.actors import Actor
 from common.pages.htmx import own_address, render_page_or_fragment
 from common.pages.navigation import links_for

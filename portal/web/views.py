@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
+from accounts.core.limits import Scope
 from accounts.limits import scope_ids, scopes_of
-from accounts.quota import Scope
 from accounts.selectors import may_do_everything, projects_of, sees_everything
 from common.errors import NotFound
 from common.pages.htmx import render_page_or_fragment

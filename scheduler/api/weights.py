@@ -9,9 +9,9 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.limiting import access_limited
+from accounts.core.limits import Level
 from accounts.models import KeyPair
-from accounts.quota import Level
+from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
 from agents.groups import level_of, name_of
 from agents.selectors import access_group, access_group_to_administer

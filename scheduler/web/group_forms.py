@@ -5,8 +5,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from accounts.policy_fields import SlotsField, bytes_field, cores_field, duration_field
-from accounts.quota import HIGHEST_PRIORITY, Level
+from accounts.core.limits import HIGHEST_PRIORITY, Level
+from accounts.forms.limit_fields import SlotsField, bytes_field, cores_field, duration_field
 from agents.group_models import MOST_OVERCOMMIT
 from agents.groups import FACTORS
 from agents.models import ResourceGroup, Scheduler, SessionType, Strategy

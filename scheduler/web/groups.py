@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from accounts.budget_selectors import owner_named
+from accounts.budgets.selectors import owner_named
+from accounts.core.limits import Level
 from accounts.models import Domain, Project, User
-from accounts.preferences import column_choice
-from accounts.quota import Level
 from accounts.selectors import domain_named, may_do_everything, person_with_address
-from accounts.web.doors import nothing_here, overseer_of_all
-from accounts.web.marks import mark
+from accounts.tenancy.preferences import column_choice
+from accounts.web.form_errors import mark
+from accounts.web.page_access import nothing_here, overseer_of_all
 from agents import groups
 from agents.group_rooms import GroupRoom, rooms_in, rooms_of, with_takers
 from agents.models import ResourceGroup, Scheduler, Strategy

@@ -9,7 +9,7 @@ from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.policy_fields import SlotsField, bytes_field, cores_field
+from accounts.forms.limit_fields import SlotsField, bytes_field, cores_field
 from agents.group_limits import AMOUNTS, LONGEST_NAME, WEEK
 from agents.models import SessionType
 from common.values.resources import CPU, MEM

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.selectors import may_do_everything
-from accounts.web.doors import overseer_of_all
-from accounts.web.marks import mark
+from accounts.web.form_errors import mark
+from accounts.web.page_access import overseer_of_all
 from agents.group_limiting import limit_named, put_limit, remove_limit
 from agents.group_limits import WEEK, GroupLimit, Hours, limits_in
 from agents.models import ResourceGroup

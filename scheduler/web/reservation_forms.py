@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from agents.reservation_selectors import Entry
 from agents.reservations import MOST_AGENTS
 from common.values.text import check_text, quoted

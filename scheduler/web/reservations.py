@@ -9,10 +9,10 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
-from accounts.web.doors import overseer_of_all
-from accounts.web.marks import mark
+from accounts.web.form_errors import mark
+from accounts.web.page_access import overseer_of_all
 from agents import reservations
 from agents.models import ResourceGroup
 from agents.reservation_selectors import Entry, calendar_with, entry_of

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from accounts.web.doors import overseer_of_all
+from accounts.web.page_access import overseer_of_all
 from agents.selectors import access_group, group_to_look_at, visible_resource_groups
 from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment

@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 from django.views.decorators.http import require_http_methods
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
-from accounts.web.doors import overseer_of_all
-from accounts.web.marks import mark
+from accounts.web.form_errors import mark
+from accounts.web.page_access import overseer_of_all
 from agents.groups import name_of
 from agents.models import ResourceGroup, Scheduler
 from agents.selectors import access_group

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from django.utils.translation import gettext as _
 
-from accounts import allow_lists, budget_selectors
+from accounts.budgets import selectors
+from accounts.core import allow_lists
 from accounts.limits import check_room
 from common.errors import BerthError, InvalidInput, LimitExceeded
 from common.i18n import paragraph
@@ -136,7 +137,7 @@ def _check_limits(inputs: AdmissionInputs) -> None:
             *priority_hits(inputs.actor, scopes, request.priority),
             *inputs.folder_limits,
         ),
-        budget_selectors.refusals(inputs.budgets),
+        selectors.refusals(inputs.budgets),
         allow_lists.refusals(scopes, lists_asked(inputs.image)),
     )
 

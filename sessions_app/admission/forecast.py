@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from accounts.core.budget_arithmetic import BudgetState
 from accounts.limits import scope_ids
 from accounts.models import Project
-from accounts.spending import BudgetState
 from agents.group_rooms import Sought, with_room
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms, usable_resource_groups

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from accounts.core.budget_arithmetic import BudgetState
+from accounts.core.limits import Level, LimitState, Scope
 from accounts.limits import scope_ids
 from accounts.models import Project
-from accounts.quota import Level, LimitState, Scope
-from accounts.spending import BudgetState
 from agents.models import Agent, ResourceGroup
 from agents.selectors import MachineSize
 from common.actors import Actor

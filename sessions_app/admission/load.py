@@ -12,10 +12,9 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import enter_admission
-from accounts.budget_selectors import budget_states, have_budgets
+from accounts.budgets.selectors import budget_states, have_budgets
 from accounts.limits import scope_ids
-from accounts.models import Domain, KeyPair, Membership, Project, User
-from accounts.policies import ResourcePolicy
+from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
 from accounts.selectors import (
     access_usable_project,
     may_do_everything,

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins import login_of
+from accounts.logins.service import login_of
 from agents.runtime.base_files import Entry, EntryType
 from common.errors import InvalidInput
 from common.http.downloads import attachment_header

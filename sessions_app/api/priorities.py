@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.quota import HIGHEST_PRIORITY
+from accounts.core.limits import HIGHEST_PRIORITY
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer
 from common.token_scopes import FOR_SESSIONS

@@ -6,7 +6,7 @@ from django.db.models import prefetch_related_objects
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from accounts.quota import HIGHEST_PRIORITY
+from accounts.core.limits import HIGHEST_PRIORITY
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MEM

@@ -2,7 +2,7 @@
 
 from rest_framework.request import Request
 
-from accounts.keypair_selectors import demand_scopes
+from accounts.credentials.keypairs import demand_scopes
 from accounts.models import KeyPair
 from common.token_scopes import FOR_ADMIN
 from sessions_app.template_rules import Sharing

@@ -9,7 +9,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from accounts.logins import Login, lets_in, live_logins, standing_memberships
+from accounts.logins.service import Login, lets_in, live_logins, standing_memberships
 from accounts.models import User
 from common.actors import Actor, ActorKind
 from common.errors import BerthError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from accounts.tokens import hash_secret
+from accounts.core.token_secrets import hash_secret
 from sessions_app.gateway.connections import OpenConnections
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.tickets import Door

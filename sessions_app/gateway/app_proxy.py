@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from accounts.tokens import hash_secret
+from accounts.core.token_secrets import hash_secret
 from sessions_app.gateway import access, doors, pages, sign_in
 from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.at_once import AtOnce

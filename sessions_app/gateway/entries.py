@@ -5,8 +5,8 @@ from dataclasses import replace
 from urllib.parse import parse_qs
 from uuid import UUID
 
+from accounts.logins.impersonation import seen_as, viewed_in
 from accounts.models import KeyPair, User
-from accounts.viewing import seen_as, viewed_in
 from common.actors import Actor, ActorKind, Via
 from common.audit import record
 from common.audit.denied_requests import record_refused

@@ -8,10 +8,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.demands import demand_on, refusal_for
-from accounts.keypair_selectors import demand_scopes
-from accounts.logins import keypair_of_token, login_by, note_use
-from accounts.rates import count_request, demand_rate
+from accounts.credentials.keypairs import demand_scopes
+from accounts.credentials.rate_limit import count_request, demand_rate
+from accounts.logins.required_actions import demand_on, refusal_for
+from accounts.logins.service import keypair_of_token, login_by, note_use
 from agents.models import Agent
 from agents.runtime.base import RuntimeFault
 from agents.runtime.base_async import Channel, Process, ProcessSpec

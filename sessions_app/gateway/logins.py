@@ -10,9 +10,9 @@ from django.db.models import F, FilteredRelation, Q
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
-from accounts.demands import has_second_factor
-from accounts.logins import Login, has_standing_membership
-from accounts.tokens import hash_secret, new_secret
+from accounts.core.token_secrets import hash_secret, new_secret
+from accounts.logins.required_actions import has_second_factor
+from accounts.logins.service import Login, has_standing_membership
 from common import clock
 from common.actors import Actor
 from common.audit import record

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from accounts.logins import Login
+from accounts.logins.service import Login
 from sessions_app.tickets import Door
 from transport.proxy import Target
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode
 
 from django.urls import reverse
 
-from accounts.tokens import hash_secret, new_secret
+from accounts.core.token_secrets import hash_secret, new_secret
 from sessions_app.gateway import pages
 from sessions_app.gateway.call import APP_COOKIE, STATE_COOKIE, Call
 from sessions_app.gateway.ports import AccessUnknown, Authorizer

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from accounts.logins import Login, live_logins
+from accounts.logins.service import Login, live_logins
 from agents.runtime.base_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from sessions_app.gateway.access import in_database

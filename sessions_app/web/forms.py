@@ -7,9 +7,9 @@ from django import forms
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
+from accounts.core.limits import Limit, never
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
-from accounts.quota import Limit, never
 from accounts.selectors import usable_projects
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.chosen_project import chosen_project
+from accounts.web.chosen_project import chosen_project
 from common.actors import Actor
 from common.errors import BerthError
 from common.rest.actor import actor_of

@@ -3,7 +3,7 @@
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from accounts.quota import HIGHEST_PRIORITY
+from accounts.core.limits import HIGHEST_PRIORITY
 from common.pages.form_fields import OpenChoices, TypedChoice, TypedChoices, TypedField
 from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from accounts.allow_lists import AllowList
-from accounts.web.budgets import budget_rows
-from accounts.web.limits import list_rows
+from accounts.core.allow_lists import AllowList
+from accounts.web.budgets.budgets import budget_rows
+from accounts.web.policies.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.i18n import paragraph

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.chosen_project import chosen_projects
-from accounts.preferences import column_choice
 from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
+from accounts.tenancy.preferences import column_choice
+from accounts.web.chosen_project import chosen_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
 from common.pages.csv_export import csv_response

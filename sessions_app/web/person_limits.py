@@ -12,14 +12,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
-from accounts.authority import Action
-from accounts.budget_selectors import Owner, budget_states
+from accounts.budgets.selectors import Owner, budget_states
+from accounts.core.authorization import Action
+from accounts.core.limits import Level
 from accounts.limits import scopes_of_person
 from accounts.models import Project, User
-from accounts.quota import Level
 from accounts.selectors import access_user, projects_in_common
-from accounts.web.budgets import budget_rows
-from accounts.web.limits import limit_rows, list_rows
+from accounts.web.budgets.budgets import budget_rows
+from accounts.web.policies.limits import limit_rows, list_rows
 from agents.selectors import usable_resource_groups, with_agent_counts
 from common.actors import Actor, ActorKind
 from common.errors import BerthError, LimitExceeded

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.web.marks import mark
+from accounts.web.form_errors import mark
 from common.errors import BerthError
 from common.pages.form_fields import TypedChoice, TypedField
 from common.pages.htmx import private

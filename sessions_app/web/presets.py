@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.policy_fields import SlotsField
-from accounts.web.marks import mark
+from accounts.forms.limit_fields import SlotsField
+from accounts.web.form_errors import mark
 from common.actors import Actor
 from common.errors import BerthError, PermissionDenied
 from common.pages.form_fields import TypedChoice, TypedField

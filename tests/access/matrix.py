@@ -404,7 +404,7 @@ GET    app-host                            401        401
 GET    app-port                            401        401
 """
 
-# What somebody who looks at the portal as the owner (accounts.viewing) does not see, beside all of allauth and Django
+# What somebody who looks at the portal as the owner (accounts.logins.impersonation) does not see, beside all of allauth and Django
 # admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
 PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.test import Client
 
-from accounts import viewing
+from accounts.logins import impersonation
 from accounts.models import User
 from common.models import AuditEntry
 from tests.access.matrix import OURS, PRIVATE, REST_ROWS, THIRD_PARTY, WAYS_OUT, Row
@@ -28,7 +28,9 @@ UNSAFE = [method for method in METHODS if method != "GET"]
 def look_as(person: User, viewer: User, **headers: str) -> Client:
     """A browser of `viewer` that shows the portal as `person` sees it."""
     cookie = sign_in(viewer)
-    viewing.start_viewing(actor=actor_for(viewer), login_key=cookie, user_id=person.pk, reason="A question")
+    impersonation.start_viewing(
+        actor=actor_for(viewer), login_key=cookie, user_id=person.pk, reason="A question"
+    )
     browser = Client(headers={"host": "localhost:8080", **headers})
     browser.cookies = SimpleCookie({settings.SESSION_COOKIE_NAME: cookie})
     return browser

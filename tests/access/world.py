@@ -19,14 +19,22 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from accounts.budgets import Budget, Price
-from accounts.importing import check_import
-from accounts.limiting import create_policy
-from accounts.models import Invitation, KeyPair, PeopleImport, Project, SshKey, User
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
-from accounts.ssh_keys import add_ssh_key
-from accounts.tokens import hash_secret, new_secret
+from accounts.core.roles import Role
+from accounts.core.token_secrets import hash_secret, new_secret
+from accounts.credentials.ssh_keys import add_ssh_key
+from accounts.models import (
+    Budget,
+    Invitation,
+    KeyPair,
+    PeopleImport,
+    Price,
+    Project,
+    ResourcePolicy,
+    SshKey,
+    User,
+)
+from accounts.policies.service import create_policy
+from accounts.tenancy.user_import import check_import
 from agents.group_limiting import put_limit
 from agents.models import GroupGrant, Reservation
 from agents.reservations import reserve_agents
@@ -370,7 +378,7 @@ def make_people(project: Project, owner: User) -> dict[str, User]:
 
 def sign_in(user: User) -> str:
     client = Client()
-    client.force_login(user, backend="accounts.backends.SignInBackend")
+    client.force_login(user, backend="accounts.sign_in.auth_backends.SignInBackend")
     return str(client.cookies[settings.SESSION_COOKIE_NAME].value)
 
 

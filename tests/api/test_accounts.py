@@ -135,7 +135,7 @@ def test_a_request_with_a_token_takes_one_query(people: People, django_assert_nu
 
 def test_a_page_session_works_on_rest_and_writes_need_the_csrf_token(people: People) -> None:
     browser = Client(enforce_csrf_checks=True)
-    browser.force_login(people.member, backend="accounts.backends.SignInBackend")
+    browser.force_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     assert browser.get("/api/v1/me/").status_code == 200
     refused = browser.post("/api/v1/keypairs/", {"name": "x"}, content_type="application/json")
     assert refused.status_code == 403
@@ -144,7 +144,7 @@ def test_a_page_session_works_on_rest_and_writes_need_the_csrf_token(people: Peo
 
 def test_closing_a_domain_ends_page_sessions_and_tokens(people: People) -> None:
     browser, program = Client(), api_client(people.member)
-    browser.force_login(people.member, backend="accounts.backends.SignInBackend")
+    browser.force_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
     assert browser.get("/api/v1/me/").status_code == 401
     assert program.get("/api/v1/me/").status_code == 401

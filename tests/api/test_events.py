@@ -11,8 +11,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 
-from accounts import services
 from accounts.models import KeyPair, User
+from accounts.tenancy import service
 from common.actors import SYSTEM
 from common.messaging.live_updates import KEPT_NEWS, Audience, push_many_on_commit, push_now, stream_name
 from common.messaging.redis import client as redis_client
@@ -161,7 +161,7 @@ async def test_a_page_hears_what_came_after_it_was_asked_for(people: People) -> 
     redis_client().xadd(stream_name(), {"kind": "of long ago"}, id="1-1")
     tell(Audience(), 1)
     browser = AsyncClient()
-    await browser.aforce_login(people.member, backend="accounts.backends.SignInBackend")
+    await browser.aforce_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     page: Any = await browser.get("/data/")
     after = re.search(r'data-events-after="([^"]+)"', page.content.decode())
     tell(Audience(), 2)
@@ -227,7 +227,7 @@ async def test_a_deleted_token_ends_its_stream(people: People, monkeypatch: pyte
 async def test_signing_out_ends_the_stream(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "RECHECK_S", 0.05)
     browser = AsyncClient()
-    await browser.aforce_login(people.member, backend="accounts.backends.SignInBackend")
+    await browser.aforce_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     async with listening(client=browser) as stream:
         await stream.until_ready()
         await browser.alogout()
@@ -237,7 +237,7 @@ async def test_signing_out_ends_the_stream(people: People, monkeypatch: pytest.M
 async def test_a_changed_password_ends_the_stream(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "RECHECK_S", 0.05)
     browser = AsyncClient()
-    await browser.aforce_login(people.member, backend="accounts.backends.SignInBackend")
+    await browser.aforce_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     async with listening(client=browser) as stream:
         await stream.until_ready()
         people.member.set_password("another quiet harbour")
@@ -251,7 +251,7 @@ async def test_a_new_project_admin_hears_of_the_project_without_reconnecting(
     monkeypatch.setattr(news, "RECHECK_S", 0.05)
     async with listening(people.member) as stream:
         await stream.until_ready()
-        await sync_to_async(services.add_member)(
+        await sync_to_async(service.add_member)(
             actor=SYSTEM,
             project=people.project,
             user=people.member,

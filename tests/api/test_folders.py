@@ -257,7 +257,7 @@ def test_a_link_of_a_session_is_listed_and_not_followed(people: People, files_ur
 
 def test_a_page_without_csrf_token_cannot_write(people: People, files_url: str) -> None:
     browser = Client(enforce_csrf_checks=True)
-    browser.force_login(people.member, backend="accounts.backends.SignInBackend")
+    browser.force_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
 
     assert put(browser, files_url + "a", b"x").status_code == 403
     assert browser.get(files_url).json()["entries"] == []

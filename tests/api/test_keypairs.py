@@ -8,8 +8,8 @@ import pytest
 import redis
 from rest_framework.test import APIClient
 
-from accounts import keypairs, rates
-from accounts.logins import keypair_of_token, live_logins, login_by
+from accounts.credentials import keypairs, rate_limit
+from accounts.logins.service import keypair_of_token, live_logins, login_by
 from accounts.models import KeyPair, User
 from common import clock
 from common.models import AuditEntry
@@ -291,7 +291,7 @@ def two_a_minute(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a minute that does not end."""
     settings.BERTH_TOKEN_REQUESTS = 2
     at = datetime.fromtimestamp(1_000_000_040, UTC)
-    monkeypatch.setattr(rates, "clock", SimpleNamespace(now=lambda: at))
+    monkeypatch.setattr(rate_limit, "clock", SimpleNamespace(now=lambda: at))
 
 
 @pytest.mark.usefixtures("two_a_minute")
@@ -332,8 +332,8 @@ def test_without_redis_nobody_is_refused_and_few_wait_for_it(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = LostRedis()
-    monkeypatch.setattr(rates, "quick_client", lambda: lost)
-    monkeypatch.setattr(rates, "_silent_until", 0.0)
+    monkeypatch.setattr(rate_limit, "quick_client", lambda: lost)
+    monkeypatch.setattr(rate_limit, "_silent_until", 0.0)
     client = with_scopes(people.member)
     answers = [client.get("/api/v1/me/") for _ in range(4)]
     assert {answer.status_code for answer in answers} == {200}

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import Project
-from accounts.services import create_project
+from accounts.tenancy.service import create_project
 from common.actors import SYSTEM
 from common.errors import InvalidInput
 from tests.conftest import People

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Domain, Project, User
-from accounts.offboarding import continue_offboardings
+from accounts.tenancy.offboarding import continue_offboardings
 from tests.conftest import People
 from tests.factories import PASSWORD, api_client, make_project, make_user
 from tests.width import times

@@ -2,8 +2,8 @@
 
 import pytest
 
+from accounts.core.roles import Role
 from accounts.models import KeyPair
-from accounts.roles import Role
 from tests.factories import api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place

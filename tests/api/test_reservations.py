@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from common import clock
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place

@@ -3,7 +3,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from agents.models import ResourceGroup
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place

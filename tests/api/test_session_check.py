@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from accounts.policies import USUAL_LIMITS
+from accounts.models import USUAL_LIMITS
 from agents.models import Agent
 from agents.states import AgentState
 from sessions_app.models import ComputeSession

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from scheduler.tick import run_tick
 from tests.factories import api_client, make_user
 from tests.factories_scheduler import Cluster, make_cluster

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from tests.factories import make_token, make_user
 from tests.factories_sessions import Place, make_place
 

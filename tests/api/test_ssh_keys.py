@@ -10,11 +10,12 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from accounts import keypairs, offboarding
+from accounts.core.roles import Role
+from accounts.credentials import keypairs
+from accounts.credentials.ssh_keys import MOST_KEYS, add_ssh_key, keys_of
 from accounts.models import KeyPair, SshKey, User
-from accounts.roles import Role
-from accounts.services import update_user
-from accounts.ssh_keys import MOST_KEYS, add_ssh_key, keys_of
+from accounts.tenancy import offboarding
+from accounts.tenancy.service import update_user
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry

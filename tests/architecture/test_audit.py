@@ -25,8 +25,8 @@ CODE = re.compile(r"[a-z]+\.[a-z_]+\Z")
 
 # Functions that take `actor` by name and record nothing: {room/module.function: why}. It only gets shorter.
 RECORD_NOTHING = {
-    "accounts/preferences.py:choose_columns": "how lists look to oneself",
-    "accounts/preferences.py:choose_language": "how pages look to oneself",
+    "accounts/tenancy/preferences.py:choose_columns": "how lists look to oneself",
+    "accounts/tenancy/preferences.py:choose_language": "how pages look to oneself",
     "portal/services.py:choose_notifications": "what oneself is told",
     "portal/services.py:read_all_notifications": "what one has read oneself",
     "portal/services.py:read_notification": "what one has read oneself",

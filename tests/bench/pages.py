@@ -21,7 +21,7 @@ from django.core.management import call_command
 from django.db import connection
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from portal.ops.assets import ensure_assets
 from portal.ops.layout import layout_of
 from tests import factories

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from accounts.policies import LimitUse
+from accounts.models import LimitUse
 from agents.models import AgentDevice, AgentSlot
 from common.db.prepared import array_of
 from common.values.resources import MILLI

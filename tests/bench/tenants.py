@@ -21,7 +21,7 @@ from unittest.mock import patch
 from django.test import override_settings
 from django.test.utils import setup_test_environment
 
-from accounts.web import gate
+from accounts.web.sign_in import required_action_middleware
 from common import clock
 from portal.ops.assets import ensure_assets
 from portal.ops.layout import layout_of
@@ -60,7 +60,7 @@ def portal() -> Iterator[Crossing]:
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(own_database())
         cleanup.enter_context(calm)
-        cleanup.enter_context(patch.object(gate, "NOTE_USE_EVERY", timedelta(days=1)))
+        cleanup.enter_context(patch.object(required_action_middleware, "NOTE_USE_EVERY", timedelta(days=1)))
         root = cleanup.enter_context(TemporaryDirectory(prefix="berth-bench-"))
         logging.disable(logging.CRITICAL)
         far_ids()

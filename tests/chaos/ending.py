@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from django.db.models import Count
 
-from accounts.policies import ResourcePolicy
+from accounts.models import ResourcePolicy
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.specs import container_name
 from sessions_app.states import LIVE, Status

@@ -23,8 +23,8 @@ import tests.chaos.one_installation  # noqa: F401 -- Django, before any model  #
 from django.conf import settings
 from django.db import connection, transaction
 
-from accounts.limiting import update_policy
-from accounts.policies import ResourcePolicy
+from accounts.models import ResourcePolicy
+from accounts.policies.service import update_policy
 from agents.group_limiting import limit_named, put_limit
 from agents.models import ResourceGroup
 from agents.runtime.base import RuntimeFault

@@ -12,9 +12,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from accounts.keypairs import create_keypair
-from accounts.models import Domain, KeyPair, Membership, Project, User
-from accounts.policies import ResourcePolicy
+from accounts.credentials.keypairs import create_keypair
+from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
 from agents import services as agent_services
 from agents.models import Agent, ResourceGroup, Scheduler
 from agents.runtime.base import ContainerStatus

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from berth.profiles import profile_path
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession

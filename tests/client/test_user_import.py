@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from accounts.core.roles import Role
 from accounts.models import PeopleImport, SignInLink, User
-from accounts.roles import Role
 from tests import factories
 from tests.client.conftest import Command, Done
 from tests.client.wires import client_on, page

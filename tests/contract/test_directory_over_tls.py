@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from structlog.testing import capture_logs
 
-from accounts.directory import ask_directory
-from accounts.providers import Admission, Directory
+from accounts.core.identity_providers import Admission, Directory
+from accounts.sign_in.ldap import ask_directory
 from tests.doubles import directory_server as there
 from tests.doubles.directory_server import DirectoryServer
 

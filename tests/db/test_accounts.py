@@ -12,10 +12,13 @@ from django.db import IntegrityError, connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from guardian.shortcuts import get_perms
 
-from accounts import keypair_selectors, keypairs, offboarding, selectors, services, tokens
-from accounts.logins import Login, live_logins
+from accounts import selectors
+from accounts.core import token_secrets
+from accounts.core.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
+from accounts.credentials import keypairs as credentials_keypairs
+from accounts.logins.service import Login, live_logins
 from accounts.models import Domain, KeyPair, Membership, SignInLink, User
-from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
+from accounts.tenancy import offboarding, service
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
@@ -38,11 +41,11 @@ def update(user: User, actor: Actor = SYSTEM, **changes: Any) -> User:
     }
     if (is_active := changes.pop("is_active", None)) is not None:
         (offboarding.reopen_user if is_active else offboarding.close_user)(actor=actor, user_id=user.pk)
-    return services.update_user(actor=actor, user_id=user.pk, **{**values, **changes})
+    return service.update_user(actor=actor, user_id=user.pk, **{**values, **changes})
 
 
 def create(email: str) -> User:
-    return services.create_user(
+    return service.create_user(
         actor=SYSTEM, email=email, password=PASSWORD, domain=make_domain(), role=Role.USER
     )
 
@@ -90,7 +93,7 @@ def test_a_project_of_a_closed_domain_is_gone(people: People) -> None:
 
 
 def test_a_person_who_moved_to_another_domain_sees_nothing_of_the_old_one(people: People) -> None:
-    services.remove_member(actor=SYSTEM, project=people.project, user=people.project_admin)
+    service.remove_member(actor=SYSTEM, project=people.project, user=people.project_admin)
     moved = update(people.project_admin, domain=people.stranger.domain)
     assert not selectors.visible_projects(actor_for(moved)).exists()
     assert not list(selectors.administered_project_ids(actor_for(moved)))
@@ -123,11 +126,11 @@ def test_the_object_permissions_on_a_project_are_those_of_the_membership(people:
         return set(get_perms(User.objects.get(pk=people.member.pk), people.project))
 
     assert permissions() == set(PROJECT_PERMISSIONS[ProjectRole.MEMBER])
-    services.add_member(actor=SYSTEM, project=people.project, user=people.member, role=ProjectRole.ADMIN)
+    service.add_member(actor=SYSTEM, project=people.project, user=people.member, role=ProjectRole.ADMIN)
     assert permissions() == set(PROJECT_PERMISSIONS[ProjectRole.ADMIN])
-    services.add_member(actor=SYSTEM, project=people.project, user=people.member, role=ProjectRole.MEMBER)
+    service.add_member(actor=SYSTEM, project=people.project, user=people.member, role=ProjectRole.MEMBER)
     assert permissions() == set(PROJECT_PERMISSIONS[ProjectRole.MEMBER])
-    services.remove_member(actor=SYSTEM, project=people.project, user=people.member)
+    service.remove_member(actor=SYSTEM, project=people.project, user=people.member)
     assert permissions() == set()
 
 
@@ -136,13 +139,13 @@ def test_nobody_makes_a_superadmin_but_superadmins(people: People, person: str) 
     user = getattr(people, person)
     actor = actor_for(user)
     attempts = [
-        lambda: services.create_domain(actor=actor, name="mine"),
-        lambda: services.create_user(
+        lambda: service.create_domain(actor=actor, name="mine"),
+        lambda: service.create_user(
             actor=actor, email="x@berth.example", password=PASSWORD, domain=user.domain, role=Role.SUPERADMIN
         ),
         lambda: update(user, actor, role=Role.SUPERADMIN),
         lambda: update(people.superadmin, actor, role=Role.USER),
-        lambda: services.create_sign_in_link(actor=actor, user=people.superadmin),
+        lambda: service.create_sign_in_link(actor=actor, user=people.superadmin),
     ]
     for attempt in attempts:
         with pytest.raises((PermissionDenied, NotFound)):
@@ -167,7 +170,7 @@ def test_superadmins_cannot_dismiss_themselves(people: People, changes: dict[str
 
 def test_people_can_only_join_projects_of_their_domain(people: People) -> None:
     with pytest.raises(InvalidInput):
-        services.add_member(actor=SYSTEM, project=people.project, user=people.stranger)
+        service.add_member(actor=SYSTEM, project=people.project, user=people.stranger)
 
 
 def test_a_closed_superadmin_account_has_no_rights() -> None:
@@ -198,7 +201,7 @@ def test_the_database_refuses_people_that_break_the_rules(column: dict[str, str]
 
 def test_a_weak_password_is_refused_with_its_reason() -> None:
     with pytest.raises(InvalidInput) as refusal:
-        services.create_user(
+        service.create_user(
             actor=SYSTEM, email="a@berth.example", password="short", domain=make_domain(), role=Role.USER
         )
     assert "password" in refusal.value.fields
@@ -207,11 +210,11 @@ def test_a_weak_password_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize("name", ["", "Upper", "-dash", "a b", "x" * 65, "naïve", "a/b"])
 def test_names_of_projects_are_plain(name: str) -> None:
     with pytest.raises(InvalidInput):
-        services.create_project(actor=SYSTEM, domain=make_domain(), name=name)
+        service.create_project(actor=SYSTEM, domain=make_domain(), name=name)
 
 
 def test_writes_are_in_the_access_log(people: People) -> None:
-    keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
+    credentials_keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     entry = AuditEntry.objects.get(action="accounts.create_keypair")
     assert (entry.actor_id, entry.actor_label) == (people.member.pk, people.member.email)
     assert PASSWORD not in str(list(AuditEntry.objects.values()))
@@ -221,86 +224,88 @@ def test_writes_are_in_the_access_log(people: People) -> None:
 
 
 def test_only_the_hash_of_a_secret_is_kept(people: People) -> None:
-    keypair, token = keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
+    keypair, token = credentials_keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     access_key, secret = token.split(".")
     row = KeyPair.objects.filter(pk=keypair.pk).values().get()
     assert row["access_key"] == access_key
     assert secret not in str(row)
-    assert tokens.matches(secret, row["secret_hash"])
+    assert token_secrets.matches(secret, row["secret_hash"])
 
 
 def test_a_keypair_works_until_it_or_its_owner_ends(people: People) -> None:
     at = clock.now()
-    keypair, _ = keypairs.create_keypair(
+    keypair, _ = credentials_keypairs.create_keypair(
         actor=actor_for(people.member), name="short", expires_at=at + timedelta(hours=1)
     )
-    assert keypair_selectors.usable_keypair(keypair.access_key) == keypair
-    assert keypair_selectors.usable_keypair(keypair.access_key, at + timedelta(hours=2)) is None
+    assert credentials_keypairs.usable_keypair(keypair.access_key) == keypair
+    assert credentials_keypairs.usable_keypair(keypair.access_key, at + timedelta(hours=2)) is None
     update(people.member, is_active=False)
-    assert keypair_selectors.usable_keypair(keypair.access_key) is None
+    assert credentials_keypairs.usable_keypair(keypair.access_key) is None
     update(people.member, is_active=True)
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
-    assert keypair_selectors.usable_keypair(keypair.access_key) is None
+    assert credentials_keypairs.usable_keypair(keypair.access_key) is None
 
 
 def test_a_keypair_made_with_a_token_ends_no_later_than_it(people: People) -> None:
     ends_at = clock.now() + timedelta(hours=1)
-    maker, _ = keypairs.create_keypair(actor=actor_for(people.member), name="short", expires_at=ends_at)
+    maker, _ = credentials_keypairs.create_keypair(
+        actor=actor_for(people.member), name="short", expires_at=ends_at
+    )
     program = Actor(
         kind=ActorKind.TOKEN, user_id=people.member.pk, label=people.member.email, keypair_id=maker.pk
     )
     for asked in (None, ends_at + timedelta(days=1)):
-        made, _ = keypairs.create_keypair(actor=program, name="child", expires_at=asked)
+        made, _ = credentials_keypairs.create_keypair(actor=program, name="child", expires_at=asked)
         assert made.expires_at == ends_at
 
 
 def test_keypairs_per_person_are_limited(people: People) -> None:
     limit(people.member, max_keypairs=1)
-    keypairs.create_keypair(actor=actor_for(people.member), name="one")
+    credentials_keypairs.create_keypair(actor=actor_for(people.member), name="one")
     with pytest.raises(LimitExceeded):
-        keypairs.create_keypair(actor=actor_for(people.member), name="two")
-    keypairs.create_keypair(actor=actor_for(people.outsider), name="another's")
+        credentials_keypairs.create_keypair(actor=actor_for(people.member), name="two")
+    credentials_keypairs.create_keypair(actor=actor_for(people.outsider), name="another's")
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 61, "two\nlines"])
 def test_a_keypair_needs_a_readable_name(people: People, name: str) -> None:
     with pytest.raises(InvalidInput):
-        keypairs.create_keypair(actor=actor_for(people.member), name=name)
+        credentials_keypairs.create_keypair(actor=actor_for(people.member), name=name)
 
 
 def test_nobody_reaches_the_keypair_of_another_not_even_a_superadmin(people: People) -> None:
-    keypair, _ = keypairs.create_keypair(actor=actor_for(people.member), name="mine")
+    keypair, _ = credentials_keypairs.create_keypair(actor=actor_for(people.member), name="mine")
     with pytest.raises(NotFound):
-        keypairs.delete_keypair(actor=actor_for(people.superadmin), keypair_id=keypair.pk)
+        credentials_keypairs.delete_keypair(actor=actor_for(people.superadmin), keypair_id=keypair.pk)
 
 
 # Sign-in links
 
 
 def test_a_sign_in_link_works_once(people: People) -> None:
-    code = services.create_sign_in_link(actor=SYSTEM, user=people.member)
-    assert services.redeem_sign_in_link(actor=SYSTEM, code=code) == people.member
+    code = service.create_sign_in_link(actor=SYSTEM, user=people.member)
+    assert service.redeem_sign_in_link(actor=SYSTEM, code=code) == people.member
     with pytest.raises(NotFound):
-        services.redeem_sign_in_link(actor=SYSTEM, code=code)
+        service.redeem_sign_in_link(actor=SYSTEM, code=code)
 
 
 def test_a_sign_in_link_ends_after_its_time(people: People) -> None:
-    code = services.create_sign_in_link(actor=SYSTEM, user=people.member)
-    with clock.frozen_at(clock.now() + services.SIGN_IN_LINK_LIFETIME), pytest.raises(NotFound):
-        services.redeem_sign_in_link(actor=SYSTEM, code=code)
+    code = service.create_sign_in_link(actor=SYSTEM, user=people.member)
+    with clock.frozen_at(clock.now() + service.SIGN_IN_LINK_LIFETIME), pytest.raises(NotFound):
+        service.redeem_sign_in_link(actor=SYSTEM, code=code)
 
 
 def test_a_sign_in_link_does_not_open_a_closed_account(people: People) -> None:
-    code = services.create_sign_in_link(actor=SYSTEM, user=people.member)
+    code = service.create_sign_in_link(actor=SYSTEM, user=people.member)
     update(people.member, is_active=False)
     with pytest.raises(NotFound):
-        services.redeem_sign_in_link(actor=SYSTEM, code=code)
+        service.redeem_sign_in_link(actor=SYSTEM, code=code)
 
 
 def test_old_sign_in_links_are_swept_when_a_new_one_is_made(people: People) -> None:
-    services.create_sign_in_link(actor=SYSTEM, user=people.member)
+    service.create_sign_in_link(actor=SYSTEM, user=people.member)
     SignInLink.objects.update(expires_at=clock.now() - timedelta(seconds=1))
-    services.create_sign_in_link(actor=SYSTEM, user=people.outsider)
+    service.create_sign_in_link(actor=SYSTEM, user=people.outsider)
     assert SignInLink.objects.get().user == people.outsider
 
 
@@ -308,7 +313,9 @@ def test_old_sign_in_links_are_swept_when_a_new_one_is_made(people: People) -> N
 
 
 def test_live_logins_take_the_same_queries_for_any_number(people: People) -> None:
-    made = [keypairs.create_keypair(actor=actor_for(people.member), name=str(n))[0] for n in range(5)]
+    made = [
+        credentials_keypairs.create_keypair(actor=actor_for(people.member), name=str(n))[0] for n in range(5)
+    ]
     logins = [Login(user_id=people.member.pk, keypair_id=keypair.pk) for keypair in made]
     with CaptureQueriesContext(
         connection,
@@ -322,7 +329,7 @@ def test_live_logins_take_the_same_queries_for_any_number(people: People) -> Non
 
 
 def test_a_closed_domain_ends_the_logins_of_its_people(people: People) -> None:
-    keypair, _ = keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
+    keypair, _ = credentials_keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     login = Login(user_id=people.member.pk, keypair_id=keypair.pk)
     assert login in live_logins([login])
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
@@ -349,8 +356,8 @@ def together(*steps: Any) -> list[Any]:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_sign_in_link_opened_twice_at_once_signs_in_once(people: People) -> None:
-    code = services.create_sign_in_link(actor=SYSTEM, user=people.member)
-    results = together(*[lambda: services.redeem_sign_in_link(actor=SYSTEM, code=code)] * 4)
+    code = service.create_sign_in_link(actor=SYSTEM, user=people.member)
+    results = together(*[lambda: service.redeem_sign_in_link(actor=SYSTEM, code=code)] * 4)
     assert len([result for result in results if isinstance(result, User)]) == 1
 
 
@@ -369,7 +376,7 @@ def test_two_superadmins_who_dismiss_each_other_at_once_leave_one() -> None:
 def test_the_limit_of_keypairs_holds_under_concurrency() -> None:
     user = make_user(member_of=make_project())
     limit(user, max_keypairs=2)
-    together(*[lambda: keypairs.create_keypair(actor=actor_for(user), name="x")] * 5)
+    together(*[lambda: credentials_keypairs.create_keypair(actor=actor_for(user), name="x")] * 5)
     assert KeyPair.objects.filter(user=user).count() == 2
     assert Membership.objects.filter(user=user).exists()
 
@@ -379,17 +386,17 @@ def test_who_is_removed_from_two_projects_at_once_keeps_no_permission(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projects = [people.project, make_project(people.domain)]
-    services.add_member(actor=SYSTEM, project=projects[1], user=people.member)
-    grant, both = services.grant_project_permissions, threading.Barrier(2)
+    service.add_member(actor=SYSTEM, project=projects[1], user=people.member)
+    grant, both = service.grant_project_permissions, threading.Barrier(2)
 
     def grant_together(user: User) -> None:
         with suppress(threading.BrokenBarrierError):
             both.wait(timeout=0.5)
         grant(user)
 
-    monkeypatch.setattr(services, "grant_project_permissions", grant_together)
+    monkeypatch.setattr(service, "grant_project_permissions", grant_together)
     removals = [
-        partial(services.remove_member, actor=SYSTEM, project=project, user=people.member)
+        partial(service.remove_member, actor=SYSTEM, project=project, user=people.member)
         for project in projects
     ]
     together(*removals)

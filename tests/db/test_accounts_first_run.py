@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from accounts.core.roles import Role
 from accounts.models import KeyPair, Membership, Project, User
-from accounts.roles import Role
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,9 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.test.utils import CaptureQueriesContext
 
+from accounts.core.roles import Role
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Membership
-from accounts.roles import Role
 from agents.groups import create_resource_group
 from agents.models import GroupGrant, ResourceGroup
 from agents.selectors import has_machine_for

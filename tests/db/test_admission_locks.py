@@ -10,18 +10,16 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from accounts import closing, services
-from accounts.budgeting import create_budget, update_budget
-from accounts.budgets import Budget
-from accounts.keypairs import create_keypair
-from accounts.limiting import assign_policy, update_policy
-from accounts.models import KeyPair, Membership
-from accounts.offboarding import close_user
-from accounts.policies import ResourcePolicy
-from accounts.quota import Level
-from accounts.roles import Role
-from accounts.rule_members import _settle
-from accounts.spending import Period, Unit
+from accounts.budgets.service import create_budget, update_budget
+from accounts.core.budget_arithmetic import Period, Unit
+from accounts.core.limits import Level
+from accounts.core.roles import Role
+from accounts.credentials.keypairs import create_keypair
+from accounts.models import Budget, KeyPair, Membership, ResourcePolicy
+from accounts.policies.service import assign_policy, update_policy
+from accounts.tenancy import archiving, service
+from accounts.tenancy.membership_sync import _settle
+from accounts.tenancy.offboarding import close_user
 from agents.groups import (
     delete_resource_group,
     grant_resource_group,
@@ -53,19 +51,19 @@ Change = Callable[[Place], object]
 
 
 def archive_project(place: Place) -> None:
-    closing.update_project(actor=SYSTEM, project_id=place.project.pk, is_active=False)
+    archiving.update_project(actor=SYSTEM, project_id=place.project.pk, is_active=False)
 
 
 def rename_project(place: Place) -> None:
-    closing.update_project(actor=SYSTEM, project_id=place.project.pk, name="another")
+    archiving.update_project(actor=SYSTEM, project_id=place.project.pk, name="another")
 
 
 def close_domain(place: Place) -> None:
-    closing.update_domain(actor=SYSTEM, domain_id=place.project.domain_id, is_active=False)
+    archiving.update_domain(actor=SYSTEM, domain_id=place.project.domain_id, is_active=False)
 
 
 def remove_member(place: Place) -> None:
-    services.remove_member(actor=SYSTEM, project=place.project, user=place.owner)
+    service.remove_member(actor=SYSTEM, project=place.project, user=place.owner)
 
 
 def leave_by_rule(place: Place) -> None:
@@ -280,20 +278,20 @@ def folder(tmp_path: Path) -> VFolder:
     make_storage_host(tmp_path)
     place = prepared(archive_project)
     other = factories.make_project(domain=place.project.domain)
-    services.add_member(actor=SYSTEM, project=other, user=place.owner)
+    service.add_member(actor=SYSTEM, project=other, user=place.owner)
     folder = make_folder(place.owner, project=other)
     folder.place = place  # type: ignore[attr-defined]
     return folder
 
 
 def archive_its_project(folder: VFolder) -> None:
-    closing.update_project(actor=SYSTEM, project_id=folder.project_id or 0, is_active=False)
+    archiving.update_project(actor=SYSTEM, project_id=folder.project_id or 0, is_active=False)
 
 
 def leave_its_project(folder: VFolder) -> None:
     assert folder.project is not None
     assert folder.creator is not None
-    services.remove_member(actor=SYSTEM, project=folder.project, user=folder.creator)
+    service.remove_member(actor=SYSTEM, project=folder.project, user=folder.creator)
 
 
 def remove_it(folder: VFolder) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from accounts.keypairs import create_keypair
-from accounts.limiting import Limited, create_policy, update_policy
-from accounts.models import KeyPair
-from accounts.policies import ResourcePolicy
+from accounts.credentials.keypairs import create_keypair
+from accounts.models import KeyPair, ResourcePolicy
+from accounts.policies.service import Limited, create_policy, update_policy
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import InvalidInput, LimitExceeded
 from common.models import AuditEntry

@@ -11,12 +11,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.logins import Login, live_logins
+from accounts.core.roles import ProjectRole, Role
+from accounts.core.sign_in_requirements import SecondFactor
+from accounts.core.token_secrets import hash_secret, new_secret
+from accounts.logins.impersonation import start_viewing
+from accounts.logins.service import Login, live_logins
 from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User
-from accounts.roles import ProjectRole, Role
-from accounts.sign_in_rules import SecondFactor
-from accounts.tokens import hash_secret, new_secret
-from accounts.viewing import start_viewing
 from common import clock
 from common.errors import BerthError
 from common.token_scopes import TokenScope
@@ -68,7 +68,7 @@ def scene() -> Scene:
 def browser_of(user: User) -> str:
     """The key of a new login."""
     client = Client()
-    client.force_login(user, backend="accounts.backends.SignInBackend")
+    client.force_login(user, backend="accounts.sign_in.auth_backends.SignInBackend")
     return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 

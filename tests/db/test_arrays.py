@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from agents.groups import update_resource_group
 from common import clock
 from common.actors import SYSTEM

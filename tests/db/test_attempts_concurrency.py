@@ -10,7 +10,7 @@ from django.db import connections
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
 
-from accounts.attempt_rates import GUESSES, Limit
+from accounts.core.throttle import GUESSES, Limit
 from accounts.models import User
 from common.errors import TooManyRequests
 from common.models import AuditEntry

@@ -8,9 +8,8 @@ from django.apps import apps
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from accounts.browser_sessions import SessionStore
-from accounts.logins import end_logins, visible_logins
-from accounts.models import BrowserLogin, User
+from accounts.logins.service import end_logins, visible_logins
+from accounts.models import BrowserLogin, SessionStore, User
 from tests import factories
 from tests.factories import actor_for
 
@@ -20,7 +19,7 @@ MIGRATION = import_module("accounts.migrations.0006_browser_logins")
 
 def sign_in(user: User, **headers: str) -> Client:
     browser = Client(headers=headers)
-    browser.force_login(user, backend="accounts.backends.SignInBackend")
+    browser.force_login(user, backend="accounts.sign_in.auth_backends.SignInBackend")
     return browser
 
 

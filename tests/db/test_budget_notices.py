@@ -9,13 +9,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.translation import override
 
-from accounts.budget_selectors import refusals, states_of, today, warning_of
-from accounts.budgeting import create_budget, update_budget
-from accounts.budgets import Budget, DaySlots, Price
-from accounts.models import User
-from accounts.quota import Level
-from accounts.roles import Role
-from accounts.spending import HOUR, Period, Unit
+from accounts.budgets.selectors import refusals, states_of, today, warning_of
+from accounts.budgets.service import create_budget, update_budget
+from accounts.core.budget_arithmetic import HOUR, Period, Unit
+from accounts.core.limits import Level
+from accounts.core.roles import Role
+from accounts.models import Budget, DaySlots, Price, User
 from common.actors import SYSTEM
 from portal import budget_notices, services
 from portal.models import Notification, NotificationChoice, ToldNotice

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts.budget_selectors import budget_states, owner_named, states_of, today, tomorrow
-from accounts.budgeting import create_budget, delete_budget, delete_price, set_price, update_budget
-from accounts.budgets import Budget, DaySlots, Price
-from accounts.quota import Level
-from accounts.roles import Role
-from accounts.spending import HOUR, Period, Unit
+from accounts.budgets.selectors import budget_states, owner_named, states_of, today, tomorrow
+from accounts.budgets.service import create_budget, delete_budget, delete_price, set_price, update_budget
+from accounts.core.budget_arithmetic import HOUR, Period, Unit
+from accounts.core.limits import Level
+from accounts.core.roles import Role
+from accounts.models import Budget, DaySlots, Price
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied

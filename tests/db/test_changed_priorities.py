@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from common.actors import SYSTEM
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, PermissionDenied
 from common.models import AuditEntry

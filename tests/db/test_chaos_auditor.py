@@ -12,9 +12,8 @@ import pytest
 from django.conf import settings
 from django.db import connection, models
 
-from accounts.keypairs import create_keypair
-from accounts.models import Domain, KeyPair
-from accounts.policies import ResourcePolicy
+from accounts.credentials.keypairs import create_keypair
+from accounts.models import Domain, KeyPair, ResourcePolicy
 from agents.models import ResourceGroup
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime

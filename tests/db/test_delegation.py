@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from accounts import closing, offboarding, selectors, services
-from accounts.authority import Action
+from accounts import selectors
+from accounts.core.authorization import Action
+from accounts.core.roles import ProjectRole, Role
 from accounts.models import Domain, Membership, Project, User
-from accounts.roles import ProjectRole, Role
+from accounts.tenancy import archiving, offboarding, service
 from common import clock
 from common.actors import ANONYMOUS, SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 def add_person(people: People, by: User, role: Role = Role.USER, **changes: Any) -> User:
     wanted = {"email": "new@berth.example", "password": PASSWORD, "domain": people.domain, **changes}
-    return services.create_user(actor=actor_for(by), role=role, **wanted)
+    return service.create_user(actor=actor_for(by), role=role, **wanted)
 
 
 # People
@@ -86,8 +87,8 @@ def test_people_are_seen_by_whoever_looks_after_them(people: People) -> None:
 
 def test_an_account_without_a_password_is_opened_by_a_link_of_who_added_it(people: People) -> None:
     person = add_person(people, people.domain_admin, password=None)
-    code = services.create_sign_in_link(actor=actor_for(people.domain_admin), user=person)
-    assert services.redeem_sign_in_link(actor=SYSTEM, code=code) == person
+    code = service.create_sign_in_link(actor=actor_for(people.domain_admin), user=person)
+    assert service.redeem_sign_in_link(actor=SYSTEM, code=code) == person
 
 
 def test_a_domain_admin_makes_no_link_into_the_account_of_another(people: People) -> None:
@@ -96,9 +97,9 @@ def test_a_domain_admin_makes_no_link_into_the_account_of_another(people: People
     came_by_a_provider.refresh_from_db()
     for person in (people.member, came_by_a_provider):
         with pytest.raises(PermissionDenied):
-            services.create_sign_in_link(actor=actor_for(people.domain_admin), user=person)
+            service.create_sign_in_link(actor=actor_for(people.domain_admin), user=person)
         with pytest.raises(PermissionDenied):
-            services.update_user(
+            service.update_user(
                 actor=actor_for(people.domain_admin), user_id=person.pk, email="mine@berth.example"
             )
 
@@ -109,8 +110,8 @@ def test_a_domain_admin_makes_no_link_into_the_account_of_another(people: People
 def test_a_project_admin_manages_members_from_the_domain(people: People) -> None:
     actor = actor_for(people.project_admin)
     person = selectors.person_of_domain(people.project, people.outsider.email.upper())
-    services.add_member(actor=actor, project=people.project, user=person, role=ProjectRole.ADMIN)
-    services.remove_member(actor=actor, project=people.project, user=people.member)
+    service.add_member(actor=actor, project=people.project, user=person, role=ProjectRole.ADMIN)
+    service.remove_member(actor=actor, project=people.project, user=people.member)
     assert set(people.project.memberships.values_list("user_id", flat=True)) == {
         people.project_admin.pk,
         people.outsider.pk,
@@ -121,8 +122,8 @@ def test_a_project_admin_manages_members_from_the_domain(people: People) -> None
 def test_nobody_else_manages_members(people: People, person: str) -> None:
     actor = actor_for(getattr(people, person))
     for attempt in (
-        lambda: services.add_member(actor=actor, project=people.project, user=people.outsider),
-        lambda: services.remove_member(actor=actor, project=people.project, user=people.member),
+        lambda: service.add_member(actor=actor, project=people.project, user=people.outsider),
+        lambda: service.remove_member(actor=actor, project=people.project, user=people.member),
     ):
         with pytest.raises((NotFound, PermissionDenied)):
             attempt()
@@ -131,7 +132,7 @@ def test_nobody_else_manages_members(people: People, person: str) -> None:
 def test_a_project_admin_of_another_project_manages_none_of_these(people: People) -> None:
     other = make_user(admin_of=make_project(people.domain))
     with pytest.raises(NotFound):
-        services.add_member(actor=actor_for(other), project=people.project, user=other)
+        service.add_member(actor=actor_for(other), project=people.project, user=other)
 
 
 def test_people_of_other_domains_and_with_closed_accounts_are_not_found(people: People) -> None:
@@ -140,7 +141,7 @@ def test_people_of_other_domains_and_with_closed_accounts_are_not_found(people: 
         with pytest.raises(NotFound):
             selectors.person_of_domain(people.project, email)
     with pytest.raises(Conflict):
-        services.add_member(actor=SYSTEM, project=people.project, user=people.outsider)
+        service.add_member(actor=SYSTEM, project=people.project, user=people.outsider)
 
 
 # Projects and domains
@@ -148,15 +149,15 @@ def test_people_of_other_domains_and_with_closed_accounts_are_not_found(people: 
 
 def test_a_domain_admin_makes_changes_archives_and_purges_projects(people: People) -> None:
     actor = actor_for(people.domain_admin)
-    project = services.create_project(actor=actor, domain=people.domain, name="vision")
+    project = service.create_project(actor=actor, domain=people.domain, name="vision")
     with pytest.raises(Conflict):
-        closing.purge_project(actor=actor, project_id=project.pk)
-    archived = closing.update_project(
+        archiving.purge_project(actor=actor, project_id=project.pk)
+    archived = archiving.update_project(
         actor=actor, project_id=project.pk, name="vision2", title="Vision", is_active=False
     )
     assert archived in selectors.manageable_projects(actor)
     assert archived not in selectors.visible_projects(actor)
-    closing.purge_project(actor=actor, project_id=project.pk)
+    archiving.purge_project(actor=actor, project_id=project.pk)
     assert not Project.objects.filter(pk=project.pk).exists()
 
 
@@ -164,11 +165,11 @@ def test_a_domain_admin_makes_changes_archives_and_purges_projects(people: Peopl
 def test_nobody_else_changes_projects(people: People, person: str) -> None:
     actor, project_id = actor_for(getattr(people, person)), people.project.pk
     for attempt in (
-        lambda: services.create_project(actor=actor, domain=people.domain, name="mine"),
-        lambda: closing.update_project(
+        lambda: service.create_project(actor=actor, domain=people.domain, name="mine"),
+        lambda: archiving.update_project(
             actor=actor, project_id=project_id, name="x", title="", is_active=False
         ),
-        lambda: closing.purge_project(actor=actor, project_id=project_id),
+        lambda: archiving.purge_project(actor=actor, project_id=project_id),
     ):
         with pytest.raises((NotFound, PermissionDenied)):
             attempt()
@@ -182,35 +183,37 @@ def test_a_project_with_live_sessions_is_not_archived_and_one_with_history_not_p
     place.end(session)
     archive(place.project)
     with pytest.raises(Conflict, match="1 session"):
-        closing.purge_project(actor=SYSTEM, project_id=place.project.pk)
+        archiving.purge_project(actor=SYSTEM, project_id=place.project.pk)
 
 
 def archive(project: Project) -> None:
-    closing.update_project(actor=SYSTEM, project_id=project.pk, name=project.name, title="", is_active=False)
+    archiving.update_project(
+        actor=SYSTEM, project_id=project.pk, name=project.name, title="", is_active=False
+    )
 
 
 def close_domain(domain: Domain, **changes: Any) -> Domain:
     wanted = {"name": domain.name, "title": "", "is_active": False, "actor": SYSTEM, **changes}
-    return closing.update_domain(domain_id=domain.pk, **wanted)
+    return archiving.update_domain(domain_id=domain.pk, **wanted)
 
 
 def test_domains_are_closed_and_purged_by_superadmins_when_they_are_empty(people: People) -> None:
     domain = make_domain()
     with pytest.raises(Conflict, match="open"):
-        closing.purge_domain(actor=SYSTEM, domain_id=domain.pk)
+        archiving.purge_domain(actor=SYSTEM, domain_id=domain.pk)
     close_domain(domain, actor=actor_for(people.superadmin))
     project = make_project(domain)
     with pytest.raises(Conflict, match="projects: 1"):
-        closing.purge_domain(actor=SYSTEM, domain_id=domain.pk)
+        archiving.purge_domain(actor=SYSTEM, domain_id=domain.pk)
     project.delete()
-    closing.purge_domain(actor=SYSTEM, domain_id=domain.pk)
+    archiving.purge_domain(actor=SYSTEM, domain_id=domain.pk)
     assert not Domain.objects.filter(pk=domain.pk).exists()
 
 
 def test_a_domain_with_people_is_not_purged(people: People) -> None:
     close_domain(people.stranger.domain)
     with pytest.raises(Conflict, match="people: 1"):
-        closing.purge_domain(actor=SYSTEM, domain_id=people.stranger.domain_id)
+        archiving.purge_domain(actor=SYSTEM, domain_id=people.stranger.domain_id)
 
 
 def test_the_domain_of_all_superadmins_is_not_closed(people: People) -> None:
@@ -277,7 +280,7 @@ def test_whoever_is_closed_while_they_are_made_a_member_is_a_member_of_nothing()
     project = make_project()
     person = make_user(domain=project.domain)
     together(
-        lambda: services.add_member(actor=SYSTEM, project=project, user=person),
+        lambda: service.add_member(actor=SYSTEM, project=project, user=person),
         lambda: offboarding.close_user(actor=SYSTEM, user_id=person.pk),
     )
     assert not Membership.objects.filter(user=person).exists()
@@ -298,18 +301,18 @@ def test_only_superadmins_choose_the_address_of_who_has_a_password(people: Peopl
     """A link for a forgotten password goes there."""
     admin = actor_for(people.domain_admin)
     with pytest.raises(PermissionDenied):
-        services.update_user(actor=admin, user_id=people.member.pk, email="mine@berth.example")
-    services.update_user(actor=admin, user_id=people.member.pk, email=people.member.email, name="Same")
+        service.update_user(actor=admin, user_id=people.member.pk, email="mine@berth.example")
+    service.update_user(actor=admin, user_id=people.member.pk, email=people.member.email, name="Same")
 
 
 def test_links_made_before_a_promotion_or_a_password_sign_nobody_in(people: People) -> None:
     superadmin = actor_for(people.superadmin)
-    code = services.create_sign_in_link(actor=superadmin, user=people.member)
-    services.update_user(actor=superadmin, user_id=people.member.pk, role=Role.DOMAIN_ADMIN)
+    code = service.create_sign_in_link(actor=superadmin, user=people.member)
+    service.update_user(actor=superadmin, user_id=people.member.pk, role=Role.DOMAIN_ADMIN)
     with pytest.raises(NotFound):
-        services.redeem_sign_in_link(actor=ANONYMOUS, code=code)
+        service.redeem_sign_in_link(actor=ANONYMOUS, code=code)
 
-    first, second = (services.create_sign_in_link(actor=superadmin, user=people.member) for _ in range(2))
-    services.redeem_sign_in_link(actor=ANONYMOUS, code=first)
+    first, second = (service.create_sign_in_link(actor=superadmin, user=people.member) for _ in range(2))
+    service.redeem_sign_in_link(actor=ANONYMOUS, code=first)
     with pytest.raises(NotFound):
-        services.redeem_sign_in_link(actor=ANONYMOUS, code=second)
+        service.redeem_sign_in_link(actor=ANONYMOUS, code=second)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db.models import QuerySet
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from common import clock
 from common.actors import SYSTEM
 from sessions_app import lifecycle

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from accounts.quota import Level
+from accounts.core.limits import Level
 from agents.groups import update_resource_group
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.reservations import reserve_agents

@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.models import Agent, AgentImage, GroupGrant, ResourceGroup
 from agents.reservations import reserve_agents
 from agents.states import AgentState

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from accounts.core.limits import Limit
 from accounts.models import Project, User
-from accounts.quota import Limit
 from common import clock
 from common.errors import LimitExceeded, NotFound
 from sessions_app.admission import load

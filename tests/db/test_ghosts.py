@@ -12,10 +12,12 @@ from django.db import connection, transaction
 from django.db.models import DO_NOTHING, PROTECT, RESTRICT, ForeignKey, Model
 from django.test import Client
 
-from accounts import budgeting, closing, limiting, offboarding
+from accounts.budgets import service as budgets_service
+from accounts.core.budget_arithmetic import Period, Unit
+from accounts.core.limits import Level
 from accounts.models import Domain, KeyPair, Project, ResourcePolicy, User
-from accounts.quota import Level
-from accounts.spending import Period, Unit
+from accounts.policies import service as policies_service
+from accounts.tenancy import archiving, offboarding
 from agents.groups import (
     create_resource_group,
     delete_resource_group,
@@ -102,13 +104,13 @@ Thing = Callable[[Place, Model], Callable[[], None]]
 
 def a_policy(_place: Place, holder: Model) -> Callable[[], None]:
     policy = limit(holder, max_sessions=3)  # type: ignore[arg-type]
-    return lambda: limiting.delete_policy(actor=SYSTEM, policy_id=policy.pk)
+    return lambda: policies_service.delete_policy(actor=SYSTEM, policy_id=policy.pk)
 
 
 def a_policy_of_a_token(_place: Place, holder: Model) -> Callable[[], None]:
     make_token(holder)  # type: ignore[arg-type]
     policy = limit(KeyPair.objects.get(), max_sessions=3)
-    return lambda: limiting.delete_policy(actor=SYSTEM, policy_id=policy.pk)
+    return lambda: policies_service.delete_policy(actor=SYSTEM, policy_id=policy.pk)
 
 
 def a_group(_place: Place, holder: Model) -> Callable[[], None]:
@@ -137,12 +139,12 @@ def test_a_purged_person_keeps_nothing_personal(place: Place) -> None:
 
 def archive(place: Place) -> Project:
     place.end(place.run())
-    return closing.update_project(actor=SYSTEM, project_id=place.project.pk, is_active=False)
+    return archiving.update_project(actor=SYSTEM, project_id=place.project.pk, is_active=False)
 
 
 def close(place: Place) -> Domain:
     place.end(place.run())
-    return closing.update_domain(actor=SYSTEM, domain_id=place.project.domain_id, is_active=False)
+    return archiving.update_domain(actor=SYSTEM, domain_id=place.project.domain_id, is_active=False)
 
 
 @pytest.mark.parametrize(("shut", "level"), [(archive, Level.PROJECT), (close, Level.DOMAIN)])
@@ -153,7 +155,7 @@ def test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them(
     holder = place.project if level is Level.PROJECT else place.project.domain
     delete_policy, delete_group = a_policy(place, holder), a_group(place, holder)
     if level is Level.PROJECT:
-        budget = budgeting.create_budget(
+        budget = budgets_service.create_budget(
             actor=actor,
             level=level,
             owner_id=holder.pk,
@@ -165,8 +167,8 @@ def test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them(
 
     with pytest.raises(Conflict, match=f"in use: {closed.name}"):
         delete_policy()
-    limited = limiting.access_limited(actor, level, closed.pk)
-    limiting.assign_policy(actor=actor, target=limited, policy=None)
+    limited = policies_service.access_limited(actor, level, closed.pk)
+    policies_service.assign_policy(actor=actor, target=limited, policy=None)
     delete_policy()
     group = ResourceGroup.objects.get(name="theirs")
     revoke_resource_group(actor=actor, group_id=group.pk, grant_id=group.grants.get().pk)
@@ -175,7 +177,7 @@ def test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them(
     assert not ShareWeight.objects.exists()
     delete_group()
     if level is Level.PROJECT:
-        budgeting.delete_budget(actor=actor, budget_id=budget.pk)
+        budgets_service.delete_budget(actor=actor, budget_id=budget.pk)
 
 
 def test_a_nameless_row_does_not_keep_its_domain(place: Place, people: People) -> None:
@@ -186,9 +188,9 @@ def test_a_nameless_row_does_not_keep_its_domain(place: Place, people: People) -
     case = offboarding.close_user(actor=SYSTEM, user_id=place.owner.pk)
     offboarding.continue_offboarding(case.pk)
     offboarding.purge_user(actor=SYSTEM, user_id=place.owner.pk)
-    closing.update_domain(actor=actor_for(people.superadmin), domain_id=elsewhere.pk, is_active=False)
+    archiving.update_domain(actor=actor_for(people.superadmin), domain_id=elsewhere.pk, is_active=False)
 
-    closing.purge_domain(actor=SYSTEM, domain_id=elsewhere.pk)
+    archiving.purge_domain(actor=SYSTEM, domain_id=elsewhere.pk)
     assert not Domain.objects.filter(pk=elsewhere.pk).exists()
     assert User.objects.get(pk=place.owner.pk).purged_at
 
@@ -204,14 +206,14 @@ def closed_with_nameless() -> Domain:
 
 def test_nameless_rows_go_to_an_open_domain_if_there_is_one_and_are_kept_where_there_is_no_other() -> None:
     closed, last = closed_with_nameless(), closed_with_nameless()
-    closing.purge_domain(actor=SYSTEM, domain_id=closed.pk)
+    archiving.purge_domain(actor=SYSTEM, domain_id=closed.pk)
     opened, closed = make_domain(), closed_with_nameless()
-    closing.purge_domain(actor=SYSTEM, domain_id=closed.pk)
+    archiving.purge_domain(actor=SYSTEM, domain_id=closed.pk)
     assert (last.users.count(), opened.users.count()) == (2, 1)
     opened.users.update(domain=last)
     opened.delete()
     with pytest.raises(Conflict, match="there is no other domain for them"):
-        closing.purge_domain(actor=SYSTEM, domain_id=last.pk)
+        archiving.purge_domain(actor=SYSTEM, domain_id=last.pk)
 
 
 def somebody_waits_for_a_lock() -> bool:
@@ -230,7 +232,7 @@ def test_the_domain_for_nameless_rows_cannot_go_while_they_move() -> None:
 
     def purge_closed() -> None:
         try:
-            closing.purge_domain(actor=SYSTEM, domain_id=closed.pk)
+            archiving.purge_domain(actor=SYSTEM, domain_id=closed.pk)
         finally:
             connection.close()
 

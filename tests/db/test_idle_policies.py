@@ -7,8 +7,8 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from accounts.keypairs import create_keypair
-from accounts.limiting import Limited, update_policy
+from accounts.credentials.keypairs import create_keypair
+from accounts.policies.service import Limited, update_policy
 from common import clock
 from common.actors import SYSTEM, ActorKind
 from common.clock import Step

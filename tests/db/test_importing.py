@@ -8,9 +8,13 @@ from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 from guardian.models import UserObjectPermission
 
-from accounts import importing
-from accounts.crowds import Newcomer
-from accounts.importing import (
+from accounts.core.roles import Role
+from accounts.models import Membership, PeopleImport, ResourcePolicy, SignInLink, User
+from accounts.policies.service import assign_policy, create_policy
+from accounts.tenancy import user_import
+from accounts.tenancy.bulk_users import Newcomer
+from accounts.tenancy.service import add_member, create_user
+from accounts.tenancy.user_import import (
     KEPT_CHECKS,
     Outcome,
     check_import,
@@ -18,11 +22,6 @@ from accounts.importing import (
     create_links,
     start_import,
 )
-from accounts.limiting import assign_policy, create_policy
-from accounts.models import Membership, PeopleImport, SignInLink, User
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
-from accounts.services import add_member, create_user
 from common.actors import Actor
 from common.errors import InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
@@ -86,26 +85,26 @@ def test_a_kill_in_the_middle_and_another_run_end_the_same(
     people: People, monkeypatch: pytest.MonkeyPatch, survives: int
 ) -> None:
     actor = actor_for(people.domain_admin)
-    monkeypatch.setattr(importing, "AT_ONCE", 0)  # in the background
-    monkeypatch.setattr(importing, "BATCH", 2)
+    monkeypatch.setattr(user_import, "AT_ONCE", 0)  # in the background
+    monkeypatch.setattr(user_import, "BATCH", 2)
     emails = [f"person-{number}@kill.example" for number in range(3)]
     found = start_import(actor=actor, import_id=check(actor, "email\n" + "\n".join(emails)).pk)
     assert found.finished_at is None
 
-    note, noted = importing._note, []
+    note, noted = user_import._note, []
 
-    def killed(line: object, verdict: importing.Verdict) -> None:
+    def killed(line: object, verdict: user_import.Verdict) -> None:
         if len(noted) == 1 + survives:
             raise KeyboardInterrupt  # after people were made, before their rows are kept
         noted.append(line)
         note(line, verdict)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(importing, "_note", killed)
+    monkeypatch.setattr(user_import, "_note", killed)
     with pytest.raises(KeyboardInterrupt):
-        importing.continue_import(found.pk)
+        user_import.continue_import(found.pk)
     assert User.objects.filter(email__in=emails).count() == 2 * survives
 
-    monkeypatch.setattr(importing, "_note", note)
+    monkeypatch.setattr(user_import, "_note", note)
     continue_imports()
     continue_imports()
     assert User.objects.filter(email__in=emails).count() == 3
@@ -144,7 +143,7 @@ def test_nobody_is_made_with_a_policy_that_went_meanwhile(people: People) -> Non
         for name, each in (("a", policy), ("b", None))
     ]
     with pytest.raises(NotFound, match="“small” was deleted meanwhile"):
-        importing.create_users(actor=actor, wanted=wanted)
+        user_import.create_users(actor=actor, wanted=wanted)
     assert not User.objects.filter(email__endswith="@new.example").exists()
 
 
@@ -152,8 +151,8 @@ def test_a_policy_of_all_is_given_by_superadmins_to_new_people_too(people: Peopl
     policy = create_policy(actor=actor_for(people.superadmin), name="large")
     line = Newcomer(email="a@new.example", name="", role=Role.USER, domain=people.domain, policy=policy)
     with pytest.raises(PermissionDenied):
-        importing.create_users(actor=actor_for(people.domain_admin), wanted=[line])
-    [made] = importing.create_users(actor=actor_for(people.superadmin), wanted=[line])
+        user_import.create_users(actor=actor_for(people.domain_admin), wanted=[line])
+    [made] = user_import.create_users(actor=actor_for(people.superadmin), wanted=[line])
     assert made.policy == policy
 
 
@@ -175,13 +174,13 @@ def test_rows_that_fail_together_are_taken_in_one_by_one(
 ) -> None:
     actor = actor_for(people.domain_admin)
     found = check(actor, "email\na@new.example\nb@new.example\n")
-    create_users = importing.create_users
+    create_users = user_import.create_users
 
     def overtaken(**wanted: Any) -> list[User]:
         make_user(email="a@new.example")
         return create_users(**wanted)
 
-    monkeypatch.setattr(importing, "create_users", overtaken)
+    monkeypatch.setattr(user_import, "create_users", overtaken)
     start_import(actor=actor, import_id=found.pk)
     assert outcomes(found) == {"a@new.example": Outcome.NEW, "b@new.example": Outcome.NEW}
 
@@ -212,7 +211,7 @@ def test_rights_that_went_meanwhile_are_gone_for_the_rows_too(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     actor = actor_for(people.domain_admin)
-    monkeypatch.setattr(importing, "AT_ONCE", 0)
+    monkeypatch.setattr(user_import, "AT_ONCE", 0)
     found = start_import(actor=actor, import_id=check(actor, "email\nnew@berth.example\n").pk)
     User.objects.filter(pk=people.domain_admin.pk).update(role=Role.USER)
     continue_imports()
@@ -270,8 +269,8 @@ def test_an_import_is_for_who_may_add_people_and_for_its_maker(people: People) -
 
 def test_old_files_are_forgotten(people: People) -> None:
     found = check(actor_for(people.superadmin), "email\na@b.example\n")
-    PeopleImport.objects.update(asked_at=found.asked_at - 2 * importing.KEPT)
-    importing.purge_imports()
+    PeopleImport.objects.update(asked_at=found.asked_at - 2 * user_import.KEPT)
+    user_import.purge_imports()
     assert not PeopleImport.objects.exists()
 
 
@@ -290,8 +289,8 @@ def test_a_check_takes_as_many_queries_for_any_number_of_rows(
     people: People, django_assert_max_num_queries: object
 ) -> None:
     actor = actor_for(people.domain_admin)
-    lines = importing.read_people_file(
+    lines = user_import.read_people_file(
         ("email\n" + "\n".join(f"p{n}@x.example" for n in range(500))).encode()
     )
     with django_assert_max_num_queries(12):  # type: ignore[operator]
-        importing.check_lines(actor, lines)
+        user_import.check_lines(actor, lines)

@@ -8,11 +8,11 @@ from allauth.account.models import EmailAddress
 from django.core import mail
 from django.test import TestCase
 
-from accounts import closing, invitations, offboarding, services, tasks
-from accounts.entrance import InvitationState, SignUp
-from accounts.models import Domain, Invitation, MailDomain, User
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
+from accounts import tasks
+from accounts.core.roles import Role
+from accounts.core.sign_up import InvitationState, SignUp
+from accounts.models import Domain, Invitation, MailDomain, ResourcePolicy, User
+from accounts.tenancy import archiving, invitations, offboarding, service
 from common import clock
 from common.actors import ANONYMOUS, SYSTEM
 from common.errors import BerthError, Conflict, InvalidInput, NotFound, PermissionDenied
@@ -109,7 +109,7 @@ def test_a_closed_domain_invites_nobody_and_known_people_need_none(people: Peopl
 
 
 def demote(people: People, invitation: Invitation) -> None:
-    services.update_user(actor=SYSTEM, user_id=people.domain_admin.pk, role=Role.USER)
+    service.update_user(actor=SYSTEM, user_id=people.domain_admin.pk, role=Role.USER)
 
 
 def close_inviter(people: People, invitation: Invitation) -> None:
@@ -152,7 +152,7 @@ def test_who_lost_a_project_meanwhile_gives_it_to_nobody(people: People) -> None
 def test_an_archived_project_is_left_out(people: People) -> None:
     project = make_project(people.domain)
     _, code = make_invitation(people.domain, people.domain_admin, email=ADA, projects=[project.name])
-    closing.update_project(actor=SYSTEM, project_id=project.pk, is_active=False)
+    archiving.update_project(actor=SYSTEM, project_id=project.pk, is_active=False)
     assert not accept(code).projects.exists()
 
 
@@ -274,7 +274,7 @@ def test_an_address_is_at_home_in_one_domain(people: People) -> None:
         with pytest.raises(InvalidInput):
             open_domain(people.stranger.domain, SignUp.OPEN, *names)
     with pytest.raises(PermissionDenied):
-        closing.set_sign_up(
+        archiving.set_sign_up(
             actor=actor_for(people.domain_admin),
             domain_id=people.domain.pk,
             sign_up=SignUp.OPEN,

@@ -9,8 +9,8 @@ from django.db import DatabaseError
 from django.test import Client
 from django.urls import reverse
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.models import Agent, ResourceGroup
 from agents.states import AgentState
 from common import clock

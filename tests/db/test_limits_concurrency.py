@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 from django.db import connections
 
-from accounts.keypairs import create_keypair
-from accounts.limiting import Limited
+from accounts.credentials.keypairs import create_keypair
+from accounts.policies.service import Limited
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from sessions_app.admission.service import enqueue_session

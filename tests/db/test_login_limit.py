@@ -7,10 +7,10 @@ import pytest
 from django.db import connections
 from django.test import Client
 
-from accounts.login_limit import COOKIE, most_browsers, purge_ended_logins
-from accounts.logins import Login, live_logins
+from accounts.core.roles import Role
+from accounts.logins.concurrent_logins import COOKIE, most_browsers, purge_ended_logins
+from accounts.logins.service import Login, live_logins
 from accounts.models import BrowserLogin, EndedLogin, User
-from accounts.roles import Role
 from common.models import AuditEntry
 from tests import factories
 from tests.factories import PASSWORD, api_client, make_user
@@ -44,7 +44,7 @@ def test_one_more_sign_in_ends_the_oldest_login(monkeypatch: pytest.MonkeyPatch)
     held = Login(user_id=user.pk, session_key=first.session.session_key or "")
     assert live_logins([held])
     rung: list[None] = []
-    monkeypatch.setattr("accounts.revocations.ring_on_commit", lambda: rung.append(None))
+    monkeypatch.setattr("accounts.logins.access_revocation.ring_on_commit", lambda: rung.append(None))
     third = sign_in(user)
     assert not live_logins([held])
     assert rung
@@ -182,5 +182,5 @@ def test_who_is_signed_out_while_signing_in_is_led_back_to_that(monkeypatch: pyt
         monkeypatch.undo()
         sign_in(user, "192.0.2.2")
 
-    monkeypatch.setattr("accounts.web.gate.keep_reason", sign_in_elsewhere)
+    monkeypatch.setattr("accounts.web.sign_in.required_action_middleware.keep_reason", sign_in_elsewhere)
     assert led_to(user, "192.0.2.1") == SIGN_IN

@@ -3,10 +3,10 @@
 import pytest
 
 from accounts import selectors
-from accounts.authority import Action
+from accounts.core.authorization import Action
+from accounts.core.roles import ProjectRole, Role
 from accounts.models import User
-from accounts.roles import ProjectRole, Role
-from accounts.services import add_member, update_user
+from accounts.tenancy.service import add_member, update_user
 from common.actors import SYSTEM
 from common.errors import PermissionDenied
 from sessions_app.selectors import Action as SessionAction

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts import offboarding
 from accounts.models import User
+from accounts.tenancy import offboarding
 from common import clock
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts import offboarding
-from accounts.logins import Login, live_logins
+from accounts.logins.service import Login, live_logins
 from accounts.models import KeyPair, KnownPlace, ListColumns, Membership, OffBoarding, User
-from accounts.offboarding import Folders, close_user, continue_offboarding, continue_offboardings
 from accounts.tasks import continue_offboardings as task
+from accounts.tenancy import offboarding
+from accounts.tenancy.offboarding import Folders, close_user, continue_offboarding, continue_offboardings
 from common.actors import SYSTEM
 from common.errors import Conflict, NotFound
 from common.models import AuditEntry
@@ -48,7 +48,7 @@ def sentences(case: OffBoarding) -> list[str]:
 
 def test_all_access_ends_at_once_and_for_good(place: Place) -> None:
     browser = Client()
-    browser.force_login(place.owner, backend="accounts.backends.SignInBackend")
+    browser.force_login(place.owner, backend="accounts.sign_in.auth_backends.SignInBackend")
     program = api_client(place.owner)
     login = Login(user_id=place.owner.pk, session_key=browser.session.session_key or "")
     assert live_logins([login])

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from accounts.core.roles import Role
 from accounts.models import Membership, User
-from accounts.roles import Role
 from common.errors import NotFound, PermissionDenied
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, access_session

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from accounts.keypairs import rotate_keypair
+from accounts.credentials.keypairs import rotate_keypair
 from accounts.models import KeyPair, User
 from common.models import AuditEntry
 from sessions_app.dotfile_rules import MAX_CONTENT_BYTES, MOST_DOTFILES

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.runtime.base import (
     ContainerSpec,
     ContainerState,

@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from accounts import keypairs
+from accounts.core.roles import Role
+from accounts.credentials import keypairs
 from accounts.models import KeyPair, User
-from accounts.roles import Role
-from accounts.services import update_user
+from accounts.tenancy.service import update_user
 from common import clock
 from sessions_app.personal_files import put_dotfile, set_startup_script, used_files
 from tests.conftest import People

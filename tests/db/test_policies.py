@@ -5,15 +5,14 @@ from functools import partial
 import pytest
 from django.db import IntegrityError, transaction
 
-from accounts.keypairs import create_keypair
-from accounts.limiting import assign_policy, create_policy, delete_policy, make_default, update_policy
+from accounts.core.limits import Level
+from accounts.core.roles import Role
+from accounts.credentials.keypairs import create_keypair
 from accounts.limits import default_policy
-from accounts.models import KeyPair, User
-from accounts.policies import ResourcePolicy
-from accounts.policy_selectors import impact_of, use_counts, visible_policies
-from accounts.quota import Level
-from accounts.roles import Role
-from accounts.services import update_user
+from accounts.models import KeyPair, ResourcePolicy, User
+from accounts.policies.selectors import impact_of, use_counts, visible_policies
+from accounts.policies.service import assign_policy, create_policy, delete_policy, make_default, update_policy
+from accounts.tenancy.service import update_user
 from common.actors import SYSTEM, Actor
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from tests.factories import actor_for, make_domain, make_user

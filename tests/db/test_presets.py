@@ -10,8 +10,8 @@ import pytest
 from django.db import IntegrityError, connection, connections, transaction
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import Membership, User
-from accounts.roles import Role
 from agents import groups
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied

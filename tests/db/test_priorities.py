@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from accounts.keypairs import create_keypair
-from accounts.models import KeyPair
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
+from accounts.core.roles import Role
+from accounts.credentials.keypairs import create_keypair
+from accounts.models import KeyPair, ResourcePolicy
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from scheduler.tick import run_tick

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents import groups
 from common import clock
 from common.actors import SYSTEM

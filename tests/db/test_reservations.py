@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.db import IntegrityError, transaction
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from agents import groups, reservations, services
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from agents.reservation_selectors import concerned, reservations_of, with_reserved

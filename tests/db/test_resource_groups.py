@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from accounts.core.roles import Role
 from accounts.models import Membership
-from accounts.roles import Role
 from agents import groups, services
 from agents.models import GroupGrant, ResourceGroup
 from agents.selectors import (

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from agents import lifecycle as agent_lifecycle
 from agents.models import Agent
 from agents.states import AgentState

@@ -11,14 +11,19 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.db import connection
 
-from accounts import rule_members, services
-from accounts.federation import Claim, admit_person
+from accounts.core.identity_providers import Admission
+from accounts.core.roles import ProjectRole, Role
 from accounts.models import Membership, MembershipRule, OffBoarding, Project, RuleFailure, User
-from accounts.offboarding import close_user, reopen_user
-from accounts.providers import Admission
-from accounts.roles import ProjectRole, Role
-from accounts.rule_members import follow_all_rules, impact_of_rules, rules_asked_for, set_member_rules
+from accounts.sign_in.federation import Claim, admit_person
 from accounts.tasks import follow_rules
+from accounts.tenancy import membership_sync, service
+from accounts.tenancy.membership_sync import (
+    follow_all_rules,
+    impact_of_rules,
+    rules_asked_for,
+    set_member_rules,
+)
+from accounts.tenancy.offboarding import close_user, reopen_user
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
 from common.errors import Conflict, InvalidInput, PermissionDenied
@@ -139,7 +144,7 @@ def test_new_people_join_and_accounts_that_close_leave(
 ) -> None:
     rule(people, *EVERYBODY)
     with django_capture_on_commit_callbacks(execute=True):
-        new = services.create_user(
+        new = service.create_user(
             actor=SYSTEM, email="new@uni.example", password=None, domain=people.domain, role=Role.USER
         )
     assert new in members(people.project, is_by_rule=True)
@@ -154,7 +159,7 @@ def test_new_people_join_and_accounts_that_close_leave(
 def test_who_moves_to_another_domain_leaves_rules_behind(people: People) -> None:
     rule(people, *EVERYBODY)
     elsewhere = factories.make_domain()
-    services.update_user(actor=actor_for(people.superadmin), user_id=people.outsider.pk, domain=elsewhere)
+    service.update_user(actor=actor_for(people.superadmin), user_id=people.outsider.pk, domain=elsewhere)
     assert people.outsider not in members(people.project)
     assert not people.outsider.has_perm("accounts.use_project", people.project)
 
@@ -163,8 +168,8 @@ def test_who_came_by_a_rule_is_removed_by_the_rule_and_may_be_added_by_hand(peop
     rule(people, *EVERYBODY)
     admin = actor_for(people.domain_admin)
     with pytest.raises(Conflict, match="by a rule"):
-        services.remove_member(actor=admin, project=people.project, user=people.outsider)
-    services.add_member(actor=admin, project=people.project, user=people.outsider, role=ProjectRole.ADMIN)
+        service.remove_member(actor=admin, project=people.project, user=people.outsider)
+    service.add_member(actor=admin, project=people.project, user=people.outsider, role=ProjectRole.ADMIN)
     rule(people)
     assert people.outsider in members(people.project, is_by_rule=False)
 
@@ -175,14 +180,14 @@ def test_who_was_added_by_hand_and_fits_a_rule_is_not_removed_by_hand_and_may_le
     rule(people, *EVERYBODY)
     admin = actor_for(people.domain_admin)
     with pytest.raises(Conflict, match="by a rule"):
-        services.remove_member(actor=admin, project=people.project, user=people.member)
+        service.remove_member(actor=admin, project=people.project, user=people.member)
     assert people.member in members(people.project, is_by_rule=False)
     root, elsewhere = actor_for(people.superadmin), factories.make_domain()
-    services.update_user(actor=root, user_id=people.member.pk, domain=elsewhere)
+    service.update_user(actor=root, user_id=people.member.pk, domain=elsewhere)
     assert people.member not in members(people.project)
 
     rule(people)
-    services.remove_member(actor=admin, project=people.project, user=people.project_admin)
+    service.remove_member(actor=admin, project=people.project, user=people.project_admin)
     assert people.project_admin not in members(people.project)
 
 
@@ -205,7 +210,7 @@ def test_rules_are_the_domain_admins(people: People) -> None:
 
 
 def test_more_than_a_few_follow_in_the_background(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule_members, "AT_ONCE", 1)
+    monkeypatch.setattr(membership_sync, "AT_ONCE", 1)
     rule(people, *EVERYBODY)
     assert len(members(people.project, is_by_rule=True)) == 1
     follow_rules()
@@ -216,16 +221,16 @@ def test_a_sign_in_asks_three_queries_of_rules_and_survives_their_failure(
     people: People, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1):
-        rule_members.follow_rules_of_person(people.outsider.pk)
+        membership_sync.follow_rules_of_person(people.outsider.pk)
     for rules in (EVERYBODY, [("mail", "no.example")], [("mail", "uni.example"), ("group", "campus:staff")]):
         more = replace(people, project=factories.make_project(people.domain))
         rule(more, *rules)
         factories.services.add_member(actor=SYSTEM, project=more.project, user=people.member)
     for user in (people.outsider, people.member):
         with django_assert_num_queries(3):
-            rule_members.follow_rules_of_person(user.pk)
+            membership_sync.follow_rules_of_person(user.pk)
 
-    monkeypatch.setattr(rule_members, "_fitting", lambda *_: 1 / 0)
+    monkeypatch.setattr(membership_sync, "_fitting", lambda *_: 1 / 0)
     sign_in(people.outsider)
 
 
@@ -236,17 +241,17 @@ def test_a_run_passes_over_projects_that_fail_and_ends_in_time(
     for project in (first, second):
         MembershipRule.objects.create(project=project, kind="all")
     with monkeypatch.context() as patch:
-        patch.setattr(rule_members, "WORK_S", -1)
+        patch.setattr(membership_sync, "WORK_S", -1)
         follow_rules()
     assert not Membership.objects.filter(is_by_rule=True).exists()
 
-    settle = rule_members._settle
+    settle = membership_sync._settle
 
     def settle_in_second(project_id: int, user_id: int) -> None:
         assert project_id == second.pk
         settle(project_id, user_id)
 
-    monkeypatch.setattr(rule_members, "_settle", settle_in_second)
+    monkeypatch.setattr(membership_sync, "_settle", settle_in_second)
     follow_rules()
     assert members(first, is_by_rule=True) == set()
     assert people.outsider in members(second)
@@ -258,7 +263,7 @@ def test_who_fails_holds_nobody_up_and_administrators_read_why(
     bad, good = people.outsider, factories.make_user(domain=people.domain)
     MembershipRule.objects.create(project=people.project, kind="all")
     grant, errors = (
-        rule_members.grant_project_permissions,
+        membership_sync.grant_project_permissions,
         [Conflict("Too many of them."), ValueError("secret")],
     )
     settled: list[User] = []
@@ -273,7 +278,7 @@ def test_who_fails_holds_nobody_up_and_administrators_read_why(
     admin = factories.api_client(people.domain_admin)
     page = f"/projects/{people.project.pk}/"
     with monkeypatch.context() as patch:
-        patch.setattr(rule_members, "grant_project_permissions", grant_to_others)
+        patch.setattr(membership_sync, "grant_project_permissions", grant_to_others)
         follow_rules()
         assert good in members(people.project, is_by_rule=True)
         assert bad not in members(people.project)
@@ -334,13 +339,13 @@ def test_archived_projects_and_people_who_are_gone_are_left_alone(people: People
     Project.objects.filter(pk=people.project.pk).update(is_active=False)
     MembershipRule.objects.all().delete()
     follow_all_rules()
-    rule_members._settle(people.project.pk, people.outsider.pk)
-    rule_members._settle(people.project.pk, 10**9)
+    membership_sync._settle(people.project.pk, people.outsider.pk)
+    membership_sync._settle(people.project.pk, 10**9)
     assert people.outsider in members(people.project, is_by_rule=True)
 
 
 def test_a_decision_that_is_late_changes_nothing(people: People) -> None:
-    rule_members._settle(people.project.pk, people.member.pk)
+    membership_sync._settle(people.project.pk, people.member.pk)
     assert Membership.objects.get(project=people.project, user=people.member).is_by_rule is False
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from accounts.core.limits import Level
 from accounts.models import User
-from accounts.quota import Level
 from agents.groups import move_agent, update_resource_group
 from agents.models import Agent
 from common import clock

@@ -4,8 +4,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import F, Sum
 
-from accounts.budget_selectors import states_of
-from accounts.budgets import Budget
+from accounts.budgets.selectors import states_of
+from accounts.models import Budget
 from agents.models import Agent, AgentSlot
 from common.models import AuditEntry
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation

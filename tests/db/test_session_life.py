@@ -8,7 +8,7 @@ import pytest
 import structlog
 from django.db import transaction
 
-from accounts.services import remove_member
+from accounts.tenancy.service import remove_member
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from common.actors import SYSTEM

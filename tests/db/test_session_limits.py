@@ -9,10 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from accounts.keypairs import create_keypair
-from accounts.limiting import Limited
-from accounts.models import KeyPair
-from accounts.policies import LimitUse, ResourcePolicy
+from accounts.credentials.keypairs import create_keypair
+from accounts.models import KeyPair, LimitUse, ResourcePolicy
+from accounts.policies.service import Limited
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded, PermissionDenied
 from scheduler.tick import run_tick

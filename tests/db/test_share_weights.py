@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from accounts.core.limits import Level
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.quota import Level
-from accounts.roles import Role
 from agents.groups import Grantee
 from common import clock
 from common.actors import SYSTEM

@@ -7,9 +7,8 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from accounts.models import Domain, Membership, Project, User
-from accounts.policies import LimitUse
-from accounts.roles import Role
+from accounts.core.roles import Role
+from accounts.models import Domain, LimitUse, Membership, Project, User
 from agents.groups import create_resource_group
 from agents.models import Agent, ResourceGroup
 from agents.simulation import Shape

@@ -12,8 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import Domain, User
-from accounts.policies import LimitUse
+from accounts.models import Domain, LimitUse, User
 from agents.groups import create_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.runtime.simulated import SimulatedRuntime

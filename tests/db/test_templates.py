@@ -7,10 +7,10 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from accounts.closing import update_project
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
-from accounts.services import add_member, create_project
+from accounts.tenancy.archiving import update_project
+from accounts.tenancy.service import add_member, create_project
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from sessions_app import template_services
 from sessions_app.models import ComputeSession, SessionTemplate

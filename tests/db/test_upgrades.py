@@ -15,8 +15,7 @@ from django.db.migrations.state import ProjectState
 from psycopg.errors import UniqueViolation
 from structlog.testing import capture_logs
 
-from accounts.models import MembershipRule
-from accounts.policies import LimitUse
+from accounts.models import LimitUse, MembershipRule
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from common.db.fields import _rename

@@ -188,7 +188,7 @@ def test_a_mount_is_found_by_id_or_by_name_and_one_s_own_comes_first(people: Peo
 def test_one_name_in_two_projects_asks_for_the_id(people: People) -> None:
     both = make_user(admin_of=people.project)
     other = make_project(people.domain)
-    from accounts.services import add_member
+    from accounts.tenancy.service import add_member
 
     add_member(actor=SYSTEM, project=other, user=both)
     make_folder(both, name="data", project=people.project)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.least_use import UseRule
-from accounts.quota import Level, Scope, adds_up, effective, hits, never
+from accounts.core.limits import Level, Scope, adds_up, effective, hits, never
+from accounts.core.utilization import UseRule
 
 NAMES = st.sampled_from(["sessions", "pending_sessions", "slots.cpu", "slots.cuda", "lifetime_s", "folders"])
 LEASTS = st.sampled_from(["min_cpu_percent", "min_mem_percent", "min_device_percent"])

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.spending import (
+from accounts.core.budget_arithmetic import (
     MICROSECOND,
     DayUse,
     Holding,

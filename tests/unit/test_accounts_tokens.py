@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts import tokens
+from accounts.core import token_secrets
 from common.messaging.live_updates import Audience, Listener
 
 
 def test_a_new_token_is_read_back() -> None:
-    access_key, secret = tokens.new_access_key(), tokens.new_secret()
-    assert tokens.split_token(f"{access_key}.{secret}") == (access_key, secret)
-    assert tokens.matches(secret, tokens.hash_secret(secret))
-    assert not tokens.matches(secret + "x", tokens.hash_secret(secret))
+    access_key, secret = token_secrets.new_access_key(), token_secrets.new_secret()
+    assert token_secrets.split_token(f"{access_key}.{secret}") == (access_key, secret)
+    assert token_secrets.matches(secret, token_secrets.hash_secret(secret))
+    assert not token_secrets.matches(secret + "x", token_secrets.hash_secret(secret))
 
 
 @given(st.text(max_size=200))
 def test_text_of_another_shape_is_no_token(text: str) -> None:
-    assert tokens.split_token(text) is None
-    assert tokens.split_token(f"bk{text}.{text}") is None or len(text) > 40
+    assert token_secrets.split_token(text) is None
+    assert token_secrets.split_token(f"bk{text}.{text}") is None or len(text) > 40
 
 
 def test_news_for_everybody_are_heard_by_everybody_and_others_by_their_audience() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.allow_lists import (
+from accounts.core.allow_lists import (
     MOST_ENTRIES,
     REFUSALS,
     REFUSALS_OF_ALL,
@@ -14,8 +14,8 @@ from accounts.allow_lists import (
     fits,
     refusals,
 )
-from accounts.policies import ALLOW_COLUMNS, allowed_of
-from accounts.quota import Level, Scope
+from accounts.core.limits import Level, Scope
+from accounts.models import ALLOW_COLUMNS, allowed_of
 
 REGISTRIES, IMAGES, HOSTS = AllowList
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.attempt_rates import UNKNOWN, Limit, Purpose, Whence, counted, network_of
+from accounts.core.throttle import UNKNOWN, Limit, Purpose, Whence, counted, network_of
 
 
 @pytest.mark.parametrize(

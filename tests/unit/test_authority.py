@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from accounts.authority import (
+from accounts.core.authorization import (
     GIVES,
     NOT_ON_ONESELF,
     ON_DOMAINS,
@@ -18,7 +18,7 @@ from accounts.authority import (
     on_project,
     roles_to_give,
 )
-from accounts.roles import Role
+from accounts.core.roles import Role
 
 HOME, ELSEWHERE = 1, 2
 PROJECT, OTHER_PROJECT = 10, 11

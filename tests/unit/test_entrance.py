@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts.entrance import (
+from accounts.core.sign_up import (
     MOST_MAIL_DOMAINS,
     InvitationState,
     check_mail_domains,

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from accounts.logins import Login
+from accounts.logins.service import Login
 from sessions_app.gateway import admissions, connections
 from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.connections import LIMITS, ConnectionCut, Kind, OpenConnections, TooManyConnections

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.least_use import UseRule
+from accounts.core.utilization import UseRule
 from sessions_app.idle_rules import (
     Cause,
     End,

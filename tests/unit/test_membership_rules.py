@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.membership_rules import (
+from accounts.core.membership_rules import (
     MOST_RULES,
     MemberRule,
     RuleKind,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.people_file import LINE, MOST_BYTES, MOST_ROWS, TEMPLATE, Line, read_people_file
+from accounts.core.user_csv import LINE, MOST_BYTES, MOST_ROWS, TEMPLATE, Line, read_people_file
 from common.pages.csv_export import as_csv
 
 ADA = Line(2, {"email": "ada@lab.example", "name": "Ada"})

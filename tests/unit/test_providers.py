@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.providers import Admission, Unknown, Wrong, read_directory, read_oidc_providers
+from accounts.core.identity_providers import Admission, Unknown, Wrong, read_directory, read_oidc_providers
 
 RIGHT = {
     "BERTH_OIDC": "harbour",

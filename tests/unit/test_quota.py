@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accounts.least_use import LEAST_USES, UseRule, may_end_more
-from accounts.policies import COLUMNS, SLOT_COLUMNS, limits_of
-from accounts.quota import (
+from accounts.core.limits import (
     SCOPES,
     TITLES,
     Level,
@@ -21,6 +19,8 @@ from accounts.quota import (
     never,
     stands_at,
 )
+from accounts.core.utilization import LEAST_USES, UseRule, may_end_more
+from accounts.models import COLUMNS, SLOT_COLUMNS, limits_of
 
 GIB = 2**30
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from accounts.tokens import warning_due
+from accounts.core.token_secrets import warning_due
 from common.token_scopes import (
     EVERY_TOKEN,
     FOR_ADMIN,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from accounts.roles import Role
-from accounts.sign_in_rules import (
+from accounts.core.roles import Role
+from accounts.core.sign_in_requirements import (
     MOST_NETWORKS,
     SecondFactor,
     is_allowed_from,

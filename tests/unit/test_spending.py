@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from accounts.quota import Level
-from accounts.spending import (
+from accounts.core.budget_arithmetic import (
     HOUR,
     BudgetState,
     DayUse,
@@ -23,6 +22,7 @@ from accounts.spending import (
     spent,
     split_by_day,
 )
+from accounts.core.limits import Level
 
 DAY = date(2026, 3, 31)
 

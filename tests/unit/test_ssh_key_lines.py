@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from accounts.ssh_key_lines import PrivateKeyGiven, check_key_name, read_public_key
+from accounts.core.ssh_key_format import PrivateKeyGiven, check_key_name, read_public_key
 
 # ssh-keygen -t ed25519, and what ssh-keygen -l says of it.
 KNOWN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKHEChAYcxAiF9LU6lKZaLsn4hjZWL2pHa0lNdvmFXVR"

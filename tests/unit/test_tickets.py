@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.tokens import hash_secret, new_secret
+from accounts.core.token_secrets import hash_secret, new_secret
 from sessions_app.tickets import (
     AppHost,
     host_name,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from tests.factories import make_user
 from tests.factories_devices import devices_of, give_devices
 from tests.factories_sessions import make_place

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.models import User
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
+from accounts.core.roles import Role
+from accounts.models import ResourcePolicy, User
 from images.models import ContainerImage
 from tests.factories import api_client, make_project, make_user
 from tests.factories_folders import make_storage_host

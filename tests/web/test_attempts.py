@@ -11,14 +11,15 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts import attempts, logins, offboarding, sign_in_control
-from accounts.attempt_models import AttemptCount, KnownPlace
-from accounts.attempt_rates import ACCOUNTS, GUESSES, MAILS, SIGN_UPS, Limit
-from accounts.entrance import SignUp
-from accounts.known_places import COOKIE
-from accounts.models import User
+from accounts.core.sign_up import SignUp
+from accounts.core.throttle import ACCOUNTS, GUESSES, MAILS, SIGN_UPS, Limit
+from accounts.core.token_secrets import hash_secret
+from accounts.logins import service
+from accounts.logins.trusted_devices import COOKIE
+from accounts.models import AttemptCount, KnownPlace, User
+from accounts.sign_in import admin_control, throttle
 from accounts.tasks import purge_sign_ins
-from accounts.tokens import hash_secret
+from accounts.tenancy import offboarding
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -120,8 +121,8 @@ def test_a_new_password_makes_every_place_strange_but_this_browser(people: Peopl
 @pytest.mark.parametrize(
     "end",
     [
-        lambda user: sign_in_control.end_user_logins(actor=SYSTEM, user_id=user.pk),
-        lambda user: logins.end_other_logins(actor=actor_for(user), but=""),
+        lambda user: admin_control.end_user_logins(actor=SYSTEM, user_id=user.pk),
+        lambda user: service.end_other_logins(actor=actor_for(user), but=""),
         lambda user: offboarding.close_user(actor=SYSTEM, user_id=user.pk),
     ],
 )
@@ -251,7 +252,7 @@ def test_what_counts_nothing_any_more_is_forgotten(people: People) -> None:
 def test_who_is_signed_in_guesses_the_password_no_faster(people: People) -> None:
     """Whoever finds a browser open, and wants the password, too."""
     browser, new = Client(), "another quiet harbour"
-    browser.force_login(people.member, backend="accounts.backends.SignInBackend")
+    browser.force_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     asked = {"oldpassword": "wrong", "password1": new, "password2": new}
     with clock.frozen_at(NOON):
         answers = [browser.post("/account/password/change/", asked).status_code for _ in range(PLACE + 1)]
@@ -310,7 +311,7 @@ def test_who_comes_a_moment_too_late_is_refused_and_takes_nothing(
         use_up(people.member, ELSEWHERE)
         before = dict(AttemptCount.objects.values_list("key", "spent_until"))
         monkeypatch.setattr(
-            attempts, "_waits", lambda counts: {}
+            throttle, "_waits", lambda counts: {}
         )  # as it looked before the others were counted
         assert sign_in(people.member, PASSWORD, ELSEWHERE).status_code == 429
         assert dict(AttemptCount.objects.values_list("key", "spent_until")) == before

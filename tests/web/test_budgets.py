@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.budget_selectors import today
-from accounts.budgeting import create_budget, update_budget
-from accounts.budgets import Budget, DaySlots, Price
-from accounts.models import User
-from accounts.quota import Level
-from accounts.roles import Role
-from accounts.spending import HOUR, Period, Unit
+from accounts.budgets.selectors import today
+from accounts.budgets.service import create_budget, update_budget
+from accounts.core.budget_arithmetic import HOUR, Period, Unit
+from accounts.core.limits import Level
+from accounts.core.roles import Role
+from accounts.models import Budget, DaySlots, Price, User
 from common.actors import SYSTEM
 from tests.factories import api_client, make_user
 from tests.factories_limits import limit

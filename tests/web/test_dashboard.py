@@ -8,8 +8,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.lifecycle import transition
 from agents.states import AgentState
 from common import clock

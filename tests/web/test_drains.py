@@ -6,8 +6,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.models import Agent
 from agents.states import AgentState
 from portal.web import drains

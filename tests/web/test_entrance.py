@@ -11,7 +11,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.core import mail
 from django.test import Client
 
-from accounts.entrance import SignUp
+from accounts.core.sign_up import SignUp
 from accounts.models import Invitation, MailDomain, User
 from tests.conftest import People
 from tests.factories import PASSWORD, give_app, make_token

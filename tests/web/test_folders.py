@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from accounts.models import User
-from accounts.services import add_member
+from accounts.tenancy.service import add_member
 from common.actors import SYSTEM
 from tests.conftest import People
 from tests.factories import actor_for, make_project

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents import group_limiting
 from agents.models import ResourceGroup
 from common import clock

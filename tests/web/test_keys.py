@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from accounts.logins import keypair_of_token
+from accounts.logins.service import keypair_of_token
 from accounts.models import KeyPair, User
 from common import clock
 from tests.conftest import People

@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.models import AgentSlot
 from images.models import ContainerImage
 from sessions_app.callback_secrets import make_callback_secret

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts import directory, offboarding
-from accounts.membership_rules import group_name
+from accounts.core.identity_providers import Admission, Directory, Unknown
+from accounts.core.membership_rules import group_name
 from accounts.models import User
-from accounts.providers import Admission, Directory, Unknown
+from accounts.sign_in import ldap
+from accounts.tenancy import offboarding
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
@@ -71,13 +72,13 @@ def test_nobody_else_is_let_in(email: str, password: str) -> None:
 
 @pytest.mark.parametrize("password", ["", "x" * 2000])
 def test_no_password_is_never_sent(its: Directory, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
-    monkeypatch.setattr(directory, "_entry_of", lambda *arguments: pytest.fail("asked"))
-    assert directory.ask_directory(its, "ada@berth.example", password) is None
+    monkeypatch.setattr(ldap, "_entry_of", lambda *arguments: pytest.fail("asked"))
+    assert ldap.ask_directory(its, "ada@berth.example", password) is None
 
 
 @pytest.mark.parametrize("login", ["*", "ada*", "*)(uid=*", "ada@berth.example)(|(uid=*", "\\2a", "a\0b"])
 def test_signs_of_filters_are_only_letters(its: Directory, login: str) -> None:
-    assert directory.ask_directory(its, login, there.PASSWORD) is None
+    assert ldap.ask_directory(its, login, there.PASSWORD) is None
 
 
 def test_the_reason_is_said_to_who_proved_their_password(
@@ -152,7 +153,7 @@ def test_a_directory_that_cannot_be_asked_lets_local_people_in(
 def test_a_directory_that_says_nothing_is_given_up(
     its: Directory, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "ANSWER_S", 1)
+    monkeypatch.setattr(ldap, "ANSWER_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings.BERTH_DIRECTORY = replace(its, url=f"ldap://127.0.0.1:{silent.getsockname()[1]}")
         assert sign_in("ada@berth.example").status_code == 200
@@ -161,7 +162,9 @@ def test_a_directory_that_says_nothing_is_given_up(
 def test_who_has_a_password_here_does_not_wait_for_the_directory(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accounts.backends.ask_directory", lambda *arguments: pytest.fail("asked"))
+    monkeypatch.setattr(
+        "accounts.sign_in.auth_backends.ask_directory", lambda *arguments: pytest.fail("asked")
+    )
     assert sign_in(people.member.email, PASSWORD).status_code == 302
 
 
@@ -186,6 +189,6 @@ def test_an_entry_that_cannot_be_kept_is_nobody(
     its: Directory, monkeypatch: pytest.MonkeyPatch, dn: str, mail: str
 ) -> None:
     entry = {"dn": dn, "attributes": {"mail": [mail], "cn": ["Ada"]}}
-    monkeypatch.setattr(directory, "_entry_of", lambda *arguments: entry)
-    monkeypatch.setattr(directory, "_is_password_of", lambda *arguments: True)
-    assert directory.ask_directory(its, "ada@berth.example", there.PASSWORD) is None
+    monkeypatch.setattr(ldap, "_entry_of", lambda *arguments: entry)
+    monkeypatch.setattr(ldap, "_is_password_of", lambda *arguments: True)
+    assert ldap.ask_directory(its, "ada@berth.example", there.PASSWORD) is None

@@ -5,11 +5,10 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from accounts.keypairs import create_keypair
+from accounts.core.roles import Role
+from accounts.credentials.keypairs import create_keypair
 from accounts.limits import default_policy
-from accounts.models import KeyPair, User
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
+from accounts.models import KeyPair, ResourcePolicy, User
 from common.models import AuditEntry
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit

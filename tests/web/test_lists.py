@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from images.models import ContainerImage, Registry

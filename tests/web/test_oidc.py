@@ -13,10 +13,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
 
-from accounts import closing, offboarding, services
-from accounts.attempt_rates import Limit, Purpose, Rate
+from accounts.core.identity_providers import Admission, OidcProvider, Unknown, Variables, read_admission
+from accounts.core.throttle import Limit, Purpose, Rate
 from accounts.models import User
-from accounts.providers import Admission, OidcProvider, Unknown, Variables, read_admission
+from accounts.tenancy import archiving, offboarding, service
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -240,7 +240,7 @@ def test_an_account_without_a_password_is_connected_by_proof_too(
         assert not browser.session.get("_auth_user_id")
     assert last_refusal() == "proof_needed"
 
-    code = services.create_sign_in_link(actor=SYSTEM, user=person)
+    code = service.create_sign_in_link(actor=SYSTEM, user=person)
     owner.post(reverse("sign-in-once", args=[code]))
     assert SocialAccount.objects.get().user == person
     assert sign_in(idp)["Location"] == "/"
@@ -256,7 +256,7 @@ def test_a_closed_account_and_a_closed_domain_stay_closed(
     assert sign_in(idp).status_code == 403
     assert last_refusal() == "account_closed"
     idp.person |= {"sub": "47", "email": people.stranger.email}
-    closing.update_domain(actor=SYSTEM, domain_id=people.stranger.domain_id, is_active=False)
+    archiving.update_domain(actor=SYSTEM, domain_id=people.stranger.domain_id, is_active=False)
     assert sign_in(idp).status_code == 403
 
 
@@ -323,7 +323,7 @@ def test_projects_follow_groups_where_the_settings_say_so(
     people: People, idp: IdentityProvider, settings: Any
 ) -> None:
     second, third = make_project(people.domain), make_project(people.domain)
-    services.add_member(actor=SYSTEM, project=third, user=people.member)
+    service.add_member(actor=SYSTEM, project=third, user=people.member)
     admit(settings, groups={"staff": (second.name,), "old": (people.project.name,)})
     idp.person["groups"] = ["staff", "else"]
     assert sign_in(idp).status_code == 302
@@ -341,7 +341,7 @@ def test_who_begins_too_often_keeps_out_no_known_browser_and_who_comes_in_is_not
     people: People, idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = dict.fromkeys((Limit.PLACE, Limit.ADDRESS), Rate(2, timedelta(hours=1)))
-    monkeypatch.setattr("accounts.attempts.RATES", {Purpose.PROVIDER: few})
+    monkeypatch.setattr("accounts.sign_in.throttle.RATES", {Purpose.PROVIDER: few})
     known = Client()
     for browser in (Client(), Client(), known):
         assert sign_in(idp, browser)["Location"] == "/"

@@ -8,11 +8,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts import offboarding, services
-from accounts.models import Domain, Membership, Project, User
-from accounts.offboarding import continue_offboardings
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
+from accounts.core.roles import Role
+from accounts.models import Domain, Membership, Project, ResourcePolicy, User
+from accounts.tenancy import offboarding, service
+from accounts.tenancy.offboarding import continue_offboardings
 from common.actors import SYSTEM
 from tests.conftest import People
 from tests.factories import PASSWORD, make_domain, make_project, make_user
@@ -282,7 +281,7 @@ def test_lists_of_nothing_say_so(browser_of: BrowserOf) -> None:
     assert "No project yet" in words(browser.get("/projects/"))
     assert "No project matches" in words(browser.get("/projects/", {"q": "x"}))
     superadmin = browser_of(
-        services.create_user(
+        service.create_user(
             actor=SYSTEM, email="root@berth.example", password=PASSWORD, domain=domain, role=Role.SUPERADMIN
         )
     )

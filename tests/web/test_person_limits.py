@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
-from accounts.services import add_member
+from accounts.tenancy.service import add_member
 from common.actors import SYSTEM
 from tests.factories import api_client, make_project, make_user
 from tests.factories_limits import limit

@@ -5,11 +5,10 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from accounts.limiting import create_policy
-from accounts.models import User
-from accounts.policies import ResourcePolicy
-from accounts.roles import Role
-from accounts.web.policies import limit_words
+from accounts.core.roles import Role
+from accounts.models import ResourcePolicy, User
+from accounts.policies.service import create_policy
+from accounts.web.policies.policies import limit_words
 from common.actors import SYSTEM
 from tests.factories import make_user
 from tests.factories_limits import limit

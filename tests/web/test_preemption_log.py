@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents.models import ResourceGroup
 from common import clock
 from sessions_app.models import ComputeSession, Preemption

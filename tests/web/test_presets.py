@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from common.actors import SYSTEM
 from sessions_app.models import ResourcePreset
 from sessions_app.presets import create_preset

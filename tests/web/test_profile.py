@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts.models import Domain, Membership, User
-from accounts.services import create_sign_in_link
+from accounts.tenancy.service import create_sign_in_link
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from portal.web.menu import SETTINGS

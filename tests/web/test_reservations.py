@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents import groups
 from agents.models import Reservation
 from common import clock

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from agents import groups
 from agents.models import GroupGrant, ResourceGroup
 from common.actors import SYSTEM

@@ -10,8 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
-from accounts import services
 from accounts.models import User
+from accounts.tenancy import service
 from common.actors import SYSTEM
 from portal.web.search import split
 from tests import factories
@@ -153,7 +153,7 @@ def test_the_launcher_begins_with_the_chosen_project(place: Place, browser: Clie
     place.project.name = "aaa"
     place.project.save()
     other = factories.make_project(place.project.domain, name="zzz")
-    services.add_member(actor=SYSTEM, project=other, user=place.owner)
+    service.add_member(actor=SYSTEM, project=other, user=place.owner)
     browser.post("/project/", {"project": "zzz"})
 
     page = browser.get("/sessions/new/").content.decode()

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from common.db import pagination
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place

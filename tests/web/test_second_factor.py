@@ -9,11 +9,11 @@ from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value, yield_
 from django.core.cache import cache
 from django.test import Client
 
-from accounts import second_factor
-from accounts.demands import with_second_factor
+from accounts.core.sign_in_requirements import SecondFactor
+from accounts.logins.required_actions import with_second_factor
 from accounts.models import User
-from accounts.services import create_sign_in_link
-from accounts.sign_in_rules import SecondFactor
+from accounts.sign_in import second_factor
+from accounts.tenancy.service import create_sign_in_link
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
@@ -35,7 +35,7 @@ def code_for(secret: str) -> str:
 
 def browser_of(user: User) -> Client:
     browser = Client()
-    browser.force_login(user, backend="accounts.backends.SignInBackend")
+    browser.force_login(user, backend="accounts.sign_in.auth_backends.SignInBackend")
     return browser
 
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from accounts import services
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
+from accounts.tenancy import service
 from common import clock
 from common.actors import SYSTEM
 from common.pages.tables import MOST_BOXES
@@ -129,7 +129,7 @@ def test_the_project_that_was_chosen_in_the_bar_narrows_the_list_until_it_is_tak
     place: Place, browser: Client
 ) -> None:
     other = make_project(place.project.domain)
-    services.add_member(actor=SYSTEM, project=other, user=place.owner)
+    service.add_member(actor=SYSTEM, project=other, user=place.owner)
     place.run(name="here")
     place.enqueue(name="there", project=other.name)
     browser.post("/project/", {"project": place.project.name})

@@ -340,7 +340,7 @@ def test_what_changes_something_is_a_post(place: Place, browser: Client) -> None
 def test_a_form_without_its_token_does_nothing(place: Place) -> None:
     session = place.run()
     careful = Client(enforce_csrf_checks=True)
-    careful.force_login(place.owner, backend="accounts.backends.SignInBackend")
+    careful.force_login(place.owner, backend="accounts.sign_in.auth_backends.SignInBackend")
 
     assert careful.post(page_of(session, "stop/")).status_code == 403
     assert place.fresh(session).status == Status.RUNNING

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.roles import Role
+from accounts.core.roles import Role
 from common.actors import SYSTEM
 from scheduler.models import ShareWeight
 from scheduler.tick import run_tick

@@ -3,11 +3,11 @@
 import pytest
 from django.test import Client
 
-from accounts import sign_in_control
-from accounts.logins import Login, live_logins
+from accounts.core.roles import Role
+from accounts.logins.service import Login, live_logins
 from accounts.models import KeyPair, User
-from accounts.roles import Role
-from accounts.services import update_user
+from accounts.sign_in import admin_control
+from accounts.tenancy.service import update_user
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
@@ -127,7 +127,7 @@ def test_who_has_no_password_here_cannot_be_asked_for_another(people: People) ->
 def test_an_administrator_does_not_lift_networks_that_others_set_on_them(people: People) -> None:
     own, superadmin = people.domain_admin, actor_for(people.superadmin)
     bound = ["127.0.0.0/8"]
-    sign_in_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=bound)
+    admin_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=bound)
     assert control(people, own, allowed_networks="") == 403
     assert own.allowed_networks == bound
-    sign_in_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=[])
+    admin_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=[])

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
 from common.pages import render_cache
 from portal.ops.layout import CHECKOUT
 from sessions_app.metrics import SERIES

@@ -7,13 +7,14 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 
-from accounts import logins, offboarding
-from accounts.logins import Login, live_logins
+from accounts.core.roles import Role
+from accounts.logins import service
+from accounts.logins.impersonation import seen_as, start_viewing
+from accounts.logins.service import Login, live_logins
 from accounts.models import BrowserLogin, OffBoarding, User, Viewing
-from accounts.roles import Role
-from accounts.services import update_user
-from accounts.sign_in_control import control_sign_in
-from accounts.viewing import seen_as, start_viewing
+from accounts.sign_in.admin_control import control_sign_in
+from accounts.tenancy import offboarding
+from accounts.tenancy.service import update_user
 from common import clock
 from common.actors import SYSTEM
 from common.errors import NotAuthenticated, PermissionDenied
@@ -231,7 +232,7 @@ def test_it_ends_with_the_login_and_that_is_in_the_access_log(people: People, wa
         keep = OffBoarding.Folders.KEEP
         offboarding.close_user(actor=SYSTEM, user_id=people.domain_admin.pk, folders=keep, heir=None)
     else:
-        logins.end_logins(people.domain_admin.pk)
+        service.end_logins(people.domain_admin.pk)
     assert browser.get("/profile/").status_code == 302
     assert ends() == ["signed_out" if way == "signed out" else "login_ended"]
     line = AuditEntry.objects.get(action=STOP)

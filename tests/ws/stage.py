@@ -75,7 +75,7 @@ def set_stage() -> Stage:
 def sign_in(user: User) -> str:
     """The value of a portal session cookie."""
     client = Client()
-    client.force_login(user, backend="accounts.backends.SignInBackend")
+    client.force_login(user, backend="accounts.sign_in.auth_backends.SignInBackend")
     return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 

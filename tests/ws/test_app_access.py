@@ -9,9 +9,9 @@ from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
+from accounts.core.roles import Role
+from accounts.core.token_secrets import hash_secret, new_secret
 from accounts.models import BrowserLogin, Membership
-from accounts.roles import Role
-from accounts.tokens import hash_secret, new_secret
 from sessions_app.models import AppLogin, AppTicket
 from tests import factories
 from tests.ws.servers import serve_app

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from asgiref.sync import sync_to_async
 
+from accounts.core.roles import Role
 from accounts.models import BrowserLogin
-from accounts.roles import Role
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
 from agents.runtime.base_async import Channel, Process, ProcessSpec

@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.chosen_project import chosen_projects
-from accounts.preferences import column_choice
 from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
+from accounts.tenancy.preferences import column_choice
+from accounts.web.chosen_project import chosen_projects
 from common.actors import Actor
 from common.pages.bulk_actions import chosen_ids, do_each, done_count
 from common.pages.csv_export import csv_response

@@ -17,10 +17,10 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from accounts.keypairs import create_keypair
+from accounts.core.roles import ProjectRole, Role
+from accounts.credentials.keypairs import create_keypair
 from accounts.models import Project, User
-from accounts.roles import ProjectRole, Role
-from accounts.services import add_member, create_domain, create_project, create_user
+from accounts.tenancy.service import add_member, create_domain, create_project, create_user
 from agents.groups import create_resource_group
 from agents.models import Agent, ResourceGroup
 from agents.runtime.base import RuntimeFault

@@ -15,10 +15,10 @@ from django.contrib.auth.hashers import make_password
 from django.core.management import BaseCommand, CommandError
 from django.db import connection, transaction
 
+from accounts.core.roles import Role
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
-from accounts.roles import Role
-from accounts.services import create_domain
+from accounts.tenancy.service import create_domain
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common import clock

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from accounts.core.roles import Role
 from accounts.models import User
-from accounts.roles import Role
-from accounts.services import create_sign_in_link
+from accounts.tenancy.service import create_sign_in_link
 from common.actors import SYSTEM
 
 

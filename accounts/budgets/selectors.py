@@ -1,0 +1,294 @@
+"""Reads of budgets: what is spent of them, who sees them, whom they bind, and what one that is yet to come would mean."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Case, DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Cast
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from accounts.core import budget_arithmetic
+from accounts.core.authorization import Action
+from accounts.core.budget_arithmetic import BudgetState, DayUse, Holding, Period, Unit
+from accounts.core.limits import Level
+from accounts.models import Budget, DaySlots, Membership, Price, Project, User, holds_on
+from accounts.policies.service import access_limited
+from accounts.ports import allocations
+from accounts.selectors import (
+    actions_on_project,
+    actions_on_user,
+    known_projects,
+    may_do_everything,
+    refusal_about,
+    sees_everything,
+    standing_of,
+    visible_users,
+)
+from common import clock
+from common.actors import Actor
+from common.db.prepared import prepared_cursor
+from common.errors import Conflict, NotFound
+from common.values.money import format_money
+from common.values.text import quoted
+
+Owner = tuple[Level, int]  # a project or a person
+OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
+UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
+ANY_BUDGET = (
+    f"EXISTS (SELECT FROM {Budget._meta.db_table} WHERE project_id = {{project}} OR user_id = {{user}})"
+)
+_ANY = f"SELECT {ANY_BUDGET}".format(project="ANY(%(project)s::bigint[])", user="ANY(%(user)s::bigint[])")
+PERIODS = {
+    Period.MONTH: gettext_noop("Month"),
+    Period.QUARTER: gettext_noop("Quarter"),
+    Period.TERM: gettext_noop("Term"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetImpact:
+    """What a budget that is not saved yet would mean: `state` with what is spent of it already, and how many people start
+    sessions on it."""
+
+    state: BudgetState
+    people_count: int
+
+
+def today() -> date:
+    """Days of budgets and prices are those of UTC."""
+    return clock.now().astimezone(UTC).date()
+
+
+def tomorrow() -> date:
+    """The first day whose prices may still be set: hours of today that are over keep theirs."""
+    return today() + timedelta(days=1)
+
+
+def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list[BudgetState]:
+    """The budgets of these projects and people that hold now, with what is spent of each up to now; running sessions count.
+    One query where there is none, else at most 3."""
+    now = at or clock.now()
+    ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
+    theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
+    current = Budget.objects.filter(theirs, holds_on(now.astimezone(UTC).date()))
+    return states_of(current.select_related("project", "user").order_by("pk"), now)
+
+
+def have_budgets(owners: Collection[Owner]) -> bool:
+    """Whether any of these has a budget, of any time: asked in few words where people mostly have none. One query."""
+    ids = {level.value: [pk for each, pk in owners if each is level] for level in OWNERS}
+    with prepared_cursor() as cursor:
+        cursor.execute(_ANY, ids)
+        return bool(cursor.fetchone()[0])
+
+
+def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:
+    """The same for these budgets, with their owners; terms that are over or yet to come too. 2 queries, 1 where no
+    money is counted."""
+    now, budgets = at or clock.now(), list(budgets)
+    if not budgets:
+        return []
+    day = now.astimezone(UTC).date()
+    periods = [
+        budget_arithmetic.bounds(Period(each.period), day, each.starts_on, each.ends_on) for each in budgets
+    ]
+    owners = {each.owner_key for each in budgets}
+    has_money = any(each.unit == Unit.MONEY for each in budgets)
+    prices = _prices() if has_money else []
+    since = min(first for first, _end in periods)
+    edges = {each for period in periods for each in period} | {price.since for price in prices}
+    uses = _uses(owners, sorted({since, *(edge for edge in edges if edge > since)}), now)
+    return [
+        _state(each, first, end, day, budget_arithmetic.within(uses[each.owner_key], first, end), prices)
+        for each, (first, end) in zip(budgets, periods, strict=True)
+    ]
+
+
+def _prices() -> list[budget_arithmetic.Price]:
+    return [
+        budget_arithmetic.Price(*row) for row in Price.objects.values_list("slot_name", "since", "per_hour")
+    ]
+
+
+def refusals(states: Iterable[BudgetState]) -> list[str]:
+    """A sentence for each budget that refuses new sessions."""
+    return [_spent_sentence(state) for state in states if state.refuses]
+
+
+def visible_budgets(actor: Actor) -> QuerySet[Budget]:
+    """Of oneself, of the projects that one knows, and of the people whom one sees."""
+    budgets = Budget.objects.select_related("project__domain", "user__domain").order_by("pk")
+    if sees_everything(actor):
+        return budgets.filter(Q(user=None) | Q(user__purged_at=None))
+    return budgets.filter(Q(project__in=known_projects(actor)) | Q(user__in=visible_users(actor)))
+
+
+def access_budget(actor: Actor, budget_id: int, action: Action) -> Budget:
+    """To look at it, or to change it as whoever may limit its owner. Raises NotFound, PermissionDenied."""
+    budget = visible_budgets(actor).filter(pk=budget_id).first()
+    if budget is None:
+        raise NotFound(_("There is no such budget among those that you may see."))
+    if action is Action.VIEW:
+        return budget
+    access_limited(actor, *budget.owner_key)
+    if budget.is_central and not may_do_everything(actor):
+        raise refusal_about(
+            _("A superadmin set the budget of {name}, so superadmins change it."), budget.owner_name
+        )
+    return budget
+
+
+def may_change_budget(actor: Actor, budget: Budget) -> bool:
+    """At most 2 queries."""
+    return may_limit(actor, budget.owner) and (may_do_everything(actor) or not budget.is_central)
+
+
+def may_limit(actor: Actor, owner: Project | User) -> bool:
+    """At most 2 queries."""
+    if may_do_everything(actor):
+        return True
+    act = actions_on_project if isinstance(owner, Project) else actions_on_user
+    return Action.LIMIT in act(standing_of(actor), owner)  # type: ignore[arg-type]
+
+
+def owner_named(actor: Actor, text: str) -> Project | User:
+    """Whom `text` names: the address of a person, or the name of a project; “domain/project” where several domains have one
+    of that name. Raises NotFound, Conflict."""
+    domain, _slash, name = text.strip().rpartition("/")
+    if "@" in text:
+        found: list[Any] = list(visible_users(actor).filter(email=text.strip().lower())[:1])
+    else:
+        projects = known_projects(actor).filter(name=name)
+        found = list((projects.filter(domain__name=domain) if domain else projects)[:2])
+    if not found:
+        sentence = _("There is no person or project {name} among those that you may see.").format(
+            name=quoted(text, 80)
+        )
+        raise NotFound(sentence, fields={"owner": [sentence]})
+    if len(found) > 1:
+        sentence = _(
+            "Several projects are called {name}: write the domain before it, like {example}."
+        ).format(name=quoted(name, 64), example=f"{found[0].domain.name}/{name}")
+        raise Conflict(sentence, fields={"owner": [sentence]})
+    return found[0]  # type: ignore[no-any-return]
+
+
+def impact_of_budget(budget: Budget) -> BudgetImpact:
+    """Of one that is saved or not. 3 queries."""
+    [state] = states_of([budget])
+    return BudgetImpact(state, len(people_bound({budget.owner_key})[budget.owner_key]))
+
+
+def people_bound(owners: Collection[Owner]) -> dict[Owner, list[int]]:
+    """Ids of the people whose sessions count for these: a person, or the members of a project, those with an open account. One query."""
+    projects = [pk for level, pk in owners if level is Level.PROJECT]
+    people = [pk for level, pk in owners if level is Level.USER]
+    found: dict[Owner, list[int]] = {owner: [] for owner in owners}
+    members = Membership.objects.filter(project_id__in=projects, user__is_active=True)
+    themselves = User.objects.filter(pk__in=people, is_active=True)
+    rows = members.values_list(Value(Level.PROJECT.value), "project_id", "user_id").union(
+        themselves.values_list(Value(Level.USER.value), "pk", "pk"), all=True
+    )
+    for level, owner_id, user_id in rows:
+        found[Level(level), owner_id].append(user_id)
+    return found
+
+
+def _uses(owners: Collection[Owner], edges: Sequence[date], now: datetime) -> dict[Owner, list[DayUse]]:
+    """From the ledger of what has ended, and from what is held now: in one statement, so that a session which ends meanwhile
+    is in one of them, and not in both. Days from one of `edges` to the next are told as one, the first of them: no period begins
+    and no price changes between."""
+    found: dict[Owner, list[DayUse]] = {owner: [] for owner in owners}
+    first, *others = _rows_of_uses(owners, edges)
+    for level, owner_id, slot, day, held, held_since in first.union(*others, all=True) if others else first:
+        owner = Level(level), owner_id
+        if held_since is None:
+            found[owner].append(DayUse(day, slot, int(held)))
+        else:
+            found[owner] += budget_arithmetic.split_by_day(Holding(slot, int(held), held_since), now)
+    return found
+
+
+def _rows_of_uses(owners: Collection[Owner], edges: Sequence[date]) -> Iterator[QuerySet[Any, Any]]:
+    """(level, owner, slot, day, held, held since), the last for what is held now, the day for what has ended."""
+    no_day, no_instant = Cast(Value(None), DateField()), Cast(Value(None), DateTimeField())
+    amount = DecimalField(max_digits=40, decimal_places=0)
+    since, *later = (Value(edge, DateField()) for edge in edges)
+    first_day = Case(*(When(day__gte=edge, then=edge) for edge in reversed(later)), default=since)
+    for level, column in OWNERS.items():
+        ids = [pk for each, pk in owners if each is level]
+        if not ids:
+            continue
+        ended = DaySlots.objects.filter(**{f"{column}__in": ids}, day__gte=since).order_by()
+        sums = ended.values(column, "slot_name", first_day=first_day).annotate(sum=Sum("held"))
+        yield sums.values_list(Value(level.value), column, "slot_name", "first_day", "sum", no_instant)
+        yield allocations.get()(level, ids).values_list(
+            Value(level.value), "owner_id", "slot_name", no_day, Cast("amount", amount), "held_since"
+        )
+
+
+def _state(
+    budget: Budget,
+    first: date,
+    end: date,
+    day: date,
+    uses: Sequence[DayUse],
+    prices: Sequence[budget_arithmetic.Price],
+) -> BudgetState:
+    unit = Unit(budget.unit)
+    level, owner_id = budget.owner_key
+    return BudgetState(
+        id=budget.pk or 0,
+        level=level,
+        owner_id=owner_id,
+        owner=budget.owner_name,
+        unit=unit,
+        amount=budget.amount,
+        spent=budget_arithmetic.spent(unit, uses, prices),
+        is_hard=budget.is_hard,
+        warn_percent=budget.warn_percent,
+        period=Period(budget.period),
+        first=first,
+        end=end,
+        is_current=first <= day < end,
+    )
+
+
+def warning_of(state: BudgetState) -> str:
+    """For a budget that is used up, or nearly; "" for others."""
+    if not state.is_current or not state.is_nearly_used_up:
+        return ""
+    if state.is_used_up:
+        return _spent_sentence(state)
+    if state.unit is Unit.MONEY:
+        sentence = _("The budget of {name} is nearly used up: {left} of {amount} left until {day}.")
+    else:
+        sentence = _(
+            "The budget of {name} is nearly used up: {left} of {amount} accelerator hours left until {day}."
+        )
+    left, amount = (
+        amount_words(state.unit, budget_arithmetic.rounded(state.left)),
+        amount_words(state.unit, state.amount),
+    )
+    return sentence.format(name=state.owner, left=left, amount=amount, day=state.last.isoformat())
+
+
+def amount_words(unit: Unit, amount: Decimal) -> str:
+    """Money in the currency of the installation; of hours the number."""
+    return format_money(amount) if unit is Unit.MONEY else str(amount)
+
+
+def _spent_sentence(state: BudgetState) -> str:
+    if state.unit is Unit.MONEY:
+        sentence = _("The budget of {name} is used up: all of {amount}. It holds until {day}.")
+    else:
+        sentence = _(
+            "The budget of {name} is used up: all of {amount} accelerator hours. It holds until {day}."
+        )
+    return sentence.format(
+        name=state.owner, amount=amount_words(state.unit, state.amount), day=state.last.isoformat()
+    )

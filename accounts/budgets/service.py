@@ -1,0 +1,185 @@
+"""Writes of budgets and prices."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.budgets.selectors import access_budget, today
+from accounts.core.authorization import Action
+from accounts.core.budget_arithmetic import CENT, Period, Unit
+from accounts.core.limits import Level
+from accounts.models import Budget, Price, Project, User
+from accounts.policies.service import access_limited
+from accounts.selectors import may_do_everything, require_superadmin
+from common.actors import Actor
+from common.audit import record
+from common.errors import InvalidInput, NotFound
+from common.values.resources import is_slot_name
+from common.values.text import quoted
+
+LONGEST_TERM = timedelta(days=3653)
+COLUMNS = ("unit", "amount", "period", "starts_on", "ends_on", "warn_percent", "is_hard")
+
+
+@transaction.atomic
+def create_budget(
+    *,
+    actor: Actor,
+    level: Level,
+    owner_id: int,
+    unit: Unit,
+    amount: Decimal,
+    period: Period,
+    starts_on: date | None = None,
+    ends_on: date | None = None,
+    warn_percent: int = 80,
+    is_hard: bool = False,
+) -> Budget:
+    """For a project or a person whom the actor may limit. Raises NotFound, PermissionDenied, InvalidInput."""
+    wanted = {
+        "unit": unit, "amount": amount, "period": period, "starts_on": starts_on, "ends_on": ends_on,
+        "warn_percent": warn_percent, "is_hard": is_hard,
+    }  # fmt: skip
+    budget = new_budget(actor, level, owner_id, wanted)
+
+    _lock_owner(budget)
+    budget.save()
+    changes = {"owner": budget.owner_name, **_values(budget)}
+    record.record(actor=actor, action="accounts.create_budget", target=budget, changes=changes)
+    return budget
+
+
+@transaction.atomic
+def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -> Budget:
+    """Other values for these columns of COLUMNS. What runs goes on. Raises NotFound, PermissionDenied, InvalidInput."""
+    Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
+    budget = access_budget(actor, budget_id, Action.LIMIT)
+    before = _values(budget)
+    change_budget(budget, changes)
+    budget.is_central = budget.is_central or may_do_everything(actor)
+
+    _lock_owner(budget)
+    budget.save(update_fields=[*COLUMNS, "is_central"])
+    changed = record.changed(before, _values(budget))
+    record.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
+    return budget
+
+
+@transaction.atomic
+def delete_budget(*, actor: Actor, budget_id: int) -> None:
+    """Raises NotFound, PermissionDenied."""
+    Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
+    budget = access_budget(actor, budget_id, Action.LIMIT)
+
+    _lock_owner(budget)
+    changes = {"owner": budget.owner_name}
+    record.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
+    budget.delete()
+
+
+@transaction.atomic
+def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -> Price:
+    """What an hour costs from that day on. Hours that were held keep their price, so it begins tomorrow or later. Raises
+    PermissionDenied, InvalidInput."""
+    require_superadmin(actor)
+    if not is_slot_name(slot_name):
+        sentence = _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
+            name=quoted(slot_name)
+        )
+        raise InvalidInput(sentence, fields={"slot_name": [sentence]})
+    _demand_not_begun(since)
+    was = Price.objects.select_for_update().filter(slot_name=slot_name, since=since).first()
+    price = was or Price(slot_name=slot_name, since=since)
+    before = str(was.per_hour) if was else None
+    price.per_hour = per_hour
+    _check(price)
+
+    price.save()
+    changes = {"slot": slot_name, "since": since, "per_hour": [before, str(per_hour)]}
+    record.record(actor=actor, action="accounts.set_price", target=price, changes=changes)
+    return price
+
+
+@transaction.atomic
+def delete_price(*, actor: Actor, price_id: int) -> None:
+    """One that begins tomorrow or later: the one before it goes on. Raises NotFound, PermissionDenied, InvalidInput."""
+    require_superadmin(actor)
+    price = Price.objects.select_for_update().filter(pk=price_id).first()
+    if price is None:
+        raise NotFound(_("There is no such price."))
+    _demand_not_begun(price.since)
+
+    changes = {"slot": price.slot_name, "since": price.since, "per_hour": str(price.per_hour)}
+    record.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
+    price.delete()
+
+
+def new_budget(actor: Actor, level: Level, owner_id: int, wanted: Mapping[str, Any]) -> Budget:
+    """What create_budget would save, for `wanted` by the names of COLUMNS. Raises what it raises."""
+    owner = access_limited(actor, level, owner_id)
+    if not isinstance(owner, (Project, User)):
+        raise InvalidInput(_("Projects and people have budgets."), fields={"level": [_("project or user.")]})
+    budget = Budget(
+        project=owner if isinstance(owner, Project) else None,
+        user=owner if isinstance(owner, User) else None,
+        is_central=may_do_everything(actor),
+    )
+    change_budget(budget, wanted)
+    return budget
+
+
+def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
+    """Sets what update_budget would save. Raises InvalidInput."""
+    for column in COLUMNS:
+        if column in changes:
+            setattr(budget, column, changes[column])
+    if budget.period != Period.TERM and "period" in changes:
+        budget.starts_on, budget.ends_on = changes.get("starts_on"), changes.get("ends_on")
+    _check_days(budget)
+    _check(budget)
+    budget.amount = budget.amount.quantize(CENT)
+
+
+def _lock_owner(budget: Budget) -> None:
+    """Wait for those who are admitted by the budgets of this owner, and have others wait (ADR 8)."""
+    level, owner_id = budget.owner_key
+    owners = Project.objects if level is Level.PROJECT else User.objects
+    owners.select_for_update(no_key=True).get(pk=owner_id)
+
+
+def _check_days(budget: Budget) -> None:
+    is_term = budget.period == Period.TERM
+    if is_term and (budget.starts_on is None or budget.ends_on is None or budget.ends_on < budget.starts_on):
+        sentence = _("A term has a first and a last day, in this order.")
+        raise InvalidInput(sentence, fields={"ends_on": [sentence]})
+    if budget.starts_on and budget.ends_on and budget.ends_on - budget.starts_on > LONGEST_TERM:
+        sentence = _("A term is ten years at most.")
+        raise InvalidInput(sentence, fields={"ends_on": [sentence]})
+    if not is_term and (budget.starts_on or budget.ends_on):
+        sentence = _("Only a term has days of its own.")
+        raise InvalidInput(sentence, fields={"period": [sentence]})
+
+
+def _demand_not_begun(day: date) -> None:
+    """A day has one price, so one from today on would be that of hours which are over, too."""
+    if day <= today():
+        sentence = _("What was held keeps its price: begin tomorrow or later (UTC).")
+        raise InvalidInput(sentence, fields={"since": [sentence]})
+
+
+def _check(row: Budget | Price) -> None:
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+
+
+def _values(budget: Budget) -> dict[str, Any]:
+    return {
+        column: str(value) if (value := getattr(budget, column)) is not None else None for column in COLUMNS
+    }

@@ -1,0 +1,1 @@
+"""Rules of accounts: roles, authorization, limits, sign-in requirements. Pure."""

@@ -1,0 +1,372 @@
+"""The arithmetic of limits: what several scopes allow, what is used of it, and what a request would need. Pure.
+
+A limit has a name: `sessions`, `folders`, or of one slot, `slots.cpu`. Amounts are in base units. A name that a scope does
+not have is unlimited there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from accounts.core.utilization import UseRule, is_joint
+from common.i18n import gettext as _
+from common.i18n import gettext_noop
+from common.values.durations import duration_words
+from common.values.resources import CPU, MEM, format_amount, format_bytes
+
+HIGHEST_PRIORITY = 100  # of a session; its negative is the lowest
+
+
+class Level(StrEnum):
+    """Where limits stand, from the widest to the narrowest."""
+
+    DOMAIN = "domain"
+    PROJECT = "project"
+    USER = "user"
+    KEYPAIR = "keypair"
+
+
+class Limit(StrEnum):
+    """What is limited. Those of slots have a name for each slot."""
+
+    SLOTS = "slots"  # held by sessions that have their machine
+    SESSIONS = "sessions"  # live ones, waiting or not
+    PENDING_SESSIONS = "pending_sessions"
+    PENDING_SLOTS = "pending_slots"  # asked for by sessions that wait
+    CONTAINERS = "containers"  # of one session
+    LIFETIME = "lifetime_s"  # of one session, from RUNNING on
+    IDLE_TIMEOUT = "idle_timeout_s"  # of one session
+    LEAST_CPU = "min_cpu_percent"  # of what one session holds, over a window
+    LEAST_MEM = "min_mem_percent"
+    LEAST_DEVICE = "min_device_percent"
+    LEAST_DEVICE_MEM = "min_device_mem_percent"
+    USE_WINDOW = "use_window_s"
+    USE_GRACE = "use_grace_s"  # from where one session uses too little to its end
+    EXTENSIONS = "extensions"  # of one session
+    EXTENSION = "extension_s"  # each of them
+    PRIORITY = "priority"  # of one session
+    FOLDERS = "folders"
+    FOLDER_BYTES = "folder_bytes"  # as they were measured last; sessions write without asking
+    KEYPAIRS = "keypairs"
+    REQUESTS = "requests"  # of one token, in a minute
+    BROWSERS = "browsers"  # in which one person is signed in at once
+
+    def of_slot(self, slot: str) -> str:
+        return f"{self.value}.{slot}"
+
+
+# Limits of each request, token or person by itself: nothing adds up.
+CEILINGS = frozenset(
+    {
+        Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSIONS, Limit.EXTENSION,
+        Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
+    }
+)  # fmt: skip
+# What each session has to use at least: nobody asks for it, and the largest is the tightest.
+FLOORS = frozenset({Limit.LEAST_CPU, Limit.LEAST_MEM, Limit.LEAST_DEVICE, Limit.LEAST_DEVICE_MEM})
+SPANS = frozenset({Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION})
+# Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
+# and nobody signs in to one.
+STANDS_AT = {
+    Limit.FOLDERS: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
+    Limit.FOLDER_BYTES: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
+    Limit.KEYPAIRS: frozenset({Level.USER}),
+    Limit.REQUESTS: frozenset({Level.DOMAIN, Level.USER, Level.KEYPAIR}),
+    Limit.BROWSERS: frozenset({Level.DOMAIN, Level.USER}),
+}
+TITLES = {
+    Limit.SLOTS: gettext_noop("{slot} in sessions"),
+    Limit.SESSIONS: gettext_noop("Live sessions"),
+    Limit.PENDING_SESSIONS: gettext_noop("Waiting sessions"),
+    Limit.PENDING_SLOTS: gettext_noop("{slot} requested by waiting sessions"),
+    Limit.CONTAINERS: gettext_noop("Containers of a session"),
+    Limit.LIFETIME: gettext_noop("Lifetime of a session"),
+    Limit.IDLE_TIMEOUT: gettext_noop("Idle timeout of a session"),
+    Limit.LEAST_CPU: gettext_noop("Minimum CPU utilization"),
+    Limit.LEAST_MEM: gettext_noop("Minimum memory utilization"),
+    Limit.LEAST_DEVICE: gettext_noop("Minimum accelerator utilization"),
+    Limit.LEAST_DEVICE_MEM: gettext_noop("Minimum accelerator memory utilization"),
+    Limit.USE_WINDOW: gettext_noop("Utilization window"),
+    Limit.USE_GRACE: gettext_noop("Grace time for low utilization"),
+    Limit.EXTENSIONS: gettext_noop("Extensions of a session"),
+    Limit.EXTENSION: gettext_noop("Length of an extension"),
+    Limit.PRIORITY: gettext_noop("Priority of a session"),
+    Limit.FOLDERS: gettext_noop("Folders"),
+    Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
+    Limit.KEYPAIRS: gettext_noop("API tokens"),
+    Limit.REQUESTS: gettext_noop("Requests of one API token in a minute"),
+    Limit.BROWSERS: gettext_noop("Concurrent logins"),
+}
+SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
+SCOPES = {
+    Level.DOMAIN: gettext_noop("The domain “{name}”"),
+    Level.PROJECT: gettext_noop("The project “{name}”"),
+    Level.USER: gettext_noop("Your account"),
+    Level.KEYPAIR: gettext_noop("The token “{name}”"),
+}
+# {scope} begins the sentence; {asked}, {used}, {left} and {value} are amounts in words.
+REFUSALS = {
+    Limit.SLOTS: gettext_noop("{scope} may have at most {value} allocated; you asked for {asked}."),
+    Limit.SESSIONS: gettext_noop("{scope} has reached its limit of live sessions ({used} of {value})."),
+    Limit.PENDING_SESSIONS: gettext_noop(
+        "{scope} has reached its limit of waiting sessions ({used} of {value})."
+    ),
+    Limit.PENDING_SLOTS: gettext_noop(
+        "{scope} has {left} left of {value} for sessions that wait; you asked for {asked}."
+    ),
+    Limit.CONTAINERS: gettext_noop(
+        "{scope} may have at most {value} containers in one session; you asked for {asked}."
+    ),
+    Limit.LIFETIME: gettext_noop("{scope} may run a session for at most {value}; you asked for {asked}."),
+    Limit.IDLE_TIMEOUT: gettext_noop(
+        "{scope} has an idle timeout of at most {value}; you asked for {asked}."
+    ),
+    Limit.LEAST_CPU: gettext_noop("{scope} has a minimum CPU utilization of {value}."),
+    Limit.LEAST_MEM: gettext_noop("{scope} has a minimum memory utilization of {value}."),
+    Limit.LEAST_DEVICE: gettext_noop("{scope} has a minimum accelerator utilization of {value}."),
+    Limit.LEAST_DEVICE_MEM: gettext_noop("{scope} has a minimum accelerator memory utilization of {value}."),
+    Limit.USE_WINDOW: gettext_noop("{scope} has a utilization window of at most {value}."),
+    Limit.USE_GRACE: gettext_noop("{scope} has a grace time of at most {value} for low utilization."),
+    Limit.EXTENSIONS: gettext_noop("{scope} may extend a session at most {value} times."),
+    Limit.EXTENSION: gettext_noop(
+        "{scope} may extend a session by at most {value} at once; you asked for {asked}."
+    ),
+    Limit.PRIORITY: gettext_noop(
+        "{scope} may give a session at most priority {value}; you asked for {asked}."
+    ),
+    Limit.FOLDERS: gettext_noop("{scope} has reached its limit of folders ({used} of {value})."),
+    Limit.FOLDER_BYTES: gettext_noop(
+        "{scope} has {left} left of {value} for folders; you asked for {asked}."
+    ),
+    Limit.KEYPAIRS: gettext_noop("{scope} has reached its limit of API tokens ({used} of {value})."),
+    Limit.REQUESTS: gettext_noop("{scope} may send at most {value} requests in a minute with one API token."),
+    Limit.BROWSERS: gettext_noop(
+        "{scope} may have at most {value} concurrent logins; you asked for {asked}."
+    ),
+}
+
+# Nothing is asked for, but more is used than allowed: what is measured can get there. {over} is by how much.
+EXCESSES = {
+    Limit.FOLDER_BYTES: gettext_noop(
+        "{scope} uses {used} for folders, {over} more than its limit of {value}."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A domain, project, user or keypair: the limits of its policy, and what is used of them now. `allowed` are its
+    allow-lists by their names (`allow_lists`); `is_central`: superadmins change the policy; `use_rule`: of the least uses among its limits."""
+
+    level: Level
+    id: int
+    name: str
+    policy: str
+    limits: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, int] = field(default_factory=dict)
+    allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_central: bool = True
+    use_rule: UseRule = UseRule.ANY
+
+    def left(self, limit: str) -> int:
+        """Never below zero: a limit may be set below what is used. Zero of what has to be used at least, because nobody may use that
+        up. Only for limits that the scope has."""
+        if is_floor(limit):
+            return 0
+        used = self.used.get(limit, 0) if adds_up(limit) else 0
+        return max(0, self.limits[limit] - used)
+
+    def is_joint(self, limit: str) -> bool:
+        """Whether it is enough to reach another least use of the same policy."""
+        return is_floor(limit) and is_joint(self.use_rule, [name for name in self.limits if is_floor(name)])
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """One limit of one scope: its value, what is used and left of it, and what somebody asks for. `is_joint`: as its scope says."""
+
+    limit: str
+    level: Level
+    scope: str
+    policy: str
+    value: int
+    used: int
+    left: int
+    asked: int = 0
+    is_joint: bool = False
+
+    @property
+    def title(self) -> str:
+        """ "Live sessions", "Memory in sessions"."""
+        return title_of(self.limit)
+
+    @property
+    def scope_name(self) -> str:
+        """As administrators read it, where `scope_title` speaks to the person."""
+        return scope_name(self.level, self.scope)
+
+    @property
+    def scope_title(self) -> str:
+        return scope_title(self.level, self.scope)
+
+    @property
+    def over(self) -> int:
+        """By how much what is used is above the limit; 0 where it is not."""
+        return max(0, self.used - self.value)
+
+    @property
+    def refusal(self) -> str:
+        """The sentence that says no."""
+        kind, names = kind_of(self.limit), ("value", "used", "left", "asked", "over")
+        amounts = {name: format_limit(self.limit, getattr(self, name)) for name in names}
+        is_excess = kind in EXCESSES and not self.asked
+        sentence = EXCESSES[kind] if is_excess else REFUSALS[kind]
+        return _(sentence).format(scope=self.scope_title, **amounts)
+
+
+def scope_title(level: Level, name: str) -> str:
+    """ "The project “vision”", "Your account"."""
+    return _(SCOPES[level]).format(name=name)
+
+
+def scope_name(level: Level, name: str) -> str:
+    """The same as administrators read it: of a person the address."""
+    return name if level is Level.USER else scope_title(level, name)
+
+
+def kind_of(limit: str) -> Limit:
+    return Limit(limit.partition(".")[0])
+
+
+def slot_of(limit: str) -> str:
+    """The slot of `slots.cpu`; "" of limits that have none."""
+    return limit.partition(".")[2]
+
+
+def title_of(limit: str) -> str:
+    """ "Live sessions", "Memory in sessions"."""
+    slot = slot_of(limit)
+    return _(TITLES[kind_of(limit)]).format(slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot)
+
+
+def stands_at(limit: str, level: Level) -> bool:
+    return level in STANDS_AT.get(kind_of(limit), frozenset(Level))
+
+
+def adds_up(limit: str) -> bool:
+    """Whether all that a scope has counts against it together."""
+    return kind_of(limit) not in CEILINGS | FLOORS
+
+
+def is_floor(limit: str) -> bool:
+    return kind_of(limit) in FLOORS
+
+
+def is_looser(limit: str, value: int, other: int) -> bool:
+    """Whether `value` of it lets more pass than `other`."""
+    return value < other if is_floor(limit) else value > other
+
+
+def hits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
+    """Every limit that would be exceeded if `asked` were granted on top of what is used; none: it may be granted. What is
+    not asked for hits nothing, even where a limit is below what is used already. By level, then by name."""
+    found = [
+        _state(scope, limit, asked=amount)
+        for scope in in_order(scopes)
+        for limit, amount in sorted(asked.items())
+        if limit in scope.limits and amount > scope.left(limit)
+    ]
+    return tuple(found)
+
+
+def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
+    """Every limit that `asked` would exceed even if nothing were used."""
+    found = [
+        _state(scope, limit, asked=amount)
+        for scope in in_order(scopes)
+        for limit, amount in sorted(asked.items())
+        if limit in scope.limits and amount > max(0, scope.limits[limit])
+    ]
+    return tuple(found)
+
+
+def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[LimitState, ...]:
+    """The refusal of a priority above 0 that no policy of the whole installation allows: whoever has none goes before
+    nobody, and administrators of a domain let nobody there go before other domains."""
+    is_raised = any(scope.is_central and Limit.PRIORITY in scope.limits for scope in scopes)
+    if priority <= 0 or is_raised:
+        return ()
+    return (LimitState(Limit.PRIORITY, Level.USER, who, "", value=0, used=0, left=0, asked=priority),)
+
+
+def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
+    """The scopes that use more of `limit` than they may, by level."""
+    states = (_state(scope, limit.value) for scope in in_order(scopes) if limit.value in scope.limits)
+    return tuple(state for state in states if state.over)
+
+
+def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
+    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. Of what has to be used at
+    least, the largest, and each joint one, which says nothing without the others of its scope. In the order of Limit."""
+    tightest: dict[tuple[object, ...], LimitState] = {}
+    for scope in in_order(scopes):
+        for limit in scope.limits:
+            state = _state(scope, limit)
+            key = (limit, scope.level, scope.id) if state.is_joint else (limit,)
+            known = tightest.get(key)
+            if known is None or _room(state) < _room(known):
+                tightest[key] = state
+    return tuple(sorted(tightest.values(), key=lambda state: (_place(state.limit), state.is_joint)))
+
+
+def every(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
+    """Each limit of each scope, in the order of Limit, the widest scope first."""
+    states = [_state(scope, limit) for scope in in_order(scopes) for limit in scope.limits]
+    return tuple(sorted(states, key=lambda state: _place(state.limit)))
+
+
+def ceiling(scopes: Iterable[Scope], limit: Limit) -> int | None:
+    """The smallest value of a limit that is of each request by itself; None if nobody sets it."""
+    return min((scope.limits[limit] for scope in scopes if limit in scope.limits), default=None)
+
+
+def in_order(scopes: Iterable[Scope]) -> list[Scope]:
+    order = list(Level)
+    return sorted(scopes, key=lambda scope: (order.index(scope.level), scope.id))
+
+
+def format_limit(limit: str, amount: int) -> str:
+    """An amount of a limit for people: "2 cores", "3", "1 h 30 min"."""
+    kind, slot = kind_of(limit), slot_of(limit)
+    if slot:
+        return format_amount(slot, amount)
+    if kind is Limit.FOLDER_BYTES:
+        return format_bytes(amount)
+    if kind in SPANS:
+        return duration_words(amount)
+    return f"{amount} %" if kind in FLOORS else str(amount)
+
+
+def _room(state: LimitState) -> tuple[int, int]:
+    """What leaves less comes first."""
+    return (-state.value, 0) if is_floor(state.limit) else (state.left, state.value)
+
+
+def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
+    return LimitState(
+        limit=limit,
+        level=scope.level,
+        scope=scope.name,
+        policy=scope.policy,
+        value=scope.limits[limit],
+        used=scope.used.get(limit, 0) if adds_up(limit) else 0,
+        left=scope.left(limit),
+        asked=asked,
+        is_joint=scope.is_joint(limit),
+    )
+
+
+def _place(limit: str) -> tuple[int, bool, bool, str]:
+    """CPU and memory before devices."""
+    slot = slot_of(limit)
+    return list(Limit).index(kind_of(limit)), slot != CPU, slot != MEM, slot

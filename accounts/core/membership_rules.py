@@ -1,0 +1,113 @@
+"""Who is a member of a project by rule: what rules there are, and how they are written. Pure."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from accounts.core.sign_up import check_mail_domains
+from common.i18n import gettext as _
+from common.values.text import check_text, normalised, quoted
+
+MOST_RULES = 50
+LONGEST_GROUP = 300
+
+
+class RuleKind(StrEnum):
+    ALL = "all"  # everybody of the domain
+    MAIL = "mail"  # whose proved address ends with @value
+    GROUP = "group"  # who is in this group of an identity provider, “provider:group”
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MemberRule:
+    kind: RuleKind
+    value: str = ""
+
+
+def check_rules(rules: Iterable[tuple[str, str]], providers: Collection[str]) -> tuple[MemberRule, ...]:
+    """Of (kind, value), each once, in order; `providers` are the names of those that say groups. Raises ValueError with a
+    sentence."""
+    found = sorted({_checked(RuleKind(kind), value.strip(), providers) for kind, value in rules})
+    if len(found) > MOST_RULES:
+        raise ValueError(
+            _("{count} rules are too many: give at most {most}.").format(count=len(found), most=MOST_RULES)
+        )
+    return tuple(found)
+
+
+def _checked(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRule:
+    if kind is RuleKind.ALL:
+        if value:
+            raise ValueError(_("The rule for everybody has no value."))
+        return MemberRule(kind)
+    if kind is RuleKind.MAIL:
+        names = check_mail_domains([value])
+        if not names:
+            raise ValueError(_("Give the part of the addresses after the @."))
+        return MemberRule(kind, names[0])
+    provider, colon, group = check_text(value, max_length=LONGEST_GROUP).partition(":")
+    if not colon or not group.strip() or provider not in providers:
+        known = ", ".join(sorted(providers)) or "—"
+        raise ValueError(
+            _("{value} is no “provider:group”. Providers here: {known}.").format(
+                value=quoted(value, 80), known=known
+            )
+        )
+    written = f"{provider}:{group_name(group.strip())}"  # may be longer than what was typed
+    return MemberRule(kind, check_text(written, max_length=LONGEST_GROUP))
+
+
+def group_name(group: str) -> str:
+    """Return the form in which a group is compared: one that is named by its whole place in a directory without regard to case
+    and to spaces between its parts, any other as it is written; both in Unicode normalisation form C."""
+    parts = parts_of_place(group)
+    return normalised(",".join(parts) if parts else group)
+
+
+def parts_of_place(group: str) -> tuple[str, ...]:
+    """Of `CN=Staff, OU=Groups` ("cn=staff", "ou=groups"); none of what is no such name. A sign that is escaped by a
+    backslash, as hexadecimal digits or as itself, is the same sign, and separates nothing."""
+    group = normalised(group)
+    parts, part, place = [], "", 0
+    while place < len(group):
+        sign = group[place]
+        if sign == "\\":
+            digits = group[place + 1 : place + 3]
+            is_hex = len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+            sign = chr(int(digits, 16)) if is_hex else digits[:1]
+            part += f"\\{ord(sign):02x}" if sign and sign in ",+=\\" else sign
+            place += 3 if is_hex else 2
+            continue
+        if sign in ",;":
+            parts.append(part)
+            part = ""
+        else:
+            part += sign
+        place += 1
+    found = [_of_place(each) for each in (*parts, part)]
+    return tuple(found) if all(found) else ()
+
+
+def _of_place(part: str) -> str:
+    attribute, sign, value = part.partition("=")
+    if not sign or not attribute.strip() or not value.strip():
+        return ""
+    return f"{attribute.strip().lower()}={value.strip().lower()}"
+
+
+def names_of_group(group: str) -> frozenset[str]:
+    """By which a directory's group may be meant: its whole place, or its common name alone; of a group without a place its
+    name. A common name that looks like a place is none: it would pass for another group."""
+    parts = parts_of_place(group)
+    if not parts:
+        return frozenset({group_name(group)})
+    attribute, _sign, name = parts[0].partition("=")
+    names = {group_name(group)}
+    if attribute == "cn" and "=" not in name and "\\" not in name:
+        names.add(_common_name(group))
+    return frozenset(names)
+
+
+def _common_name(group: str) -> str:
+    """As it is written, with its case."""
+    return normalised(group).partition(",")[0].partition("=")[2].strip()

@@ -1,0 +1,66 @@
+"""What may be asked of somebody before they go on: from which addresses, with which second factor. Pure."""
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from accounts.core.roles import Role
+from common.i18n import gettext as _
+from common.values.text import quoted
+
+MOST_NETWORKS = 50
+
+
+class SecondFactor(StrEnum):
+    """Whom a domain asks for a second factor."""
+
+    OPTIONAL = "optional"
+    ADMINS = "admins"
+    EVERYBODY = "everybody"
+
+
+class Demand(StrEnum):
+    """What stands between somebody who is signed in and everything else."""
+
+    ADDRESS = "address"  # they are elsewhere than they may be
+    PASSWORD = "password"
+    SECOND_FACTOR = "second_factor"
+
+
+def needs_second_factor(policy: str, role: str) -> bool:
+    return policy == SecondFactor.EVERYBODY or (policy == SecondFactor.ADMINS and role != Role.USER)
+
+
+def parse_networks(lines: Collection[str]) -> list[str]:
+    """Networks like 10.0.0.0/8 or single addresses, as they are kept: without repeats, hosts' bits or empty lines. Raises
+    ValueError with a sentence."""
+    networks = list(dict.fromkeys(str(_network(line.strip())) for line in lines if line.strip()))
+    if len(networks) > MOST_NETWORKS:
+        raise ValueError(
+            _("{count} networks are too many: give at most {most}.").format(
+                count=len(networks), most=MOST_NETWORKS
+            )
+        )
+    return networks
+
+
+def is_allowed_from(ip: str, networks: Sequence[str]) -> bool:
+    """No networks are everywhere. What is no address is nowhere."""
+    if not networks:
+        return True
+    try:
+        address = ip_address(ip)
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return any(address in ip_network(network) for network in networks)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError as error:
+        raise ValueError(
+            _("{text} is no network. Write it like 192.0.2.0/24 or 2001:db8::/32.").format(text=quoted(text))
+        ) from error

@@ -1,0 +1,1 @@
+"""API keypairs, SSH keys and the request rates of programs."""

@@ -1,0 +1,307 @@
+"""API keypairs: creation, change and deletion, and what an actor may see."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, Q, QuerySet, When
+from django.db.models.functions import Least
+from django.utils.translation import gettext as _
+
+from accounts.core import token_secrets
+from accounts.core.authorization import Action
+from accounts.core.limits import Limit, hits
+from accounts.limits import check_room, own_scope
+from accounts.models import Domain, KeyPair, User
+from accounts.selectors import access_user, user_of
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.db.prepared import columns_of, instance_of, parameter, prepared_cursor, said
+from common.errors import InvalidInput, NotAuthenticated, NotFound, PermissionDenied
+from common.token_scopes import EVERY_TOKEN, Scopes, TokenScope, in_order, may
+
+WHOLE = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
+
+
+@transaction.atomic
+def create_keypair(
+    *, actor: Actor, name: str, scopes: Collection[str] | None = None, expires_at: datetime | None = None
+) -> tuple[KeyPair, str]:
+    """A new keypair of the actor and its token text, which is shown this once. Without `scopes` all that the actor has;
+    one made with a token ends no later than that token. Raises InvalidInput, PermissionDenied, LimitExceeded."""
+    user = user_of(actor)
+    name = _checked_name(name)
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidInput(
+            _("The token would have expired already."), fields={"expires_at": [_("Is in the past.")]}
+        )
+    User.objects.select_for_update().get(pk=user.pk)
+    maker = acting_token(actor)
+    wanted = _checked_scopes((maker.scopes if maker else EVERY_TOKEN) if scopes is None else scopes)
+    _demand_within(maker, wanted)
+    ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
+    check_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
+    secret = token_secrets.new_secret()
+
+    keypair = KeyPair.objects.create(
+        user=user,
+        name=name,
+        access_key=token_secrets.new_access_key(),
+        secret_hash=token_secrets.hash_secret(secret),
+        scopes=wanted,
+        expires_at=min(ends, default=None),
+    )
+    changes = {"scopes": wanted, "expires_at": keypair.expires_at and keypair.expires_at.isoformat()}
+    record.record(actor=actor, action="accounts.create_keypair", target=keypair, changes=changes)
+    return keypair, f"{keypair.access_key}.{secret}"
+
+
+@transaction.atomic
+def update_keypair(
+    *,
+    actor: Actor,
+    keypair_id: int,
+    name: str | None = None,
+    scopes: Collection[str] | None = None,
+    is_active: bool | None = None,
+) -> KeyPair:
+    """Another name or other scopes, None leaves it; `is_active` False: it opens nothing until it is active again.
+    Connections that it opened and might not open now end within seconds. Raises NotFound, InvalidInput, PermissionDenied."""
+    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
+    _demand_administration(maker)
+    wanted: dict[str, Any] = {
+        "name": keypair.name if name is None else _checked_name(name),
+        "scopes": keypair.scopes if scopes is None else _checked_scopes(scopes),
+        "is_active": keypair.is_active if is_active is None else is_active,
+    }
+    changes = record.changed({field: getattr(keypair, field) for field in wanted}, wanted)
+    if not {"scopes", "is_active"}.isdisjoint(changes) and wanted["is_active"]:
+        _demand_within(maker, wanted["scopes"], keypair)
+
+    for field in changes:
+        setattr(keypair, field, wanted[field])
+    if changes:
+        keypair.save(update_fields=list(changes))
+        record.record(actor=actor, action="accounts.update_keypair", target=keypair, changes=changes)
+    return keypair
+
+
+@transaction.atomic
+def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelta()) -> tuple[KeyPair, str]:
+    """The keypair with a new secret, and its token text, which is shown this once. The secret before works for `grace`,
+    and what was opened by it no longer; all older ones end at once. Raises NotFound, InvalidInput, PermissionDenied."""
+    if not timedelta() <= grace <= token_secrets.LONGEST_GRACE:
+        sentence = _("The old secret may go on working for 0 to {hours} hours.").format(
+            hours=int(token_secrets.LONGEST_GRACE / timedelta(hours=1))
+        )
+        raise InvalidInput(sentence, fields={"grace_hours": [sentence]})
+    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
+    if maker is not None and maker.pk != keypair.pk:
+        _demand_administration(maker)
+        _demand_within(maker, keypair.scopes, keypair)
+    secret = token_secrets.new_secret()
+
+    keypair.old_secret_hash = keypair.secret_hash if grace else ""
+    keypair.old_secret_until = clock.now() + grace if grace else None
+    keypair.secret_hash = token_secrets.hash_secret(secret)
+    keypair.save(update_fields=["secret_hash", "old_secret_hash", "old_secret_until"])
+    changes = {"grace_hours": grace / timedelta(hours=1)}
+    record.record(actor=actor, action="accounts.rotate_keypair", target=keypair, changes=changes)
+    return keypair, f"{keypair.access_key}.{secret}"
+
+
+@transaction.atomic
+def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
+    """A token may end itself, whatever its scopes. Raises NotFound, PermissionDenied."""
+    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
+    if maker is not None and maker.pk != keypair.pk:
+        _demand_administration(maker)
+    record.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    keypair.delete()
+
+
+@transaction.atomic
+def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
+    """Delete a token of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    access_user(actor, user_id, Action.EDIT)
+    keypair = access_keypair_of(actor, user_id, keypair_id)
+    record.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    keypair.delete()
+
+
+def _locked(actor: Actor, keypair_id: int) -> KeyPair:
+    KeyPair.objects.select_for_update().filter(pk=keypair_id).first()
+    return access_keypair(actor, keypair_id)
+
+
+def acting_token(actor: Actor) -> KeyPair | None:
+    """The token by which the actor acts; None for people themselves. Raises NotAuthenticated where it was deleted."""
+    if actor.keypair_id is None:
+        return None
+    maker = visible_keypairs(actor).filter(pk=actor.keypair_id).first()
+    if maker is None:
+        raise NotAuthenticated(_("This token is unknown, revoked or expired."))
+    return maker
+
+
+def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> KeyPair | None:
+    """For what outlives a token and opens all that its person may: only a token that opens as much makes it. The token, None
+    for people themselves. Raises PermissionDenied with `missing`, which names {scopes}, or `bound` for a token with a policy."""
+    token = acting_token(actor)
+    if token is None:
+        return None
+    if lacking := WHOLE - set(token.scopes):
+        raise PermissionDenied(
+            missing.format(scopes=", ".join(in_order(lacking))), hint=hint, code="scope_missing"
+        )
+    if token.policy_id is not None:
+        raise PermissionDenied(bound, hint=hint)
+    return token
+
+
+def still_whole(token: str, at: datetime | None = None) -> Q:
+    """Of rows that have this token by which they came to be: whether it could make them at that moment, now if none is given.
+    A new secret changes nothing: the token is the same one."""
+    its_end = Q(**{f"{token}__expires_at": None}) | Q(**{f"{token}__expires_at__gt": at or clock.now()})
+    its = {"is_active": True, "policy": None, "scopes__contains": sorted(WHOLE)}
+    return its_end & Q(**{f"{token}__{name}": value for name, value in its.items()})
+
+
+def _demand_administration(maker: KeyPair | None) -> None:
+    if maker is not None and TokenScope.ADMIN not in maker.scopes:
+        raise PermissionDenied(
+            _("This token may not change other tokens: it has no scope “{scope}”.").format(
+                scope=TokenScope.ADMIN.value
+            ),
+            hint=_("Do it on your page of keys, or with another token."),
+            code="scope_missing",
+        )
+
+
+def _demand_within(maker: KeyPair | None, scopes: Collection[str], of: KeyPair | None = None) -> None:
+    """Whoever has the token that comes of this reaches no further than by `maker`: no scope more, no policy less, and, for
+    a keypair that is there already, no day more."""
+    if maker is None or (of is not None and of.pk == maker.pk and set(scopes) <= set(maker.scopes)):
+        return
+    if maker.policy_id is not None:
+        raise PermissionDenied(
+            _("A token with a policy of its own creates no tokens: they would not be bound by it."),
+            hint=_("Create it on your profile, or with another token."),
+        )
+    if beyond := set(scopes) - set(maker.scopes):
+        sentence = _("Your token does not have these scopes itself: {scopes}.").format(
+            scopes=", ".join(in_order(beyond))
+        )
+        raise PermissionDenied(sentence, fields={"scopes": [sentence]}, code="scope_missing")
+    if of is not None and maker.expires_at and (of.expires_at is None or of.expires_at > maker.expires_at):
+        raise PermissionDenied(
+            _("This token ends later than the one that you use."),
+            hint=_("Do it on your page of keys, or with another token."),
+        )
+
+
+def _checked_name(name: str) -> str:
+    try:
+        return token_secrets.check_token_name(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
+
+
+def _checked_scopes(scopes: Collection[str]) -> list[str]:
+    known = ", ".join(TokenScope)
+    try:
+        wanted = in_order(scopes)
+    except ValueError as error:
+        sentence = _("There are the scopes {known}.").format(known=known)
+        raise InvalidInput(sentence, fields={"scopes": [sentence]}) from error
+    if not wanted:
+        sentence = _("Choose at least one scope of {known}.").format(known=known)
+        raise InvalidInput(sentence, fields={"scopes": [sentence]})
+    return wanted
+
+
+def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
+    """The actor's own keypairs; nobody sees another's."""
+    return KeyPair.objects.filter(user_id=actor.user_id or 0)
+
+
+def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
+    keypair = visible_keypairs(actor).filter(pk=keypair_id).first()
+    if keypair is None:
+        raise NotFound(_("There is no such token among yours."))
+    return keypair
+
+
+def keypairs_of(actor: Actor, user_id: int) -> QuerySet[KeyPair]:
+    """Of a person whose account the actor may change; their secrets are nowhere. Raises NotFound, PermissionDenied."""
+    return KeyPair.objects.filter(user=access_user(actor, user_id, Action.EDIT))
+
+
+def access_keypair_of(actor: Actor, user_id: int, keypair_id: int) -> KeyPair:
+    keypair = keypairs_of(actor, user_id).filter(pk=keypair_id).first()
+    if keypair is None:
+        raise NotFound(_("There is no such token of this person."))
+    return keypair
+
+
+def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
+    """The token has one of these. Raises PermissionDenied."""
+    if not may(keypair.scopes, sufficient):
+        raise PermissionDenied(
+            _("This token may not do this: its scopes are {scopes}.").format(
+                scopes=", ".join(keypair.scopes)
+            ),
+            hint=_("One of these would do: {scopes}. Scopes are set on your page of keys.").format(
+                scopes=", ".join(in_order(sufficient))
+            )
+            if sufficient
+            else _("No token may; sign in with a browser."),
+            code="scope_missing",
+        )
+
+
+def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
+    """The keypair with this access key if it, its user and its domain are active and it has not expired; with the least of the
+    rates that policies allow it, and the least of those that superadmins wrote. One query."""
+    with prepared_cursor() as cursor:
+        cursor.execute(_usable_statement(), {"key": access_key, "at": at or clock.now()})
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    its, persons = len(columns_of(KeyPair)), len(columns_of(User))
+    keypair, user = instance_of(KeyPair, row[:its]), instance_of(User, row[its : its + persons])
+    domain = instance_of(Domain, row[its + persons : -2])
+    # By inner joins.
+    assert keypair is not None
+    assert user is not None
+    assert domain is not None
+    keypair.user, user.domain = user, domain
+    keypair.policy_rate, keypair.central_rate = row[-2:]
+    return keypair
+
+
+@cache
+def _usable_statement() -> str:
+    policies = [f"{scope}policy" for scope in ("", "user__", "user__domain__")]
+    rates = [f"{policy}__max_requests" for policy in policies]
+    central = [
+        Case(When(**{f"{policy}__domain": None}, then=rate))
+        for policy, rate in zip(policies, rates, strict=True)
+    ]
+    usable = KeyPair.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=parameter("at", "timestamptz")),
+        access_key=parameter("key", "text"),
+        is_active=True,
+        user__is_active=True,
+        user__domain__is_active=True,
+    )
+    columns = [
+        *columns_of(KeyPair),
+        *(f"user__{name}" for name in columns_of(User)),
+        *(f"user__domain__{name}" for name in columns_of(Domain)),
+    ]
+    rated = usable.annotate(least_rate=Least(*rates), least_central_rate=Least(*central))
+    return said(rated, [*columns, "least_rate", "least_central_rate"])

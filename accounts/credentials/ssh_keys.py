@@ -1,0 +1,133 @@
+"""SSH public keys: one's own, and those of people whose accounts one may change."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.core.authorization import Action
+from accounts.core.sign_in_requirements import is_allowed_from
+from accounts.core.ssh_key_format import PublicKey, check_key_name, read_public_key
+from accounts.credentials.keypairs import demand_whole_token, still_whole
+from accounts.models import KeyPair, SshKey, User
+from accounts.selectors import access_user, user_of
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+
+MOST_KEYS = 50
+
+
+def visible_ssh_keys(actor: Actor) -> QuerySet[SshKey]:
+    """The actor's own."""
+    return SshKey.objects.select_related("keypair").filter(user_id=actor.user_id or 0)
+
+
+def access_ssh_key(actor: Actor, ssh_key_id: int) -> SshKey:
+    found = visible_ssh_keys(actor).filter(pk=ssh_key_id).first()
+    if found is None:
+        raise NotFound(_("There is no such SSH key among yours."))
+    return found
+
+
+def ssh_keys_of_person(actor: Actor, user_id: int) -> QuerySet[SshKey]:
+    """Of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    return SshKey.objects.select_related("keypair").filter(user=access_user(actor, user_id, Action.EDIT))
+
+
+def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshKey]:
+    """Those by which this person may sign in from there; none of a closed account or domain, of who has to choose another
+    password first, and of a token that may not add keys any more. One query."""
+    if not is_allowed_from(ip, user.allowed_networks):
+        return SshKey.objects.none()
+    return SshKey.objects.filter(
+        Q(keypair=None) | still_whole("keypair", at),
+        Q(expires_at=None) | Q(expires_at__gt=at or clock.now()),
+        user=user,
+        user__is_active=True,
+        user__must_change_password=False,
+        user__domain__is_active=True,
+    )
+
+
+@transaction.atomic
+def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
+    """A key of the actor; without a name it has that of its comment. One added with a token ends with that token.
+    Raises InvalidInput, PermissionDenied, Conflict (it is there), LimitExceeded."""
+    user = user_of(actor)
+    read = _read(public_key)
+    name = _name_for(read, name)
+    User.objects.select_for_update().get(pk=user.pk)
+    token = _demanded_token(actor)
+    ends = token.expires_at if token else None
+    if known := SshKey.objects.filter(user=user, fingerprint=read.fingerprint).first():
+        raise Conflict(
+            _("You have this key already: “{name}”.").format(name=known.name),
+            hint=_("Remove that one first to add it anew."),
+        )
+    if SshKey.objects.filter(user=user).count() >= MOST_KEYS:
+        raise LimitExceeded(
+            _("You have {most} SSH keys, as many as one may have.").format(most=MOST_KEYS),
+            hint=_("Remove one that you no longer use."),
+        )
+
+    key = SshKey.objects.create(
+        user=user,
+        name=name,
+        key_type=read.key_type,
+        public_key=read.text,
+        fingerprint=read.fingerprint,
+        keypair=token,
+        expires_at=ends,
+    )
+    changes = {"fingerprint": key.fingerprint, "expires_at": ends}
+    record.record(actor=actor, action="accounts.add_ssh_key", target=key, changes=changes)
+    return key
+
+
+@transaction.atomic
+def remove_ssh_key(*, actor: Actor, ssh_key_id: int) -> None:
+    """Raises NotFound."""
+    _remove(actor, access_ssh_key(actor, ssh_key_id))
+
+
+@transaction.atomic
+def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
+    """Remove a key of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    found = ssh_keys_of_person(actor, user_id).filter(pk=ssh_key_id).first()
+    if found is None:
+        raise NotFound(_("There is no such SSH key of this person."))
+    _remove(actor, found)
+
+
+def _remove(actor: Actor, key: SshKey) -> None:
+    record.record(
+        actor=actor, action="accounts.remove_ssh_key", target=key, changes={"fingerprint": key.fingerprint}
+    )
+    key.delete()
+
+
+def _read(public_key: str) -> PublicKey:
+    try:
+        return read_public_key(public_key)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"public_key": [str(error)]}) from error
+
+
+def _name_for(key: PublicKey, name: str) -> str:
+    try:
+        return check_key_name(name) or check_key_name(key.comment[:60]) or key.key_type.partition("@")[0]
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
+
+
+def _demanded_token(actor: Actor) -> KeyPair | None:
+    """Whoever comes in by the key reaches no further than the token by which it is added. Raises PermissionDenied."""
+    return demand_whole_token(
+        actor,
+        missing=_("Your token may not add SSH keys: it does not have the scopes {scopes}."),
+        bound=_("A token with a policy of its own adds no SSH keys: they would not be bound by it."),
+        hint=_("Add the key on your page of SSH keys, or with another token."),
+    )

@@ -1,0 +1,1 @@
+"""Form fields that pages of several apps use."""

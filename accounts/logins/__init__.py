@@ -1,0 +1,1 @@
+"""Browser logins: required actions, trusted devices, impersonation, revocation."""

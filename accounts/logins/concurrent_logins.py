@@ -1,0 +1,90 @@
+"""In how many browsers one person may be signed in: one more sign-in ends the oldest login, and its browser says why."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import ngettext
+
+from accounts.core.limits import Limit, ceiling
+from accounts.core.token_secrets import hash_secret
+from accounts.limits import scopes_of_person
+from accounts.logins.service import live_browser_logins
+from accounts.models import BrowserLogin, EndedLogin, User
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.http.user_agent import device_of
+
+COOKIE = "berth_ended"
+KEPT_S = 24 * 3600
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+def most_browsers(user: User) -> int | None:
+    """The least that the policies of the person and of their domain allow; None: any number. One query."""
+    return ceiling(scopes_of_person(user), Limit.BROWSERS)
+
+
+def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
+    """Somebody has just signed in with `session`: it counts from now on, and of the others the oldest end that are too many.
+    Sign-ins of one person wait for each other here, so no two stay where one may. One query where nothing limits them."""
+    most = most_browsers(user)
+    if most is None:
+        return
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        session.save()
+        others = live_browser_logins(user.pk).exclude(pk=session.session_key)
+        ended = list(others.order_by(F("signed_in_at").desc(nulls_last=True), "pk")[most - 1 :])
+        if not ended:
+            return
+
+        EndedLogin.objects.bulk_create(
+            [EndedLogin(key_hash=hash_secret(row.pk), allowed=most) for row in ended]
+        )
+        BrowserLogin.objects.filter(pk__in=[row.pk for row in ended]).delete()
+        told = [(user, {"ip": row.ip, "device": device_of(row.user_agent), "allowed": most}) for row in ended]
+        record.record_each(actor=actor, action="accounts.end_oldest_logins", done=told)
+
+
+def keep_reason(request: HttpRequest, response: HttpResponse) -> None:
+    """Have a browser whose login gave way keep that until somebody signs in there; the cookie of the login itself goes with
+    this answer. One query for a browser with a login that is over, else none."""
+    if COOKIE in request.COOKIES and request.user.is_authenticated:
+        response.delete_cookie(COOKIE, samesite="Lax")
+        return
+    name = _name_of_login(request)
+    if name and request.session.is_empty() and EndedLogin.objects.filter(pk=name).exists():
+        response.set_cookie(
+            COOKIE, name, max_age=KEPT_S, secure=settings.IS_HTTPS, httponly=True, samesite="Lax"
+        )
+
+
+def why_ended(request: HttpRequest) -> str:
+    """The sentence for who is sent to the sign-in page of such a browser; "" for everybody else. At most one query."""
+    names = {_name_of_login(request), request.COOKIES.get(COOKIE, "")}
+    names = {name for name in names if _NAME.fullmatch(name)}
+    ended = EndedLogin.objects.filter(pk__in=names).order_by("-ended_at").first() if names else None
+    if ended is None or request.user.is_authenticated:
+        return ""
+    return ngettext(
+        "You signed in elsewhere; your policy allows {count} browser at once. Signing in here signs the other one out.",
+        "You signed in elsewhere; your policy allows {count} browsers at once. Signing in here signs the oldest out.",
+        ended.allowed,
+    ).format(count=ended.allowed)
+
+
+def purge_ended_logins() -> None:
+    """Forget those whose browsers have forgotten their logins, too."""
+    lasted = timedelta(seconds=settings.SESSION_COOKIE_AGE)
+    EndedLogin.objects.filter(ended_at__lt=clock.now() - lasted).delete()
+
+
+def _name_of_login(request: HttpRequest) -> str:
+    key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+    return hash_secret(key) if key else ""

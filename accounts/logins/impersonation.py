@@ -1,0 +1,138 @@
+"""Looking at the portal as another person, read-only and for a while: the rule, how it begins, and how it ends."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.core import authorization
+from accounts.core.authorization import Action, Standing
+from accounts.core.roles import Role
+from accounts.locks import lock_people
+from accounts.models import BrowserLogin, User, Viewing
+from accounts.selectors import access_user
+from common import clock
+from common.actors import SYSTEM, Actor, ActorKind
+from common.audit import record
+from common.errors import Conflict, InvalidInput, NotAuthenticated, PermissionDenied
+from common.values.text import check_text
+
+VIEW_AS = "accounts.view_as"
+STOP_VIEWING = "accounts.stop_viewing"
+LONGEST_REASON = 200
+
+
+def viewing_lasts() -> timedelta:
+    """No time at all where it is switched off."""
+    return timedelta(minutes=settings.BERTH_VIEW_AS_MINUTES)
+
+
+def viewing_in(login: BrowserLogin | None) -> Viewing | None:
+    """Whom the portal is shown as in this browser, whether or not that still stands (`why_over`). No query."""
+    return getattr(login, "viewing", None)
+
+
+def why_over(viewing: Viewing, viewer: User) -> str:
+    """The reason for which it does not stand any more, "" while it does. No query, for a viewer with an open account who comes
+    from the database as they are now."""
+    person = viewing.person
+    if viewing.ends_at <= clock.now():
+        return "time_over"
+    if not viewing_lasts():
+        return "switched_off"
+    if not (person.is_active and person.domain.is_active):
+        return "account_closed"
+    standing = Standing(user_id=viewer.pk, role=Role(viewer.role), domain_id=viewer.domain_id)
+    allowed = authorization.on_person(
+        standing, user_id=person.pk, role=Role(person.role), domain_id=person.domain_id
+    )
+    return "" if Action.VIEW_AS in allowed else "permission_denied"
+
+
+def access_viewed(actor: Actor, user_id: int) -> User:
+    """The person, for whoever may look as them. Raises NotFound, PermissionDenied, Conflict."""
+    person = access_user(actor, user_id, Action.VIEW_AS)
+    if not viewing_lasts():
+        raise PermissionDenied(
+            _("Impersonation is switched off here."),
+            hint=_("The setting BERTH_VIEW_AS_MINUTES says so."),
+        )
+    if not (person.is_active and person.domain.is_active):
+        raise Conflict(
+            _("The account of {name} is closed.").format(name=person.email), hint=_("Open it again first.")
+        )
+    return person
+
+
+@transaction.atomic
+def start_viewing(*, actor: Actor, login_key: str, user_id: int, reason: str) -> Viewing:
+    """From the next request on the browser of this login of the actor shows the portal as the person sees it. What it showed
+    before ends. Raises NotFound, PermissionDenied, Conflict, InvalidInput."""
+    lock_people(actor, user_id)
+    person = access_viewed(actor, user_id)
+    reason = _checked(reason)
+    logins = BrowserLogin.objects.select_for_update(of=("self",))
+    login = logins.filter(pk=login_key, user_id=actor.user_id).first()
+    if login is None:
+        raise NotAuthenticated(_("This login has ended."), hint=_("Sign in again."))
+    if before := viewing_in(login):
+        end_viewing(before, origin=actor, why="stopped")
+
+    now = clock.now()
+    viewing = Viewing.objects.create(
+        login=login, person=person, reason=reason, began_at=now, ends_at=now + viewing_lasts()
+    )
+    changes = {"reason": reason, "until": viewing.ends_at}
+    record.record_viewing(actor=seen_as(actor, person), action=VIEW_AS, target=person, changes=changes)
+    return viewing
+
+
+@transaction.atomic
+def end_viewing(viewing: Viewing, *, origin: Actor, why: str) -> None:
+    """The browser shows the portal as its own person sees it again. `origin` says from where it was asked; again it does
+    nothing."""
+    for found in Viewing.objects.select_for_update(of=("self",)).filter(pk=viewing.pk):
+        found.ended_by = (origin, why)  # type: ignore[attr-defined]
+        found.delete()
+
+
+def record_end(sender: object, instance: Viewing, **more: object) -> None:
+    """Receiver of `post_delete`: in the access log by whichever way it ended, with the login, the account or by itself."""
+    viewer = instance.login.user
+    assert viewer is not None, "nobody looks who is not signed in"
+    is_late = instance.ends_at <= clock.now()
+    origin, why = getattr(instance, "ended_by", (SYSTEM, "time_over" if is_late else "login_ended"))
+    actor = replace(
+        origin, kind=ActorKind.USER, user_id=viewer.pk, label=viewer.email, behind_id=None, behind_label=""
+    )
+    record.record_viewing(
+        actor=seen_as(actor, instance.person), action=STOP_VIEWING, target=instance.person, reason=why
+    )
+
+
+def viewed_in(login_key: str) -> User | None:
+    """Whom the portal is shown as in the browser of this login. One query."""
+    viewings = Viewing.objects.select_related("person").filter(login_id=login_key, ends_at__gt=clock.now())
+    return next((found.person for found in viewings), None)
+
+
+def seen_as(viewer: Actor, person: User) -> Actor:
+    """`viewer`, who looks as `person`."""
+    return Actor(
+        kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id,
+        ip=viewer.ip, request_id=viewer.request_id, via=viewer.via, user_agent=viewer.user_agent,
+        behind_id=viewer.user_id, behind_label=viewer.label,
+    )  # fmt: skip
+
+
+def _checked(reason: str) -> str:
+    try:
+        text = check_text(reason.strip(), max_length=LONGEST_REASON)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"reason": [str(error)]}) from error
+    if not text:
+        sentence = _("Give a reason.")
+        raise InvalidInput(sentence, fields={"reason": [sentence]})
+    return text

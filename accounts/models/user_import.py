@@ -1,0 +1,87 @@
+"""Files of people: what was read, and what became of each row."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from accounts.core.user_csv import Line
+from common import clock
+
+
+class PeopleImportQuerySet(models.QuerySet["PeopleImport"]):
+    def under_way(self) -> "PeopleImportQuerySet":
+        return self.filter(finished_at=None).exclude(started_at=None)
+
+
+class PeopleImport(models.Model):
+    """A file of people that was read; from `started_at` on its good rows are taken in (`accounts.tenancy.user_import`)."""
+
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=120)
+    asked_at = models.DateTimeField(default=clock.now, editable=False)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    objects: ClassVar["models.Manager[PeopleImport]"] = PeopleImportQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-asked_at", "-id")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(finished_at=None) | models.Q(started_at__isnull=False),
+                name="import_started_before_it_finished",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def tally(self) -> "Tally":
+        """1 query."""
+        rows = self.lines.order_by().values_list("outcome", "is_done").annotate(count=models.Count("pk"))
+        counts: dict[str, int] = {}
+        done = to_do = 0
+        for outcome, is_done, count in rows:
+            counts[outcome] = counts.get(outcome, 0) + count
+            done += count if is_done else 0
+            to_do += 0 if outcome == PeopleImportLine.Outcome.REFUSED and not is_done else count
+        return Tally(counts, done, to_do)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Rows by outcome, and how many of those `to_do` are done; what was refused beforehand is not to do."""
+
+    counts: dict[str, int]
+    done: int
+    to_do: int
+
+
+class PeopleImportLine(models.Model):
+    """One row, and what it would do; once it is done, what came of it. `faults` are {field: sentence}."""
+
+    class Outcome(models.TextChoices):
+        NEW = "new"
+        CHANGED = "changed"
+        UNCHANGED = "unchanged"
+        REFUSED = "refused"
+
+    people_import = models.ForeignKey(PeopleImport, on_delete=models.CASCADE, related_name="lines")
+    number = models.PositiveIntegerField()
+    values = models.JSONField()
+    outcome = models.CharField(max_length=10, choices=Outcome)
+    changes = models.JSONField(default=list)
+    faults = models.JSONField(default=dict)
+    is_done = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("number",)
+        constraints = (models.UniqueConstraint(fields=("people_import", "number"), name="import_line_once"),)
+
+    def __str__(self) -> str:
+        return f"row {self.number} of {self.people_import_id}"
+
+    @property
+    def line(self) -> Line:
+        return Line(self.number, self.values)

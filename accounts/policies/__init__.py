@@ -1,0 +1,1 @@
+"""Resource policies: who is limited to what."""

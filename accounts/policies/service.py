@@ -1,0 +1,255 @@
+"""Writes of resource policies, and of whom they limit. Whatever runs goes on, even above a limit (ADR 0024), but
+for when sessions end (`least_use.may_end_more`)."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.admission_gate import precede_admissions
+from accounts.core import authorization
+from accounts.core.authorization import Action
+from accounts.core.limits import Level, Scope, format_limit, is_floor, is_looser
+from accounts.core.utilization import UseRule
+from accounts.models import (
+    ALLOW_COLUMNS,
+    COLUMNS,
+    SLOT_COLUMNS,
+    Domain,
+    KeyPair,
+    Project,
+    ResourcePolicy,
+    User,
+    column_of,
+    limits_of,
+)
+from accounts.policies.selectors import access_policy, users_of
+from accounts.selectors import (
+    access_domain,
+    access_project,
+    access_user,
+    may_do_everything,
+    refusal_about,
+    require_superadmin,
+    standing_of,
+)
+from common.actors import Actor
+from common.audit import record
+from common.db.row_locks import RowLock, lock_by_id
+from common.errors import Conflict, InvalidInput, NotFound
+
+Limited = Domain | Project | User | KeyPair
+SHOWN = 5
+
+
+@transaction.atomic
+def create_policy(
+    *, actor: Actor, name: str, domain: Domain | None = None, limits: Mapping[str, Any] | None = None
+) -> ResourcePolicy:
+    """A policy of a domain, or without one of the whole installation; `limits` are columns of ResourcePolicy. Raises
+    InvalidInput, PermissionDenied."""
+    if Action.CREATE not in authorization.on_policy(standing_of(actor), domain.pk if domain else None):
+        raise refusal_about(
+            _("You may not create the policy “{name}” there: only in your own domain, as its administrator."),
+            name,
+        )
+    policy = ResourcePolicy(name=name, domain=domain, **(limits or {}))
+    _check(policy)
+
+    policy.save()
+    record.record(actor=actor, action="accounts.create_policy", target=policy, changes=_values(policy))
+    return policy
+
+
+@transaction.atomic
+def update_policy(
+    *, actor: Actor, policy_id: int, name: str | None = None, limits: Mapping[str, Any] | None = None
+) -> ResourcePolicy:
+    """Another name, or other limits for these columns; what is not named stays. Raises NotFound, PermissionDenied,
+    InvalidInput."""
+    precede_admissions()
+    ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
+    policy = access_policy(actor, policy_id, Action.EDIT)
+    _demand_not_own(actor, policy)
+    before = _values(policy)
+    policy.name = policy.name if name is None else name
+    for column, value in (limits or {}).items():
+        setattr(policy, column, value)
+    _check(policy)
+
+    changes = record.changed(before, _values(policy))
+    policy.save(update_fields=list(changes) or None)
+    record.record(actor=actor, action="accounts.update_policy", target=policy, changes=changes)
+    return policy
+
+
+@transaction.atomic
+def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
+    """From now on new people get this one. Raises NotFound, PermissionDenied, Conflict."""
+    precede_admissions()
+    ResourcePolicy.objects.select_for_update().filter(is_default=True).first()
+    policy = access_policy(actor, policy_id, Action.EDIT)
+    require_superadmin(actor)
+    if policy.domain is not None:
+        raise Conflict(
+            _("The policy “{name}” is of one domain, so it cannot be what all new people get.").format(
+                name=policy.name
+            ),
+            hint=_("Copy it for the whole installation first."),
+        )
+    if policy.is_default:
+        return policy
+
+    ResourcePolicy.objects.filter(is_default=True).update(is_default=False)
+    policy.is_default = True
+    policy.save(update_fields=["is_default"])
+    record.record(
+        actor=actor, action="accounts.update_policy", target=policy, changes={"is_default": [False, True]}
+    )
+    return policy
+
+
+@transaction.atomic
+def delete_policy(*, actor: Actor, policy_id: int) -> None:
+    """Raises NotFound, PermissionDenied, Conflict (it limits somebody, or new people get it)."""
+    precede_admissions()
+    ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
+    policy = access_policy(actor, policy_id, Action.PURGE)
+    if policy.is_default:
+        raise Conflict(
+            _("New people get the policy “{name}”.").format(name=policy.name),
+            hint=_("Let them get another one first."),
+        )
+    if used_by := users_of(actor, policy, most=SHOWN + 1):
+        names = ", ".join(name for _level, _id, name in used_by[:SHOWN])
+        raise Conflict(
+            _("The policy “{name}” is in use: {users}.").format(
+                name=policy.name, users=f"{names} …" if len(used_by) > SHOWN else names
+            ),
+            hint=_("Give them another policy first."),
+        )
+
+    record.record(actor=actor, action="accounts.delete_policy", target=policy)
+    policy.delete()
+
+
+@transaction.atomic
+def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
+    """Let `policy` limit `target` from now on; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
+    _demand_may_limit(actor, target)
+    if isinstance(target, (Domain, Project)):
+        precede_admissions()
+    # FOR UPDATE, and before the policy: whoever is admitted by the limits of a token locks it FOR KEY SHARE (ADR 8).
+    before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
+    was = before.get(pk=target.pk).policy
+    lock_policies([policy] if policy is not None else [])
+    if was == policy:
+        return
+    demand_fits(actor, target, was, policy)
+
+    target.policy = policy
+    target.save(update_fields=["policy"])
+    changes = {"policy": [was and was.name, policy and policy.name]}
+    record.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
+
+
+def lock_policies(policies: Collection[ResourcePolicy]) -> None:
+    """Keep these policies from deletion until the transaction ends. One query, or none for none. Raises NotFound."""
+    named = {policy.pk: policy for policy in policies}
+    locked = {policy.pk for policy in lock_by_id(ResourcePolicy, named, RowLock.KEY_SHARE)}
+    for key in named.keys() - locked:
+        raise NotFound(_("The policy “{name}” was deleted meanwhile.").format(name=named[key].name))
+
+
+def access_limited(actor: Actor, level: Level, scope_id: int) -> Limited:
+    """What a policy may be assigned to. Raises NotFound, PermissionDenied."""
+    if level is Level.DOMAIN:
+        return access_domain(actor, scope_id, Action.LIMIT)
+    if level is Level.PROJECT:
+        return access_project(actor, scope_id, Action.LIMIT)
+    if level is Level.USER:
+        return access_user(actor, scope_id, Action.LIMIT)
+    keypair = KeyPair.objects.select_related("user").filter(pk=scope_id).first()
+    try:
+        access_user(actor, keypair.user_id if keypair else 0, Action.LIMIT)
+    except NotFound as error:
+        raise NotFound(_("There is no such token among those that you may limit.")) from error
+    assert keypair is not None
+    return keypair
+
+
+def domain_id_of(target: Limited) -> int:
+    return target.user.domain_id if isinstance(target, KeyPair) else target.domain_id
+
+
+def level_of(target: Limited) -> Level:
+    return Level(str(target._meta.model_name))
+
+
+def _demand_may_limit(actor: Actor, target: Limited) -> None:
+    if not may_do_everything(actor):
+        access_limited(actor, level_of(target), target.pk)
+
+
+def demand_fits(
+    actor: Actor, target: Limited, was: ResourcePolicy | None, policy: ResourcePolicy | None
+) -> None:
+    """What is of a domain limits what belongs to it alone; and what a superadmin gave, a superadmin takes. Raises
+    InvalidInput, PermissionDenied."""
+    home = domain_id_of(target)
+    is_foreign = policy is not None and policy.domain_id not in (None, home)
+    is_of_it = policy is not None and policy.domain_id is not None and isinstance(target, Domain)
+    if policy is not None and (is_foreign or is_of_it):
+        sentence = _("The policy “{name}” is for projects, people and tokens of its own domain.")
+        message = sentence.format(name=policy.name)
+        raise InvalidInput(message, fields={"policy": [message]})
+    if may_do_everything(actor):
+        return
+    for each in (was, policy):
+        if each is not None and each.domain_id is None and not each.is_default:
+            raise refusal_about(
+                _("The policy “{name}” is of the whole installation; superadmins assign it."), each.name
+            )
+
+
+def _demand_not_own(actor: Actor, policy: ResourcePolicy) -> None:
+    if not may_do_everything(actor) and User.objects.filter(pk=actor.user_id or 0, policy=policy).exists():
+        raise refusal_about(_("The policy “{name}” limits you, so others change it."), policy.name)
+
+
+def _check(policy: ResourcePolicy) -> None:
+    """Raises InvalidInput with what is wrong at each field."""
+    try:
+        policy.full_clean()
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+    if policy.domain is None or policy.domain.policy is None:
+        return
+    of_domain = policy.domain.policy
+    its = Scope(
+        Level.DOMAIN,
+        policy.domain.pk,
+        policy.domain.name,
+        "",
+        limits_of(vars(of_domain)),
+        use_rule=UseRule(of_domain.use_rule),
+    )
+    fields: dict[str, list[str]] = {}
+    for limit, value in limits_of(vars(policy)).items():
+        if limit in its.limits and not its.is_joint(limit) and is_looser(limit, value, its.limits[limit]):
+            bound = (
+                _("The domain “{name}” wants at least {value}.")
+                if is_floor(limit)
+                else _("The domain “{name}” allows at most {value}.")
+            )
+            sentence = bound.format(name=its.name, value=format_limit(limit, its.limits[limit]))
+            fields.setdefault(column_of(limit), []).append(sentence)
+    if fields:
+        raise InvalidInput(next(iter(fields.values()))[0], fields=fields)
+
+
+def _values(policy: ResourcePolicy) -> dict[str, Any]:
+    columns = ("name", *COLUMNS.values(), "use_rule", *SLOT_COLUMNS.values(), *ALLOW_COLUMNS.values())
+    return {column: getattr(policy, column) for column in columns}

@@ -1,0 +1,1 @@
+"""Ways in: password, directory, identity provider, second factor."""

@@ -1,0 +1,117 @@
+"""What administrators may say about how somebody signs in."""
+
+from collections.abc import Collection
+
+from allauth.account.utils import user_pk_to_url_str
+from django.conf import settings
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.db import transaction
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from accounts.core.authorization import Action
+from accounts.core.sign_in_requirements import is_allowed_from, parse_networks
+from accounts.locks import lock_people
+from accounts.logins import mails
+from accounts.logins.mails import send_on_commit
+from accounts.logins.service import end_logins
+from accounts.logins.trusted_devices import forget_places
+from accounts.models import User
+from accounts.selectors import access_user, require_superadmin
+from accounts.sign_in.federation import is_vouched_for
+from accounts.sign_in.throttle import demand_another_mail
+from common.actors import Actor
+from common.audit import record
+from common.errors import Conflict, InvalidInput
+
+
+@transaction.atomic
+def control_sign_in(
+    *,
+    actor: Actor,
+    user_id: int,
+    must_change_password: bool | None = None,
+    allowed_networks: Collection[str] | None = None,
+) -> User:
+    """Whether the person has to choose another password before anything else, and the networks from which the account may be
+    used (none: all); None leaves it. Holds for what is open within seconds. Raises NotFound, PermissionDenied, InvalidInput,
+    and Conflict for networks that would shut the actor out."""
+    lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.EDIT)
+    before = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
+    if must_change_password and not user.has_usable_password():
+        raise Conflict(
+            _("{name} has no password here to change.").format(name=user.email),
+            hint=_("Close the account instead."),
+        )
+    if must_change_password is not None:
+        user.must_change_password = must_change_password
+    if allowed_networks is not None:
+        user.allowed_networks = _networks(allowed_networks)
+    if user.pk == actor.user_id and before["allowed_networks"] not in ([], user.allowed_networks):
+        require_superadmin(actor)  # nobody lifts bounds that others set on them
+    if user.pk == actor.user_id and not is_allowed_from(actor.ip, user.allowed_networks):
+        raise Conflict(
+            _(
+                "You are at {address}, which is in none of these networks: you would shut yourself out."
+            ).format(address=actor.ip or "—"),
+            hint=_("Add a network with your address."),
+        )
+
+    user.save(update_fields=["must_change_password", "allowed_networks"])
+    after = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
+    record.record(
+        actor=actor,
+        action="accounts.control_sign_in",
+        target=user,
+        changes=record.changed(_told(before), _told(after)),
+    )
+    return user
+
+
+@transaction.atomic
+def end_user_logins(*, actor: Actor, user_id: int) -> int:
+    """Sign the person out of every browser, the actor's own included, and know no place as theirs; how many browsers they were.
+    Raises NotFound, PermissionDenied."""
+    lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.EDIT)
+
+    count = end_logins(user.pk)
+    forget_places(user.pk)
+    record.record(actor=actor, action="accounts.end_user_logins", target=user, changes={"logins": count})
+    return count
+
+
+@transaction.atomic
+def mail_password_link(*, actor: Actor, user_id: int) -> None:
+    """Mail the person a link by which they choose another password. Raises NotFound, PermissionDenied, TooManyRequests, and
+    Conflict where no mail is set up, the account is closed, or the password is kept elsewhere."""
+    user = access_user(actor, user_id, Action.EDIT)
+    if not settings.BERTH_MAIL:
+        raise Conflict(
+            _("No mail is set up here, so none can be sent."),
+            hint=_("Create a link that signs the person in, or ask the operator to set EMAIL_URL."),
+        )
+    if not user.is_active or (is_vouched_for(user) and not user.has_usable_password()):
+        raise Conflict(_("{name} chooses no password here.").format(name=user.email))
+
+    demand_another_mail(user.email)
+    send_on_commit(mails.password_link(user, _password_url(user)))
+    record.record(actor=actor, action="accounts.mail_password_link", target=user)
+
+
+def _password_url(user: User) -> str:
+    named = {"uidb36": user_pk_to_url_str(user), "key": PasswordResetTokenGenerator().make_token(user)}
+    return str(settings.BERTH_URL) + reverse("account_reset_password_from_key", kwargs=named)
+
+
+def _networks(lines: Collection[str]) -> list[str]:
+    try:
+        return parse_networks(lines)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"allowed_networks": [str(error)]}) from error
+
+
+def _told(facts: dict[str, object]) -> dict[str, object]:
+    """For the access log, which keeps nothing that is named like a secret."""
+    return {"must_change": facts["must_change_password"], "networks": facts["allowed_networks"]}

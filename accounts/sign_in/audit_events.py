@@ -1,0 +1,163 @@
+"""Who signed in, who tried to, who signed out: in the access log, by whichever way it happened."""
+
+from typing import Any, TypeGuard
+
+from allauth.account.models import EmailAddress
+from allauth.account.signals import password_changed, password_reset, password_set
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from accounts.core.roles import Role
+from accounts.logins.concurrent_logins import end_oldest_logins
+from accounts.logins.impersonation import VIEW_AS
+from accounts.logins.service import end_logins
+from accounts.logins.trusted_devices import forget_places, remember_place
+from accounts.models import SIGNED_IN, SignInLink, User
+from accounts.sign_in.federation import accept_proof
+from common import clock
+from common.actors import Actor, ActorKind
+from common.audit import record
+from common.http.user_agent import device_of
+from common.models import AuditEntry
+from common.rest.actor import actor_of
+
+SIGN_IN = "accounts.sign_in"
+SIGN_OUT = "accounts.sign_out"
+SET_PASSWORD = "accounts.set_password"
+ASK_RESET = "accounts.ask_password_reset"
+NOT_AN_ADDRESS = "—"
+LONGEST_ADDRESS = 120
+SHOWN = 8
+
+
+def connect() -> None:
+    user_logged_in.connect(_on_sign_in, dispatch_uid="audit-sign-in")
+    user_logged_out.connect(_on_sign_out, dispatch_uid="audit-sign-out")
+    user_login_failed.connect(_on_failure, dispatch_uid="audit-sign-in-failed")
+    for signal in (password_changed, password_reset, password_set):
+        signal.connect(_on_password, dispatch_uid="audit-password")
+    password_reset.connect(_on_reset, dispatch_uid="proved-address")
+
+
+def into_account_of(actor: Actor) -> Q:
+    """Sign-ins into the actor's account and attempts at it, and who looked at the portal as the actor."""
+    return Q(
+        action__in=(SIGN_IN, VIEW_AS), target_type=User._meta.label_lower, target_id=str(actor.user_id or 0)
+    )
+
+
+def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
+    """The last SHOWN into the actor's account and attempts at it, newest first, as the profile shows them:
+    [{"at", "count", "ip", "device", "outcome", "viewer"}]; of somebody who looked at the portal as the actor (`viewer`) not from
+    where. One query."""
+    entries = AuditEntry.objects.filter(into_account_of(actor))[:SHOWN]
+    return [
+        {
+            "at": entry.recorded_at,
+            "count": entry.count,
+            "ip": entry.ip if entry.action == SIGN_IN else "",
+            "device": device_of(entry.user_agent) or _("unknown device"),
+            "outcome": entry.outcome,
+            "viewer": entry.actor_label if entry.action == VIEW_AS else "",
+        }
+        for entry in entries
+    ]
+
+
+def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = "") -> None:
+    """One line a minute for each address and place it is tried from. What is no e-mail address may be a password, so it is
+    not kept."""
+    email = email.strip().lower()[:LONGEST_ADDRESS]
+    user = User.objects.select_related("domain").filter(email=email).first()
+    record.record_refusal(
+        actor=actor_of(request),
+        action=SIGN_IN,
+        reason=reason or _reason_of(user),
+        target=(User._meta.label_lower, str(user.pk) if user is not None else ""),
+        target_label=email if "@" in email else NOT_AN_ADDRESS,
+        domain_id=user.domain_id if user is not None and user.role != Role.SUPERADMIN else None,
+        kind=(email,),
+    )
+
+
+def record_asked_reset(request: HttpRequest, user: User) -> None:
+    """Somebody asks for a mail by which this person chooses another password; how often, `accounts.sign_in.throttle` bounds."""
+    record.record(actor=actor_of(request), action=ASK_RESET, target=user)
+
+
+def _reason_of(user: User | None) -> str:
+    if user is None:
+        return "unknown_address"
+    return "wrong_password" if user.is_active and user.domain.is_active else "account_closed"
+
+
+def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
+    if request is not None:
+        request.session[SIGNED_IN] = {
+            "ip": request.META.get("REMOTE_ADDR", "")[:45],
+            "user_agent": request.headers.get("User-Agent", "")[:200],
+            "at": clock.now().timestamp(),
+        }
+    if _is_of_the_portal(request):
+        remember_place(request, user)
+        provider = getattr(request, "signed_in_by", "")
+        changes = {"provider": provider} if provider else {}
+        actor = sign_in_actor(request, user)
+        record.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
+        accept_proof(request, actor=actor, user=user)
+        end_oldest_logins(actor=actor, user=user, session=request.session)
+
+
+def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:
+    if _is_of_the_portal(request) and user is not None:
+        record.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
+
+
+def _on_failure(
+    sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: Any
+) -> None:
+    if _is_of_the_portal(request):
+        record_refused_sign_in(request, str(credentials.get("email") or credentials.get("username") or ""))
+
+
+def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
+    password_is_new(user, request)
+    if _is_of_the_portal(request):
+        record.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
+
+
+def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+    """Whoever reads the mail of the address proves it with that. Where nobody had before, whoever typed it may have left
+    tokens and factors of their own: they go."""
+    unproved = EmailAddress.objects.filter(user=user, email=user.email, verified=False)
+    if unproved.update(verified=True):
+        user.keypairs.all().delete()
+        Authenticator.objects.filter(user=user).delete()
+
+
+def password_is_new(user: User, request: HttpRequest | None) -> None:
+    """What ends with a password: all logins and known places but the browser in which it was chosen (that of `request`), links
+    for signing in, and the demand for another one."""
+    SignInLink.objects.filter(user=user).delete()
+    User.objects.filter(pk=user.pk).update(must_change_password=False)
+    user.must_change_password = False
+    end_logins(user.pk, but=(request.session.session_key if request is not None else None) or "")
+    forget_places(user.pk, but=request)
+
+
+def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
+    """Whether the request came through its middleware."""
+    return hasattr(request, "request_id") and hasattr(request, "user")
+
+
+def sign_in_actor(request: Any, user: User) -> Actor:
+    """`user` from where the request came; in the middle of signing in or out the request has nobody or the other."""
+    there = actor_of(request)
+    return Actor(
+        kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id,
+        is_superadmin=user.is_superuser, is_monitor=user.is_monitor, is_domain_monitor=user.is_domain_monitor,
+        ip=there.ip, request_id=there.request_id, via=there.via, user_agent=there.user_agent,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""Second factors and passkeys, which allauth keeps: their secrets at rest, their words, and what the access log says of them."""
+
+import base64
+import hashlib
+from typing import Any
+
+from allauth.mfa import signals
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import generate_totp_secret
+from cryptography.fernet import Fernet, InvalidToken
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from qrcode.main import QRCode  # type: ignore[import-untyped]
+
+from accounts.core.authorization import Action
+from accounts.locks import lock_people
+from accounts.models import User
+from accounts.selectors import access_user
+from accounts.sign_in.audit_events import SIGN_IN, sign_in_actor
+from common.actors import Actor
+from common.audit import record
+from common.errors import Conflict
+from common.rest.actor import actor_of
+
+QUIET_MARGIN = 4
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Secrets are encrypted with a key that follows from BERTH_SECRET_KEY; what another key encrypted matches no code."""
+
+    error_messages = {  # noqa: RUF012  the form that allauth wants
+        **DefaultMFAAdapter.error_messages,
+        "incorrect_code": gettext_lazy(
+            "This code is not right. Codes change every half minute and work once."
+        ),
+        "cannot_generate_recovery_codes": gettext_lazy("Set up an authenticator app or a passkey first."),
+    }
+
+    def encrypt(self, text: str) -> str:
+        return _cipher().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        try:
+            return _cipher().decrypt(encrypted_text.encode()).decode()
+        except InvalidToken:
+            return str(generate_totp_secret())
+
+    def get_totp_issuer(self) -> str:
+        return "Berth " + str(self._get_site_name())
+
+    def build_totp_svg(self, url: str) -> SafeString:
+        """Black on white whatever the theme: cameras want it so."""
+        return draw_code(url)
+
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:  # noqa: A002  its name
+        count = Authenticator.objects.filter(user_id=user.pk, type=type).count()
+        return _("Passkey {number}").format(number=count + 1)
+
+
+def draw_code(text: str) -> SafeString:
+    """A QR code as one SVG path, without styles."""
+    code = QRCode(border=0)
+    code.add_data(text)
+    code.make(fit=True)
+    rows = code.get_matrix()
+    dots = "".join(f"M{x} {y}h1v1h-1z" for y, row in enumerate(rows) for x, dot in enumerate(row) if dot)
+    size = len(rows) + 2 * QUIET_MARGIN
+    return format_html(
+        '<svg class="qr-code" viewBox="-{0} -{0} {1} {1}" width="220" height="220" role="img" aria-label="{2}">'
+        '<path fill="#fff" d="M-{0} -{0}h{1}v{1}h-{1}z"/><path fill="#000" d="{3}"/></svg>',
+        QUIET_MARGIN,
+        size,
+        _("QR code for the authenticator app"),
+        dots,
+    )
+
+
+@transaction.atomic
+def reset_second_factor(*, actor: Actor, user_id: int) -> User:
+    """Take all second factors, passkeys and recovery codes from somebody who has lost them; the password alone lets them in
+    then. Nobody does it for themselves this way. Raises NotFound, PermissionDenied, Conflict."""
+    lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.EDIT)
+    if user.pk == actor.user_id:
+        raise Conflict(
+            _("Your own second factors are changed on your security page."),
+            hint=_("There you confirm that it is you."),
+        )
+    kinds = sorted(Authenticator.objects.filter(user=user).values_list("type", flat=True))
+    if not kinds:
+        raise Conflict(_("{name} has no second factor.").format(name=user.email))
+
+    Authenticator.objects.filter(user=user).delete()
+    record.record(
+        actor=actor, action="accounts.reset_second_factor", target=user, changes={"factors": [kinds, []]}
+    )
+    return user
+
+
+def connect() -> None:
+    signals.authenticator_added.connect(_on_added, dispatch_uid="audit-factor-added")
+    signals.authenticator_removed.connect(_on_removed, dispatch_uid="audit-factor-removed")
+    signals.authenticator_reset.connect(_on_codes, dispatch_uid="audit-codes")
+    signals.authenticator_used.connect(_on_used, dispatch_uid="audit-factor-used")
+    signals.authentication_failed.connect(_on_failed, dispatch_uid="audit-factor-failed")
+
+
+def _on_added(
+    sender: object, request: HttpRequest, user: User, authenticator: Authenticator, **more: Any
+) -> None:
+    if authenticator.type == Authenticator.Type.RECOVERY_CODES:
+        _on_codes(sender, request, user)
+    else:
+        _record(request, user, "accounts.add_second_factor", authenticator)
+
+
+def _on_removed(
+    sender: object, request: HttpRequest, user: User, authenticator: Authenticator, **more: Any
+) -> None:
+    _record(request, user, "accounts.remove_second_factor", authenticator)
+
+
+def _on_codes(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+    _record(request, user, "accounts.make_recovery_codes")
+
+
+def _on_used(
+    sender: object, request: HttpRequest, user: User, authenticator: Authenticator, **more: Any
+) -> None:
+    if authenticator.type == Authenticator.Type.RECOVERY_CODES:
+        _record(request, user, "accounts.use_recovery_code")
+
+
+def _on_failed(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+    record.record_refusal(
+        actor=actor_of(request),
+        action=SIGN_IN,
+        reason="wrong_second_factor",
+        target=(User._meta.label_lower, str(user.pk)),
+        target_label=user.email,
+        domain_id=None if user.is_superuser else user.domain_id,
+    )
+
+
+def _record(
+    request: HttpRequest, user: User, action: str, authenticator: Authenticator | None = None
+) -> None:
+    changes = {} if authenticator is None else {"factor": authenticator.type, "name": str(authenticator)}
+    record.record(actor=sign_in_actor(request, user), action=action, target=user, changes=changes)
+
+
+def _cipher() -> Fernet:
+    digest = hashlib.sha256(b"second factors:" + settings.SECRET_KEY.encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(digest))

@@ -1,0 +1,185 @@
+"""Counts attempts at passwords, codes and reset mails, before any of them is looked at.
+
+In the database, which a sign-in needs anyway: so no attempt goes uncounted while Redis is away, and none is lost in a race (one
+statement counts and compares). `attempt_rates` says what is counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import F
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from accounts.core.roles import Role
+from accounts.core.throttle import RATES, Limit, Purpose, Rate, counted
+from accounts.events import PasswordsTried
+from accounts.logins.trusted_devices import whence_of
+from accounts.models import AttemptCount, User
+from accounts.sign_in.audit_events import ASK_RESET, SIGN_IN
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.errors import TooManyRequests
+from common.messaging.events import announce
+from common.rest.actor import actor_of
+
+REASON = "too_many_attempts"
+NEWS_OF_ATTEMPTS = Rate(1, timedelta(days=1))
+MINUTE_S = 60
+# What a refusal is called in the access log, where it is no sign-in.
+ACTIONS = {
+    Purpose.RESET: ASK_RESET,
+    Purpose.SIGN_UP: "accounts.ask_to_sign_up",
+    Purpose.JOIN: "accounts.accept_invitation",
+}
+# Of a time that lies further ahead than all attempts together reach, somebody has set the clock: it counts nothing.
+_SPEND = """
+    INSERT INTO accounts_attemptcount AS its (key, spent_until) VALUES (%(key)s, %(now)s + %(refill)s)
+    ON CONFLICT (key) DO UPDATE SET spent_until = %(refill)s
+        + CASE WHEN its.spent_until > %(now)s + %(span)s THEN %(now)s ELSE GREATEST(its.spent_until, %(now)s) END
+    WHERE its.spent_until <= %(now)s + %(span)s - %(refill)s OR its.spent_until > %(now)s + %(span)s
+    RETURNING key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One that was counted: (key, rate) of each count that it stands on."""
+
+    counts: tuple[tuple[str, Rate], ...]
+
+    def succeed(self) -> None:
+        """It was no guess: it is counted no more."""
+        for key, rate in self.counts:
+            AttemptCount.objects.filter(key=key).update(spent_until=F("spent_until") - rate.refill)
+
+
+def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attempt:
+    """Count one at `account`, an e-mail address as it was typed, whether somebody has it or not. What is refused is not
+    counted, so nobody waits longer for asking again. Up to 5 queries, of a refusal as many. Raises TooManyRequests."""
+    account = account.strip().lower()
+    whence = whence_of(request, account)
+    counts = [(limit, key, RATES[purpose][limit]) for limit, key in counted(purpose, account, whence)]
+    made: list[tuple[str, Rate]] = []
+    waits = _waits(counts)
+    for limit, key, rate in counts:
+        if not waits and not _spend(key, rate):
+            Attempt(tuple(made)).succeed()
+            waits = {limit: rate.refill}  # somebody was faster just now
+        if limit in waits:
+            _record_refused(replace(actor_of(request), ip=whence.network), purpose, limit, account)
+            raise refusal_of(purpose, limit, waits[limit])
+        made.append((key, rate))
+    return Attempt(tuple(made))
+
+
+def give_back(request: HttpRequest, purpose: Purpose, account: str) -> None:
+    """One that an earlier request of this browser counted was no guess: it is counted no more."""
+    counts = counted(purpose, account, whence_of(request, account))
+    Attempt(tuple((key, RATES[purpose][limit]) for limit, key in counts)).succeed()
+
+
+def demand_another_mail(account: str) -> None:
+    """Count a mail that an administrator has sent; they wait as everybody does. Raises TooManyRequests."""
+    rate = RATES[Purpose.RESET][Limit.PLACE]
+    if not _spend(sha256(f"sent:{account}".encode()).hexdigest(), rate):
+        raise refusal_of(Purpose.RESET, Limit.PLACE, rate.refill)
+
+
+def purge_attempts() -> None:
+    """Forget counts that count nothing any more."""
+    AttemptCount.objects.filter(spent_until__lt=clock.now()).delete()
+
+
+def refusal_of(purpose: Purpose, limit: Limit, wait: timedelta) -> TooManyRequests:
+    """Says how long to wait and what else can be done; the same whether somebody has the address or not."""
+    wait_s = max(1, int(wait.total_seconds()) + 1)
+    sentences = {
+        Purpose.PASSWORD: _("There were too many wrong passwords, so this one was not looked at."),
+        Purpose.CODE: _("There were too many wrong codes, so this one was not looked at."),
+        Purpose.RESET: _("Mails for this were asked for too often, so none was sent."),
+        Purpose.PROVIDER: _("From your network sign-ins were begun too often in a short time."),
+        Purpose.SIGN_UP: _("There were too many attempts to sign up."),
+        Purpose.JOIN: _("There were too many attempts to sign up."),
+    }
+    hint = f"{_when(wait_s)} {_what_else(purpose, limit)}".strip()
+    refusal = TooManyRequests(sentences[purpose], hint=hint, retry_after_s=wait_s)
+    refusal.is_recorded = True
+    return refusal
+
+
+def _when(wait_s: int) -> str:
+    if wait_s <= MINUTE_S:
+        return ngettext("Try again in {count} second.", "Try again in {count} seconds.", wait_s).format(
+            count=wait_s
+        )
+    minutes = -(-wait_s // MINUTE_S)
+    return ngettext("Try again in {count} minute.", "Try again in {count} minutes.", minutes).format(
+        count=minutes
+    )
+
+
+def _what_else(purpose: Purpose, limit: Limit) -> str:
+    if purpose in (Purpose.RESET, Purpose.SIGN_UP):
+        return _("A mail that came before works, too; look among what was sorted out as well.")
+    if limit is Limit.ACCOUNT:
+        return _(
+            "A browser or a network from which you signed in recently is let in at once, and so is a passkey."
+        )
+    if purpose is Purpose.PASSWORD and settings.BERTH_MAIL:
+        return _("Who has forgotten the password chooses another one by mail.")
+    return ""
+
+
+def _spend(key: str, rate: Rate) -> bool:
+    """Use up one of this rate; False if none is left. One statement, so that of many at once no more than are left get one."""
+    given: dict[str, Any] = {"key": key, "now": clock.now(), "refill": rate.refill, "span": rate.span}
+    with connection.cursor() as cursor:
+        cursor.execute(_SPEND, given)
+        return cursor.fetchone() is not None
+
+
+def _waits(counts: Sequence[tuple[Limit, str, Rate]]) -> dict[Limit, timedelta]:
+    """How long to wait for one more, of limits that are used up. One query, which spares a flood all writes but its line."""
+    now = clock.now()
+    rows = AttemptCount.objects.filter(key__in=[key for _limit, key, _rate in counts])
+    spent = dict(rows.values_list("key", "spent_until"))
+    waits = {limit: spent.get(key, now) - now - rate.span + rate.refill for limit, key, rate in counts}
+    longest = {limit: rate.refill for limit, _key, rate in counts}
+    return {limit: wait for limit, wait in waits.items() if timedelta(0) < wait <= longest[limit]}
+
+
+def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) -> None:
+    """One line a minute: of an address that tries everywhere, of a place at one account, of an account that is tried from
+    everywhere, however many addresses those are."""
+    user = (
+        User.objects.select_related("domain").filter(email=account).first()
+        if limit is not Limit.ADDRESS
+        else None
+    )
+    is_from_everywhere = limit is Limit.ACCOUNT
+    is_new = record.record_refusal(
+        actor=replace(actor, ip="", user_agent="") if is_from_everywhere else actor,
+        action=ACTIONS.get(purpose, SIGN_IN),
+        reason=REASON,
+        target=(User._meta.label_lower, str(user.pk) if user is not None else ""),
+        target_label=user.email if user is not None else "",
+        domain_id=user.domain_id if user is not None and user.role != Role.SUPERADMIN else None,
+        kind=(purpose.value, limit.value, user.pk if user is not None else 0),
+    )
+    is_guess = purpose in (Purpose.PASSWORD, Purpose.CODE)
+    if (
+        is_new
+        and is_guess
+        and is_from_everywhere
+        and user is not None
+        and _spend(f"news:{user.pk}", NEWS_OF_ATTEMPTS)
+    ):
+        announce(PasswordsTried(user.pk))

@@ -1,0 +1,1 @@
+"""Domains, projects and users: their whole life, from invitation to offboarding."""

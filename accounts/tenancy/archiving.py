@@ -1,0 +1,202 @@
+"""Changing, archiving and purging projects and domains."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+from guardian.models import UserObjectPermission
+
+from accounts.admission_gate import precede_admissions
+from accounts.core.authorization import Action
+from accounts.core.sign_up import SignUp, check_mail_domains
+from accounts.locks import lock_people
+from accounts.models import Domain, MailDomain, Project
+from accounts.selectors import access_domain, access_project
+from accounts.tenancy import owned_resources
+from accounts.tenancy.service import clean
+from common.actors import Actor
+from common.audit import record
+from common.db.advisory_locks import wait_exclusive
+from common.errors import Conflict, InvalidInput
+from common.i18n import paragraph
+
+
+@transaction.atomic
+def update_project(
+    *,
+    actor: Actor,
+    project_id: int,
+    name: str | None = None,
+    title: str | None = None,
+    is_active: bool | None = None,
+) -> Project:
+    """Another name or title, None leaves it; `is_active` False archives it: nobody works in it any more, and everything
+    stays. Raises NotFound, PermissionDenied, InvalidInput, Conflict (sessions are live in it)."""
+    precede_admissions()
+    Project.objects.select_for_update().filter(pk=project_id).first()
+    project = access_project(actor, project_id, Action.EDIT)
+    if is_active is not None and is_active != project.is_active:
+        access_project(actor, project_id, Action.CLOSE)
+        _check_can_close(project, is_active=is_active)
+    changes = _apply(project, name=name, title=title, is_active=is_active)
+    record.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
+    return project
+
+
+@transaction.atomic
+def purge_project(*, actor: Actor, project_id: int) -> None:
+    """Remove an archived project that nothing refers to. Raises NotFound, PermissionDenied, Conflict."""
+    Project.objects.select_for_update().filter(pk=project_id).first()
+    project = access_project(actor, project_id, Action.PURGE)
+    if project.is_active:
+        raise Conflict(
+            _("The project “{name}” is in use.").format(name=project.name), hint=_("Archive it first.")
+        )
+    if remains := owned_resources.history_of(project):
+        raise _still_needed(project.name, remains)
+
+    record.record(actor=actor, action="accounts.purge_project", target=project)
+    _forget_permissions("project", project.pk)
+    project.delete()
+
+
+@transaction.atomic
+def update_domain(
+    *,
+    actor: Actor,
+    domain_id: int,
+    name: str | None = None,
+    title: str | None = None,
+    is_active: bool | None = None,
+    second_factor: str | None = None,
+) -> Domain:
+    """The same for a domain; `second_factor` says who has to have one (a `SecondFactor`). Closed, its people cannot sign in, and
+    everything stays."""
+    precede_admissions()
+    superadmins = lock_people(actor).values()
+    Domain.objects.select_for_update().filter(pk=domain_id).first()
+    domain = access_domain(actor, domain_id, Action.EDIT)
+    if is_active is not None and is_active != domain.is_active:
+        access_domain(actor, domain_id, Action.CLOSE)
+        _check_can_close(domain, is_active=is_active)
+    elsewhere = (user for user in superadmins if user.domain_id != domain_id and user.domain.is_active)
+    if domain.is_active and is_active is False and not any(user.is_superuser for user in elsewhere):
+        raise Conflict(
+            _("All superadmins are of the domain “{name}”; closed, nobody could open it again.").format(
+                name=domain.name
+            ),
+            hint=_("Make somebody of another domain a superadmin first."),
+        )
+    changes = _apply(domain, name=name, title=title, is_active=is_active, second_factor=second_factor)
+    record.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
+    return domain
+
+
+@transaction.atomic
+def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: Sequence[str]) -> Domain:
+    """By whom accounts of the domain come to be, and whose addresses are at home in it. Raises NotFound, PermissionDenied,
+    InvalidInput (no such name; at home elsewhere; open to no address)."""
+    precede_admissions()
+    Domain.objects.select_for_update().filter(pk=domain_id).first()
+    domain = access_domain(actor, domain_id, Action.EDIT)
+    names = _checked_mail_domains(domain, sign_up, mail_domains)
+    before = {"sign_up": domain.sign_up, "mail_domains": [each.name for each in domain.mail_domains.all()]}
+
+    domain.sign_up = sign_up.value
+    domain.save(update_fields=["sign_up"])
+    domain.mail_domains.exclude(name__in=names).delete()
+    for name in names:
+        MailDomain.objects.get_or_create(name=name, domain=domain)
+    changes = record.changed(before, {"sign_up": sign_up.value, "mail_domains": sorted(names)})
+    record.record(actor=actor, action="accounts.set_sign_up", target=domain, changes=changes)
+    return domain
+
+
+@transaction.atomic
+def purge_domain(*, actor: Actor, domain_id: int) -> None:
+    """Remove a closed domain without people, projects and history. Nameless rows of purged people do not keep it: they go to another
+    domain, an open one if there is. Raises NotFound, PermissionDenied, Conflict."""
+    heir = _lock_with_heir(domain_id)
+    domain = access_domain(actor, domain_id, Action.PURGE)
+    if domain.is_active:
+        raise Conflict(_("The domain “{name}” is open.").format(name=domain.name), hint=_("Close it first."))
+    remains = owned_resources.history_of(domain)
+    if people := domain.users.filter(purged_at=None).count():
+        remains.append(_("people: {count}").format(count=people))
+    if projects := domain.projects.count():
+        remains.append(_("projects: {count}").format(count=projects))
+    if remains:
+        raise _still_needed(domain.name, remains)
+    if heir is None and domain.users.exists():
+        raise Conflict(
+            _("“{name}” holds rows of purged people, and there is no other domain for them.").format(
+                name=domain.name
+            ),
+            hint=_("Create another domain first."),
+        )
+
+    record.record(actor=actor, action="accounts.purge_domain", target=domain)
+    _forget_permissions("domain", domain.pk)
+    if heir is not None:
+        domain.users.update(domain=heir)
+    domain.delete()
+
+
+def _lock_with_heir(domain_id: int) -> Domain | None:
+    """Lock the domain, and return the one that its nameless rows would go to, locked too; by id, so that two purges do not wait for each
+    other. None if there is none, or it was purged meanwhile."""
+    others = Domain.objects.exclude(pk=domain_id).order_by("-is_active", "pk")
+    ids = [domain_id, *others.values_list("pk", flat=True)[:1]]
+    locked = Domain.objects.select_for_update().filter(pk__in=ids).order_by("pk")
+    return next((each for each in list(locked) if each.pk != domain_id), None)
+
+
+def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
+    """Write what was given; what of it is new, as {field: [before, after]}."""
+    given = {field: value for field, value in wanted.items() if value is not None}
+    changes = record.changed({field: getattr(owner, field) for field in given}, given)
+    for field in changes:
+        setattr(owner, field, given[field])
+    clean(owner)
+    if changes:
+        owner.save(update_fields=list(changes))
+    return changes
+
+
+def _check_can_close(owner: Project | Domain, *, is_active: bool) -> None:
+    objections = [] if is_active else owned_resources.objections_to_closing(owner)
+    if objections:
+        raise Conflict(paragraph(objections), hint=_("Stop what runs there, or wait until it ends."))
+
+
+def _checked_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str]) -> list[str]:
+    try:
+        names = check_mail_domains(names)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"mail_domains": [str(error)]}) from error
+    wait_exclusive("mail-domains", wait_s=10)
+    elsewhere = MailDomain.objects.select_related("domain").filter(name__in=names).exclude(domain=domain)
+    if taken := elsewhere.first():
+        sentence = _("The mail domain “{name}” belongs to the domain “{domain}”.").format(
+            name=taken.name, domain=taken.domain.name
+        )
+        raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
+    if sign_up is SignUp.OPEN and not names:
+        sentence = _("Give the mail domains of this domain; nobody could sign up otherwise.")
+        raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
+    return names
+
+
+def _still_needed(name: str, remains: list[str]) -> Conflict:
+    return Conflict(
+        _("“{name}” cannot be purged, because it still has {what}.").format(
+            name=name, what=", ".join(remains)
+        ),
+        hint=_("What is closed harms nobody: leave it closed."),
+    )
+
+
+def _forget_permissions(model: str, object_id: int) -> None:
+    granted = UserObjectPermission.objects.filter(object_pk=str(object_id))
+    granted.filter(content_type__app_label="accounts", content_type__model=model).delete()

@@ -1,0 +1,346 @@
+"""Invitations: links by which people make their accounts themselves. The secret in the link is kept as a hash.
+
+Whoever invites gives no more than they could do by hand, and is asked again when somebody accepts: who lost the right
+meanwhile has invited nobody.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from allauth.account.models import EmailAddress
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from accounts.core import authorization, token_secrets
+from accounts.core.authorization import Action, Standing
+from accounts.core.roles import ROLE_TITLES, Role
+from accounts.core.sign_up import InvitationState, SignUp, mail_domain_of, state_of_invitation
+from accounts.locks import lock_people
+from accounts.logins import mails
+from accounts.models import Domain, Invitation, MailDomain, Project, ResourcePolicy, User
+from accounts.policies.service import assign_policy
+from accounts.selectors import (
+    domain_named,
+    manageable_projects,
+    overseen_domain_ids,
+    refusal_about,
+    require_superadmin,
+    sees_everything,
+    standing_of,
+)
+from accounts.tenancy.service import add_member, create_user
+from common import clock
+from common.actors import SYSTEM, Actor, ActorKind
+from common.audit import record
+from common.errors import BerthError, Conflict, InvalidInput, NotFound, PermissionDenied
+from common.values.text import quoted
+
+DAYS, MOST_DAYS = 7, 90
+MOST_USES = 1000
+SIGN_UP_LIFETIME = timedelta(hours=24)
+
+
+def visible_invitations(actor: Actor) -> QuerySet[Invitation]:
+    """Those into the own domain, for who oversees it; all for superadmins and monitors. None that Berth mailed to who signs
+    up."""
+    made = Invitation.objects.select_related("domain", "inviter", "policy").exclude(inviter=None)
+    return made if sees_everything(actor) else made.filter(domain_id__in=overseen_domain_ids(actor))
+
+
+def access_invitation(actor: Actor, invitation_id: int) -> Invitation:
+    """Raises NotFound."""
+    invitation = visible_invitations(actor).filter(pk=invitation_id).first()
+    if invitation is None:
+        raise NotFound(_("There is no such invitation among those that you may see."))
+    return invitation
+
+
+def state_of(invitation: Invitation) -> InvitationState:
+    """No query, if the domain and the inviter were fetched with it."""
+    return state_of_invitation(
+        now=clock.now(),
+        expires_at=invitation.expires_at,
+        is_revoked=invitation.revoked_at is not None,
+        is_used_up=invitation.used >= invitation.uses,
+        is_backed=_is_backed(invitation),
+    )
+
+
+def invitation_of(code: str) -> Invitation:
+    """The one that this code opens now. Raises NotFound, Conflict (used, expired, revoked, void). 2 queries."""
+    return _open_invitation(code, Invitation.objects.all())
+
+
+@transaction.atomic
+def create_invitation(
+    *,
+    actor: Actor,
+    email: str = "",
+    domain: str = "",
+    role: Role = Role.USER,
+    projects: Sequence[str] = (),
+    policy: ResourcePolicy | None = None,
+    days: int = DAYS,
+    uses: int = 1,
+) -> tuple[Invitation, str]:
+    """The invitation and its address, which is shown this once; mailed too where `email` is given and mail is set up.
+    `domain` is the actor's own if it is "". Raises InvalidInput, NotFound, PermissionDenied, Conflict."""
+    home = domain_named(actor, domain)
+    standing = standing_of(actor)
+    if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=home.pk):
+        raise _refused(standing, home, role)
+    if policy is not None:
+        require_superadmin(actor)
+    email = _check_invited(home, email, days=days, uses=uses)
+    wanted = _projects_named(actor, home, projects)
+    code = token_secrets.new_secret()
+
+    invitation = Invitation.objects.create(
+        domain=home, inviter_id=actor.user_id, email=email, role=role.value, policy=policy, uses=uses,
+        code_hash=token_secrets.hash_secret(code), expires_at=clock.now() + timedelta(days=days),
+    )  # fmt: skip
+    invitation.projects.set(wanted)
+    facts = {
+        "email": email,
+        "role": role.value,
+        "domain": home.name,
+        "projects": [each.name for each in wanted],
+    }
+    record.record(actor=actor, action="accounts.create_invitation", target=invitation, changes=facts)
+    url = address_of(code)
+    if email:
+        mails.send_on_commit(mails.invitation(invitation, url), then=lambda: _note_mailed(invitation.pk))
+    return invitation, url
+
+
+@transaction.atomic
+def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
+    """From now on it lets nobody in; one that is revoked stays so. Accounts that came of it stay. Raises NotFound,
+    PermissionDenied."""
+    Invitation.objects.select_for_update().filter(pk=invitation_id).first()
+    invitation = access_invitation(actor, invitation_id)
+    if not authorization.roles_to_give(standing_of(actor)):
+        raise refusal_about(
+            _("You may not revoke invitations into the domain “{name}”."), invitation.domain.name
+        )
+    if invitation.revoked_at is None:
+        invitation.revoked_at = clock.now()
+        invitation.save(update_fields=["revoked_at"])
+        record.record(actor=actor, action="accounts.revoke_invitation", target=invitation)
+    return invitation
+
+
+@transaction.atomic
+def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "", email: str = "") -> User:
+    """The account of somebody who has the link; `email` counts where the invitation is for no address in particular. Raises
+    NotFound, Conflict (used, expired, revoked, void), InvalidInput."""
+    invitation = _open_invitation(code, Invitation.objects.select_for_update(of=("self",)))
+    behind = _behind(invitation, actor)
+    address = invitation.email or email.strip()
+    try:
+        user = create_user(
+            actor=behind, email=address, password=password, name=name, domain=invitation.domain,
+            role=Role(invitation.role),
+        )  # fmt: skip
+        for project in invitation.projects.filter(is_active=True):
+            add_member(actor=behind, project=project, user=user)
+        if invitation.policy is not None:
+            assign_policy(actor=behind, target=user, policy=invitation.policy)
+    except (PermissionDenied, NotFound) as refusal:
+        raise _refusal_of(InvitationState.VOID) from refusal
+
+    invitation.used += 1
+    invitation.save(update_fields=["used"])
+    if invitation.inviter_id is None or not invitation.email:
+        EmailAddress.objects.create(
+            user=user, email=user.email, primary=True, verified=invitation.inviter_id is None
+        )
+    record.record(
+        actor=actor, action="accounts.accept_invitation", target=invitation, changes={"user": user.email}
+    )
+    return user
+
+
+@transaction.atomic
+def ask_to_sign_up(*, actor: Actor, email: str) -> None:
+    """Mail the address a link that makes an account, if a domain is open to it. Whether it has one already, only the mail
+    says. Raises InvalidInput, PermissionDenied (open to no such address), Conflict (mail is not set up)."""
+    _demand_mail()
+    email = _check_address(email)
+    domain = _domain_open_to(email)
+    if domain is None:
+        sentence = _("Nobody signs up here with an address of {name}.").format(
+            name=quoted(mail_domain_of(email), 80)
+        )
+        raise PermissionDenied(
+            sentence, hint=_("Ask an administrator for an invitation."), fields={"email": [sentence]}
+        )
+
+    record.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
+    if User.objects.filter(email=email).exists():
+        mails.send_on_commit(mails.known_already(email))
+        return
+    code = token_secrets.new_secret()
+    Invitation.objects.filter(inviter=None, email=email, used=0).delete()
+    Invitation.objects.create(
+        domain=domain, email=email, code_hash=token_secrets.hash_secret(code),
+        expires_at=clock.now() + SIGN_UP_LIFETIME,
+    )  # fmt: skip
+    mails.send_on_commit(mails.sign_up(email, address_of(code)))
+
+
+def is_open_to_somebody() -> bool:
+    """Whether people can sign up by themselves. One query at most."""
+    if not settings.BERTH_MAIL:
+        return False
+    return MailDomain.objects.filter(domain__sign_up=SignUp.OPEN, domain__is_active=True).exists()
+
+
+def address_of(code: str) -> str:
+    return str(settings.BERTH_URL + reverse("invitation", args=[code]))
+
+
+def purge_invitations() -> None:
+    """Forget those that have let nobody in for 90 days and never will again; the access log keeps that they were."""
+    Invitation.objects.filter(expires_at__lt=clock.now() - timedelta(days=90)).delete()
+    Invitation.objects.filter(inviter=None, expires_at__lt=clock.now()).delete()
+
+
+def _open_invitation(code: str, invitations: QuerySet[Invitation]) -> Invitation:
+    found = invitations.filter(code_hash=token_secrets.hash_secret(code))
+    invitation = found.select_related("domain", "inviter", "policy").first()
+    if invitation is None:
+        raise NotFound(
+            _("There is no such invitation."), hint=_("Copy the whole link, or ask for another one.")
+        )
+    state = state_of(invitation)
+    if state is not InvitationState.OPEN:
+        raise _refusal_of(state)
+    return invitation
+
+
+def _refusal_of(state: InvitationState) -> Conflict:
+    sentences = {
+        InvitationState.USED: _("This invitation was used already."),
+        InvitationState.EXPIRED: _("This invitation is too old."),
+        InvitationState.REVOKED: _("This invitation was revoked."),
+        InvitationState.VOID: _("Whoever invited you may not do so any more."),
+    }
+    return Conflict(
+        sentences[state], hint=_("Ask for another one; if you created your account already, sign in.")
+    )
+
+
+def _is_backed(invitation: Invitation) -> bool:
+    """By what the rows at hand say; `accept_invitation` asks again under lock."""
+    domain, inviter = invitation.domain, invitation.inviter
+    if not domain.is_active or domain.sign_up == SignUp.CLOSED:
+        return False
+    if inviter is None:
+        return domain.sign_up == SignUp.OPEN and _is_at_home(invitation.email, domain)
+    standing = Standing(user_id=inviter.pk, role=Role(inviter.role), domain_id=inviter.domain_id)
+    allowed = authorization.on_person(
+        standing, user_id=0, role=Role(invitation.role), domain_id=invitation.domain_id
+    )
+    return inviter.is_active and Action.CREATE in allowed
+
+
+def _behind(invitation: Invitation, actor: Actor) -> Actor:
+    """Who gives what the invitation gives, as they are now and stay until the transaction ends, from where the request
+    came; Berth itself for who signs up. Raises Conflict where the domain takes nobody so any more."""
+    people = lock_people(SYSTEM, invitation.inviter_id or 0)
+    invitation.domain = Domain.objects.select_for_update(no_key=True).get(pk=invitation.domain_id)
+    invitation.inviter = people.get(invitation.inviter_id or 0)
+    if not _is_backed(invitation):
+        raise _refusal_of(InvitationState.VOID)
+    inviter = invitation.inviter
+    if inviter is None:
+        return replace(SYSTEM, ip=actor.ip, request_id=actor.request_id, via=actor.via)
+    return Actor(
+        kind=ActorKind.USER, user_id=inviter.pk, label=inviter.email, domain_id=inviter.domain_id,
+        is_superadmin=inviter.is_superuser, ip=actor.ip, request_id=actor.request_id, via=actor.via,
+        user_agent=actor.user_agent,
+    )  # fmt: skip
+
+
+def _check_invited(domain: Domain, email: str, *, days: int, uses: int) -> str:
+    if domain.sign_up == SignUp.CLOSED:
+        raise Conflict(
+            _("The domain “{name}” takes nobody by invitation.").format(name=domain.name),
+            hint=_("A superadmin can allow it on the page of the domain."),
+            fields={"domain": [_("Its sign-up is closed.")]},
+        )
+    if not 1 <= days <= MOST_DAYS:
+        sentence = ngettext("Give {most} day at most.", "Give 1 to {most} days.", MOST_DAYS).format(
+            most=MOST_DAYS
+        )
+        raise InvalidInput(sentence, fields={"days": [sentence]})
+    if not 1 <= uses <= (1 if email else MOST_USES):
+        sentence = _("An invitation for one address works once; others up to {most} times.").format(
+            most=MOST_USES
+        )
+        raise InvalidInput(sentence, fields={"uses": [sentence]})
+    if not email:
+        return ""
+    email = _check_address(email)
+    if User.objects.filter(email=email).exists():
+        sentence = _("Somebody with this address has an account already.")
+        raise Conflict(sentence, fields={"email": [sentence]})
+    return email
+
+
+def _check_address(email: str) -> str:
+    email = email.strip().lower()
+    try:
+        validate_email(email)
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields={"email": error.messages}) from error
+    return email
+
+
+def _projects_named(actor: Actor, domain: Domain, names: Sequence[str]) -> list[Project]:
+    found = manageable_projects(actor).filter(domain=domain, name__in=names, is_active=True)
+    by_name = {project.name: project for project in found}
+    for name in names:
+        if name not in by_name:
+            sentence = _("There is no project {name} in this domain.").format(name=quoted(name, 64))
+            raise NotFound(sentence, fields={"projects": [sentence]})
+    return list(by_name.values())
+
+
+def _refused(standing: Standing, domain: Domain, role: Role) -> BerthError:
+    if not authorization.roles_to_give(standing) or role in authorization.roles_to_give(standing):
+        return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
+    sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
+    return PermissionDenied(
+        sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
+    )
+
+
+def _demand_mail() -> None:
+    if not settings.BERTH_MAIL:
+        raise Conflict(
+            _("Nobody can sign up here, because Berth cannot send mail."),
+            hint=_("Ask an administrator for an account, or for an invitation."),
+        )
+
+
+def _domain_open_to(email: str) -> Domain | None:
+    home = MailDomain.objects.select_related("domain").filter(name=mail_domain_of(email)).first()
+    is_open = home is not None and home.domain.is_active and home.domain.sign_up == SignUp.OPEN
+    return home.domain if home is not None and is_open else None
+
+
+def _is_at_home(email: str, domain: Domain) -> bool:
+    return MailDomain.objects.filter(domain=domain, name=mail_domain_of(email)).exists()
+
+
+def _note_mailed(invitation_id: int) -> None:
+    Invitation.objects.filter(pk=invitation_id).update(mailed_at=clock.now())

@@ -1,0 +1,49 @@
+"""Whom rules for members fit."""
+
+from collections.abc import Collection
+
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from accounts.core.membership_rules import MemberRule, RuleKind
+from accounts.models import Project, RuleFailure, User
+
+LDAP = "ldap"
+
+
+def known_providers() -> frozenset[str]:
+    """Those whose groups count, as the settings have them."""
+    named = {provider.id for provider in settings.BERTH_OIDC_PROVIDERS}
+    return frozenset(named | ({LDAP} if settings.BERTH_DIRECTORY else set()))
+
+
+def rules_of(project: Project) -> tuple[MemberRule, ...]:
+    """One query, or none where the project came with its `rules`."""
+    return tuple(MemberRule(RuleKind(row.kind), row.value) for row in project.rules.all())
+
+
+def failures_of_rules(project: Project) -> QuerySet[RuleFailure]:
+    """Who is not what the rules say, and why; for those who may change the rules."""
+    return RuleFailure.objects.filter(project=project).select_related("user")
+
+
+def people_of_rules(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
+    """Those of the domain with an open account whom a rule fits. An address that nobody proved is nobody's, and groups of a
+    provider that the settings do not name are none."""
+    people = User.objects.filter(domain_id=project.domain_id, is_active=True)
+    fits = Q(pk__in=())
+    providers = known_providers()
+    for rule in rules:
+        if rule.kind is RuleKind.ALL:
+            return people
+        if rule.kind is RuleKind.MAIL:
+            unproved = EmailAddress.objects.filter(user_id=OuterRef("pk"), verified=False)
+            fits |= Q(email__endswith=f"@{rule.value}") & ~Q(Exists(unproved))
+            continue
+        provider, _colon, group = rule.value.partition(":")
+        if provider in providers:
+            known = SocialAccount.objects.filter(provider=provider, extra_data__groups__contains=[group])
+            fits |= Q(pk__in=known.values("user_id"))
+    return people.filter(fits)

@@ -1,0 +1,258 @@
+"""Memberships that follow rules of their projects: whom they fit, what a change would do, and doing it. Whoever was added by
+hand stays; whoever came by a rule goes when none fits any more."""
+
+import math
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in
+from django.db import transaction
+from django.db.models import Exists, IntegerField, OuterRef, QuerySet, Value
+from django.db.models.signals import post_save
+from django.utils.translation import override
+
+from accounts.admission_gate import precede_admissions
+from accounts.core.authorization import Action
+from accounts.core.membership_rules import MemberRule, check_rules
+from accounts.models import Membership, MembershipRule, Project, RuleFailure, User
+from accounts.selectors import access_project
+from accounts.tenancy.membership_rules import known_providers, people_of_rules, rules_of
+from accounts.tenancy.service import grant_project_permissions
+from common import clock
+from common.actors import SYSTEM, Actor
+from common.audit import record
+from common.db.row_locks import RowLock, lock_by_id
+from common.errors import BerthError, InvalidInput
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+
+SHOWN = 10
+# So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
+AT_ONCE = 100
+MOST_AT_A_TIME = 5000  # of one project in one run of it
+WORK_S = 60
+# What of an account rules look at.
+DECISIVE = frozenset({"email", "domain", "is_active"})
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleImpact:
+    """Who would become a member, and who would be one no more: how many, and the addresses of the first SHOWN."""
+
+    joining_count: int
+    leaving_count: int
+    joining: tuple[str, ...]
+    leaving: tuple[str, ...]
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.joining_count or self.leaving_count)
+
+
+def connect() -> None:
+    """Whoever is new, changed or signs in becomes a member where a rule says so."""
+    user_logged_in.connect(_on_sign_in, dispatch_uid="rules-sign-in")
+    post_save.connect(_on_save, sender=User, dispatch_uid="rules-person")
+
+
+def _on_sign_in(sender: object, user: User, **more: Any) -> None:
+    _follow_on_commit(user.pk)
+
+
+def _on_save(sender: object, instance: User, update_fields: frozenset[str] | None, **more: Any) -> None:
+    if update_fields is None or update_fields & DECISIVE:
+        _follow_on_commit(instance.pk)
+
+
+def _follow_on_commit(user_id: int) -> None:
+    """An error there is logged, and undoes nothing: the task tries again."""
+    transaction.on_commit(lambda: follow_rules_of_person(user_id), robust=True)
+
+
+def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
+    """What these rules would change now. Four queries."""
+    joining, leaving = _joining(project, rules), _leaving(project, rules)
+    return RuleImpact(
+        joining_count=joining.count(),
+        leaving_count=leaving.count(),
+        joining=tuple(joining.order_by("email").values_list("email", flat=True)[:SHOWN]),
+        leaving=tuple(leaving.order_by("user__email").values_list("user__email", flat=True)[:SHOWN]),
+    )
+
+
+def rules_asked_for(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
+    """Of (kind, value). Raises InvalidInput."""
+    try:
+        return check_rules(rules, known_providers())
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"rules": [str(error)]}) from error
+
+
+def set_member_rules(*, actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
+    """These rules in place of those of before. The first AT_ONCE whom that concerns join or leave at once, more within a
+    minute. Raises NotFound, PermissionDenied, InvalidInput."""
+    project = _write_rules(actor, project_id, rules)
+    follow_rules(project, most=AT_ONCE)
+    return project
+
+
+@transaction.atomic
+def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
+    access_project(actor, project_id, Action.EDIT)
+    wanted = rules_asked_for(rules)
+    precede_admissions()
+    project = (
+        Project.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("domain")
+        .get(pk=project_id)
+    )
+    before = rules_of(project)
+    if wanted == before:
+        return project
+
+    MembershipRule.objects.filter(project=project).delete()
+    MembershipRule.objects.bulk_create(
+        MembershipRule(project=project, kind=rule.kind.value, value=rule.value) for rule in wanted
+    )
+    changes = {"rules": [_told(before), _told(wanted)]}
+    record.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
+    enqueue_on_commit(TaskName.FOLLOW_RULES)
+    return project
+
+
+def follow_all_rules() -> None:
+    """Make members what the rules say, wherever they are not, for at most WORK_S. May be killed anywhere, and run twice; a
+    project that fails stops none of the others."""
+    until = time.monotonic() + WORK_S
+    for project in _with_rules():
+        try:
+            follow_rules(project, until=until)
+        except Exception:  # the next run tries again
+            log.exception("rules.failed", project_id=project.pk)
+
+
+def follow_rules(project: Project, *, most: int | None = None, until: float = math.inf) -> None:
+    """The same in one project, for at most so many people, and until then by `time.monotonic`. Who fails stops nobody: they
+    are noted (`RuleFailure`), and come last the next time."""
+    if time.monotonic() > until:
+        return
+    for user_id in _waiting(project, most or MOST_AT_A_TIME):
+        if time.monotonic() > until:
+            return
+        _try_to_settle(project.pk, user_id)
+
+
+def _waiting(project: Project, most: int) -> list[int]:
+    """Ids of at most so many people who are not yet what the rules say, those last who failed before. Failures of others are
+    forgotten."""
+    rules = rules_of(project)
+    joining, leaving = _joining(project, rules), _leaving(project, rules)
+    failures = RuleFailure.objects.filter(project=project)
+    if failures.exists():
+        failures.exclude(user_id__in=joining.values("pk")).exclude(
+            user_id__in=leaving.values("user_id")
+        ).delete()
+    found: list[tuple[bool, int]] = []
+    for people, key in ((leaving, "user_id"), (joining, "pk")):
+        has_failed = Exists(failures.filter(user_id=OuterRef(key)))
+        in_line = people.annotate(has_failed=has_failed).order_by("has_failed", key)
+        found += in_line.values_list("has_failed", key)[:most]
+    return [user_id for _, user_id in sorted(found, key=itemgetter(0))][:most]
+
+
+def follow_rules_of_person(user_id: int) -> None:
+    """The same for one person, in all projects of the domain. Where nothing is to be done three queries, one without rules."""
+    home = User.objects.filter(pk=user_id).values("domain_id")
+    own = Membership.objects.filter(project_id=OuterRef("pk"), user_id=user_id)
+    projects = _with_rules().filter(domain_id__in=home).prefetch_related("rules")
+    projects = projects.annotate(is_in=Exists(own), is_in_by_rule=Exists(own.filter(is_by_rule=True)))
+    fitting = _fitting(user_id, projects)
+    for project in projects:
+        is_settled = project.is_in if project.pk in fitting else not project.is_in_by_rule
+        if not is_settled:
+            _try_to_settle(project.pk, user_id)
+
+
+def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
+    """Ids of those of these projects of which a rule fits the person. One query where there are any."""
+    parts = [
+        people_of_rules(project, rules_of(project))
+        .filter(pk=user_id)
+        .order_by()
+        .values_list(Value(project.pk, IntegerField()), flat=True)
+        for project in projects
+    ]
+    return set(parts[0].union(*parts[1:], all=True)) if parts else set()
+
+
+def _try_to_settle(project_id: int, user_id: int) -> None:
+    try:
+        # Whoever caused the try is not who reads what came of it.
+        with override(settings.LANGUAGE_CODE):
+            _settle(project_id, user_id)
+    except Exception as error:  # the next run tries again
+        log.exception("rules.person_failed", project_id=project_id, user_id=user_id)
+        facts = {"reason": _reason_of(error), "tried_at": clock.now()}
+        RuleFailure.objects.update_or_create(project_id=project_id, user_id=user_id, defaults=facts)
+    else:
+        RuleFailure.objects.filter(project_id=project_id, user_id=user_id).delete()
+
+
+def _reason_of(error: Exception) -> str:
+    """In words where Berth refused; else the kind of error alone, as its text may tell what is nobody's business."""
+    if isinstance(error, BerthError):
+        return error.message[: RuleFailure.LONGEST_REASON]
+    reason = f"{type(error).__name__}; the log has it as rules.person_failed."
+    return reason[: RuleFailure.LONGEST_REASON]
+
+
+@transaction.atomic
+def _settle(project_id: int, user_id: int) -> None:
+    """Decides again, under lock of the person and the rules."""
+    user = User.objects.select_for_update(no_key=True).filter(pk=user_id).first()
+    project = next(iter(lock_by_id(Project, [project_id], RowLock.SHARE)), None)
+    if user is None or project is None or not project.is_active:
+        return
+    membership = Membership.objects.filter(project=project, user=user).first()
+    fits = people_of_rules(project, rules_of(project)).filter(pk=user_id).exists()
+    facts = {"user": user.email, "by_rule": True}
+    if fits and membership is None:
+        Membership.objects.create(project=project, user=user, is_by_rule=True)
+        record.record(actor=SYSTEM, action="accounts.add_member", target=project, changes=facts)
+    elif not fits and membership is not None and membership.is_by_rule:
+        membership.delete()
+        record.record(actor=SYSTEM, action="accounts.remove_member", target=project, changes=facts)
+    else:
+        return
+    grant_project_permissions(user)
+
+
+def _with_rules() -> QuerySet[Project]:
+    """In use, with rules, with somebody who came by one, or with somebody for whom they failed."""
+    failed = RuleFailure.objects.filter(project_id=OuterRef("pk"))
+    by_rule = Membership.objects.filter(project_id=OuterRef("pk"), is_by_rule=True)
+    ruled = MembershipRule.objects.filter(project_id=OuterRef("pk"))
+    projects = Project.objects.filter(
+        Exists(ruled) | Exists(by_rule) | Exists(failed), is_active=True, domain__is_active=True
+    )
+    return projects.order_by("pk")
+
+
+def _joining(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
+    present = Membership.objects.filter(project=project).values("user_id")
+    return people_of_rules(project, rules).exclude(pk__in=present)
+
+
+def _leaving(project: Project, rules: Collection[MemberRule]) -> QuerySet[Membership]:
+    fitting = people_of_rules(project, rules).values("pk")
+    return Membership.objects.filter(project=project, is_by_rule=True).exclude(user_id__in=fitting)
+
+
+def _told(rules: Collection[MemberRule]) -> list[str]:
+    return [f"{rule.kind}:{rule.value}" if rule.value else rule.kind.value for rule in rules]

@@ -1,0 +1,237 @@
+"""The end of an account in one act, and of what a person leaves behind.
+
+Closing and its list of what is to be let go of are one transaction: logins, tokens, links and memberships end in it. What
+the rooms above keep for the person (`accounts.tenancy.owned_resources`) is settled item by item after that, and each item is in the report
+as soon as it is done; so whatever is killed meanwhile, doing it again goes on from there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import CASCADE, ForeignObjectRel
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from accounts.core.authorization import Action
+from accounts.core.roles import Role
+from accounts.locks import lock_people
+from accounts.logins.service import end_logins
+from accounts.logins.trusted_devices import forget_places
+from accounts.models import KeyPair, OffBoarding, SignInLink, SshKey, User
+from accounts.ports import offboarding_handlers
+from accounts.selectors import access_user
+from accounts.tenancy import owned_resources
+from accounts.tenancy.service import demand_another_superadmin, grant_project_permissions
+from common import clock
+from common.actors import SYSTEM, Actor, ActorKind
+from common.audit import record
+from common.db.advisory_locks import try_exclusive
+from common.errors import BerthError, Conflict, InvalidInput
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence
+
+log = structlog.get_logger(__name__)
+
+OWN_STEP = "accounts"
+Folders = OffBoarding.Folders
+_OF_NAMELESS = ("email", "name", "role", "purged_at", "policy", "language", "allowed_networks")
+
+
+@transaction.atomic
+def close_user(
+    *, actor: Actor, user_id: int, folders: Folders = Folders.KEEP, heir: User | None = None
+) -> OffBoarding:
+    """Close an account and begin to let go of what is theirs; for one that is closed, begin anew, with another wish for the
+    folders perhaps. One that is under way is returned as it is.
+
+    Raises NotFound, PermissionDenied, InvalidInput (the heir), Conflict (oneself, the last superadmin).
+    """
+    people = lock_people(actor, user_id, heir.pk if heir else 0)
+    if user_id == actor.user_id:
+        raise Conflict(_("You cannot close your own account."), hint=_("Ask another administrator to do it."))
+    user = access_user(actor, user_id, Action.CLOSE)
+    if user.is_superuser:
+        demand_another_superadmin(people, user)
+    heir = _checked_heir(user, people.get(heir.pk) if heir else None, folders)
+    under_way = OffBoarding.objects.filter(user=user, finished_at=None).first()
+    if under_way is not None:
+        return under_way
+
+    case = OffBoarding.objects.create(
+        user=user,
+        asked_by=people.get(actor.user_id or 0),
+        folders=folders,
+        heir=heir,
+        items=[*_end_access(user), *_planned(user, known=())],
+    )
+    changes = {"folders": folders.value, "heir": heir.email if heir else ""}
+    record.record(actor=actor, action="accounts.close_user", target=user, changes=changes)
+    enqueue_on_commit(TaskName.CONTINUE_OFFBOARDINGS)
+    return case
+
+
+@transaction.atomic
+def reopen_user(*, actor: Actor, user_id: int) -> User:
+    """Let a person in again, with new logins, tokens and memberships. What an off-boarding had not settled yet stays."""
+    lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.CLOSE)
+    for case in OffBoarding.objects.select_for_update().filter(user=user, finished_at=None):
+        stays = KeptSentence(gettext_noop("Stays, because the account was opened again."))
+        case.items = [item if item["is_done"] else _line(item, stays) for item in case.items]
+        case.finished_at = clock.now()
+        case.save(update_fields=["items", "finished_at"])
+    if not user.is_active:
+        user.is_active = True
+        user.save(update_fields=["is_active"])
+        record.record(actor=actor, action="accounts.reopen_user", target=user)
+    return user
+
+
+@transaction.atomic
+def purge_user(*, actor: Actor, user_id: int) -> None:
+    """Remove a closed account. Where history refers to it, a nameless row stays there for it, which holds nothing that others may
+    want to delete. Raises NotFound, PermissionDenied, Conflict (open, or still with things of its own)."""
+    lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.PURGE)
+    if user.is_active:
+        raise Conflict(_("The account of {name} is open.").format(name=user.email), hint=_("Close it first."))
+    if ties := owned_resources.tied_by(user):
+        raise Conflict(
+            _("{name} still has: {what}.").format(name=user.email, what=ties),
+            hint=_("Close the account again, and say what shall happen to the folders."),
+        )
+
+    record.record(actor=actor, action="accounts.purge_user", target=user)
+    if owned_resources.history_of(user):
+        _make_nameless(user)
+    else:
+        user.delete()
+
+
+def continue_offboardings() -> None:
+    """Go on with each that is not finished. May run twice at once; one that fails stops none of the others."""
+    for case_id in OffBoarding.objects.filter(finished_at=None).values_list("pk", flat=True):
+        with try_exclusive(f"offboarding:{case_id}") as is_mine:
+            try:
+                if is_mine:
+                    continue_offboarding(case_id)
+            except Exception:  # the next run tries again
+                log.exception("offboarding.failed", case_id=case_id)
+
+
+def continue_offboarding(case_id: int) -> OffBoarding:
+    """Settle what can be settled now."""
+    case = OffBoarding.objects.select_related("user", "asked_by", "heir").get(pk=case_id)
+    actor = _on_behalf_of(case.asked_by)
+    handlers = {handler.NAME: handler for handler in offboarding_handlers.get()}
+    case.items += _planned(case.user, known={(item["step"], item["id"]) for item in case.items})
+    for index, item in enumerate(case.items):
+        if item["is_done"] or item["step"] not in handlers:
+            continue
+        try:
+            settled = handlers[item["step"]].settle(case, item["id"], actor)
+        except BerthError as refusal:
+            log.warning("offboarding.later", case_id=case_id, item=item["id"], error=refusal.message)
+            settled = None
+        if settled is not None:
+            case.items[index] = _line(item, settled)
+            if not _keep(case):
+                return case
+    if all(item["is_done"] for item in case.items):
+        case.finished_at = clock.now()
+        _keep(case)
+        log.info("offboarding.finished", case_id=case_id, user_id=case.user_id)
+    return case
+
+
+def report_of(case: OffBoarding) -> list[dict[str, Any]]:
+    """[{"name", "is_done", "sentence"}], in the reader's language."""
+    return [
+        {
+            "name": owned_resources.label_of(item["step"], item["name"]),
+            "is_done": item["is_done"],
+            "sentence": str(KeptSentence(item["text"], item["arguments"])) if item["text"] else "",
+        }
+        for item in case.items
+    ]
+
+
+def _keep(case: OffBoarding) -> bool:
+    """Write what was done, unless the account was opened again meanwhile: then False."""
+    changes = {"items": case.items, "finished_at": case.finished_at}
+    return bool(OffBoarding.objects.filter(pk=case.pk, finished_at=None).update(**changes))
+
+
+def _checked_heir(user: User, heir: User | None, folders: Folders) -> User | None:
+    if folders is not Folders.HAND_OVER:
+        return None
+    if heir is None or not heir.is_active or heir.domain_id != user.domain_id or heir.pk == user.pk:
+        sentence = _("Name somebody else of the same domain, with an open account, who gets the folders.")
+        raise InvalidInput(sentence, fields={"heir": [sentence]})
+    return heir
+
+
+def _end_access(user: User) -> list[dict[str, Any]]:
+    """End everything by which the person gets in, now and after the account would be opened again."""
+    user.is_active = False
+    user.save(update_fields=["is_active"])
+    logins = end_logins(user.pk)
+    forget_places(user.pk)
+    ssh_keys = SshKey.objects.filter(user=user).delete()[0]  # first, for a token takes its own with it
+    tokens = KeyPair.objects.filter(user=user).delete()[1].get("accounts.KeyPair", 0)
+    SignInLink.objects.filter(user=user).delete()
+    projects = list(user.projects.values_list("name", flat=True))
+    for membership in user.memberships.all():
+        membership.delete()
+    grant_project_permissions(user)
+    ended = [
+        ("logins", KeptSentence(gettext_noop("Signed out everywhere; logins: {count}."), {"count": logins})),
+        ("tokens", KeptSentence(gettext_noop("API tokens revoked: {count}."), {"count": tokens})),
+        ("ssh_keys", KeptSentence(gettext_noop("SSH keys removed: {count}."), {"count": ssh_keys})),
+    ]
+    ended += [
+        (f"project:{name}", KeptSentence(gettext_noop("Taken out of the project “{name}”."), {"name": name}))
+        for name in projects
+    ]
+    return [_line({"step": OWN_STEP, "id": name, "name": ""}, sentence) for name, sentence in ended]
+
+
+def _planned(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """What is to be settled and is not in the list yet."""
+    seen = set(known)
+    return [
+        {
+            "step": handler.NAME,
+            "id": item.id,
+            "name": item.name,
+            "is_done": False,
+            "text": "",
+            "arguments": {},
+        }
+        for handler, item in owned_resources.items_of(user)
+        if (handler.NAME, item.id) not in seen
+    ]
+
+
+def _line(item: Mapping[str, Any], sentence: KeptSentence) -> dict[str, Any]:
+    return {**item, "is_done": True, "text": sentence.text, "arguments": dict(sentence.arguments)}
+
+
+def _on_behalf_of(person: User | None) -> Actor:
+    """Berth itself, in the name of whoever asked: they might when they did, and what they began ends without them."""
+    if person is None:
+        return SYSTEM
+    return Actor(kind=ActorKind.SYSTEM, user_id=person.pk, label=person.email, domain_id=person.domain_id)
+
+
+def _make_nameless(user: User) -> None:
+    for relation in user._meta.get_fields(include_hidden=True):
+        if isinstance(relation, ForeignObjectRel) and relation.on_delete is CASCADE:
+            relation.related_model._base_manager.filter(**{relation.field.name: user}).delete()
+    user.email, user.name, user.role = f"purged-{user.pk}@purged.invalid", "", Role.USER.value
+    user.purged_at, user.last_login = clock.now(), None
+    user.policy, user.language, user.allowed_networks = None, "", []
+    user.set_unusable_password()
+    user.save(update_fields=[*_OF_NAMELESS, "last_login", "password"])

@@ -1,0 +1,338 @@
+"""Writes of people."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from allauth.account.models import EmailAddress
+from django.contrib.auth.models import Permission
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from guardian.models import UserObjectPermission
+
+from accounts.core import authorization, token_secrets
+from accounts.core.authorization import Action, Standing
+from accounts.core.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
+from accounts.limits import default_policy
+from accounts.locks import lock_people
+from accounts.models import Domain, Membership, Project, SignInLink, User
+from accounts.selectors import (
+    access_project,
+    access_user,
+    refusal_about,
+    require_superadmin,
+    standing_of,
+)
+from accounts.tenancy.membership_rules import people_of_rules, rules_of
+from accounts.tenancy.owned_resources import tied_by
+from common import clock
+from common.actors import SYSTEM, Actor
+from common.audit import record
+from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
+
+SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
+
+
+@transaction.atomic
+def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
+    if Action.CREATE not in authorization.on_domain(standing_of(actor), 0):
+        raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
+    domain = Domain(name=name, title=title)
+    clean(domain)
+
+    domain.save()
+    record.record(actor=actor, action="accounts.create_domain", target=domain)
+    return domain
+
+
+@transaction.atomic
+def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") -> Project:
+    if Action.CREATE not in authorization.on_project(standing_of(actor), project_id=0, domain_id=domain.pk):
+        raise refusal_about(_("You may not create projects in the domain “{name}”."), domain.name)
+    project = Project(domain=domain, name=name, title=title)
+    clean(project)
+
+    project.save()
+    record.record(actor=actor, action="accounts.create_project", target=project)
+    return project
+
+
+@transaction.atomic
+def create_user(
+    *, actor: Actor, email: str, password: str | None, domain: Domain, role: Role, name: str = ""
+) -> User:
+    """A person who can sign in at once; without a password, by a link (`create_sign_in_link`). Raises InvalidInput for a
+    weak password or a taken address, PermissionDenied for a role above the actor's own."""
+    lock_people(actor)
+    standing = standing_of(actor)
+    if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
+        raise refused_person(standing, role, domain)
+    user = User(email=email.lower(), name=name, domain=domain, role=role.value, policy=default_policy())
+    _set_password(user, password)
+    clean(user)
+
+    _save_with_own_address(user)
+    grant_domain_permissions(user)
+    record.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
+    return user
+
+
+@transaction.atomic
+def update_user(
+    *,
+    actor: Actor,
+    user_id: int,
+    email: str | None = None,
+    name: str | None = None,
+    domain: Domain | None = None,
+    role: Role | None = None,
+) -> User:
+    """Another address, name, domain or role; None leaves it. With another role
+    than that of a plain user, tokens of before end.
+
+    Raises NotFound, PermissionDenied, InvalidInput, and Conflict for a role of one's own, the last superadmin, and a person
+    who is still tied to the old domain.
+    """
+    people = lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.EDIT)
+    rises = False
+    before = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
+    if role is not None and role != user.role:
+        _check_new_role(actor, user, role, people)
+        rises = role is not Role.USER
+        user.role = role.value
+    if domain is not None and domain != user.domain:
+        access_user(actor, user_id, Action.MOVE)
+        _leave_by_rule(user)
+        _check_can_move(user)
+        user.domain = domain
+        if user.policy is not None and user.policy.domain_id not in (None, domain.pk):
+            user.policy = default_policy()
+        user.keypairs.exclude(policy__domain=None).exclude(policy__domain=domain).update(policy=None)
+    if email is not None and email.lower() != user.email and _is_taken(user):
+        # A link for a forgotten password goes to the address: whoever chooses it can become that person.
+        require_superadmin(actor)
+    user.email = user.email if email is None else email
+    user.name = user.name if name is None else name
+    clean(user)
+
+    _save_with_own_address(user, update_fields=["email", "name", "domain", "role", "policy"])
+    if user.email != before["email"]:
+        EmailAddress.objects.filter(user=user).delete()
+    if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):
+        forget_sign_in_links(user)  # whoever made them may not have made them for what the account is now
+    if rises:
+        user.keypairs.all().delete()  # they were given away for what a lower role may do
+    grant_domain_permissions(user)
+    after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
+    record.record(
+        actor=actor, action="accounts.update_user", target=user, changes=record.changed(before, after)
+    )
+    return user
+
+
+@transaction.atomic
+def add_member(
+    *, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER
+) -> Membership:
+    """Put `user` into `project` of the same domain; again with another role changes the role. Who came by a rule was added by
+    hand from then on."""
+    access_project(actor, project.pk, Action.MANAGE_MEMBERS)
+    # Whoever closes the account waits, or is waited for: a closed one is in no project.
+    fresh = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    if fresh.domain_id != project.domain_id:
+        raise InvalidInput(
+            _("{person} belongs to another domain than the project “{project}”.").format(
+                person=user.email, project=project.name
+            ),
+            hint=_("People can only be members of projects of their own domain."),
+        )
+    if not fresh.is_active:
+        raise Conflict(
+            _("The account of {name} is closed.").format(name=user.email), hint=_("Open it again first.")
+        )
+
+    membership = Membership.objects.update_or_create(
+        project=project, user=user, defaults={"role": role.value, "is_by_rule": False}
+    )[0]
+    grant_project_permissions(user)
+    changes = {"user": user.email, "role": role.value}
+    record.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
+    return membership
+
+
+@transaction.atomic
+def remove_member(*, actor: Actor, project: Project, user: User) -> None:
+    """Take `user` out of `project`; one who is not in it stays out. Raises Conflict for who would be back by a rule."""
+    access_project(actor, project.pk, Action.MANAGE_MEMBERS)
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    is_member = Membership.objects.filter(project=project, user=user).exists()
+    if is_member and not actor.is_system and _is_wanted_by_rule(project, user):
+        raise Conflict(
+            _("{name} is in the project “{project}” by a rule.").format(
+                name=user.email, project=project.name
+            ),
+            hint=_("Change the rules of the project."),
+        )
+
+    for membership in Membership.objects.filter(project=project, user=user):
+        membership.delete()
+    grant_project_permissions(user)
+    record.record(actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email})
+
+
+def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
+    """Of people who are locked, one but `leaving` is a superadmin who can sign in. Raises Conflict."""
+    others = (user for user in people.values() if user.pk != leaving.pk)
+    if not any(user.is_superuser and user.domain.is_active for user in others):
+        raise Conflict(
+            _("{name} is the last superadmin; Berth cannot be without one.").format(name=leaving.email),
+            hint=_("Make somebody else a superadmin first."),
+        )
+
+
+def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, User]) -> None:
+    if role not in authorization.roles_to_give(standing_of(actor)):
+        raise _refused_role(role)
+    if user.pk == actor.user_id:
+        raise Conflict(_("You cannot change your own role."), hint=_("Ask another administrator to do it."))
+    if user.role == Role.SUPERADMIN and user.is_active:
+        demand_another_superadmin(people, user)
+
+
+def _leave_by_rule(user: User) -> None:
+    """Rules are for people of their domain; and whom one fits could not be removed by hand before."""
+    for membership in user.memberships.select_related("project"):
+        if not (membership.is_by_rule or _is_wanted_by_rule(membership.project, user)):
+            continue
+        facts = {"user": user.email, "by_rule": True}
+        record.record(actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts)
+        membership.delete()
+    grant_project_permissions(user)
+
+
+def _is_wanted_by_rule(project: Project, user: User) -> bool:
+    return people_of_rules(project, rules_of(project)).filter(pk=user.pk).exists()
+
+
+def _check_can_move(user: User) -> None:
+    if ties := tied_by(user):
+        raise Conflict(
+            _("{name} still has something in the domain “{domain}”: {what}.").format(
+                name=user.email, domain=user.domain.name, what=ties
+            ),
+            hint=_("Sessions must have ended, folders be handed over and memberships be removed first."),
+            fields={"domain": [_("The person is still tied to the old one.")]},
+        )
+
+
+def _save_with_own_address(user: User, update_fields: Sequence[str] | None = None) -> None:
+    """Raises InvalidInput if somebody else took the address at the same moment."""
+    try:
+        with transaction.atomic():
+            user.save(update_fields=update_fields)
+    except IntegrityError:
+        clean(user)  # sees now who was faster
+        raise
+
+
+def _set_password(user: User, password: str | None) -> None:
+    try:
+        if password is not None:
+            validate_password(password, user)
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields={"password": error.messages}) from error
+    user.set_password(password)
+
+
+def _refused_role(role: Role) -> PermissionDenied:
+    sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
+    return PermissionDenied(
+        sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
+    )
+
+
+def refused_person(standing: Standing, role: Role, domain: Domain) -> PermissionDenied:
+    """Why no account with this role may be made there."""
+    if standing.role is Role.DOMAIN_ADMIN:
+        return _refused_role(role)
+    return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
+
+
+def _is_taken(user: User) -> bool:
+    """Whether somebody has made the account theirs: by a password, or by coming in at all, as people of providers and
+    directories do, who have no password here."""
+    return user.has_usable_password() or user.last_login is not None
+
+
+@transaction.atomic
+def create_sign_in_link(*, actor: Actor, user: User) -> str:
+    """The one-time code of a link that signs `user` in within a day. Who may edit an account that nobody has used yet makes
+    one for it; for any other account only superadmins do, because whoever has the link is that person."""
+    if _is_taken(user):
+        require_superadmin(actor)
+    access_user(actor, user.pk, Action.EDIT)
+    code = token_secrets.new_secret()
+    SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
+    SignInLink.objects.create(
+        user=user, code_hash=token_secrets.hash_secret(code), expires_at=clock.now() + SIGN_IN_LINK_LIFETIME
+    )
+    record.record(actor=actor, action="accounts.create_sign_in_link", target=user)
+    return code
+
+
+@transaction.atomic
+def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
+    """The user of an unused link; the link is used up in the same statement, so it works once."""
+    links = SignInLink.objects.filter(code_hash=token_secrets.hash_secret(code), expires_at__gt=clock.now())
+    link = links.select_for_update(of=("self",)).select_related("user__domain").first()
+    if link is None or not link.user.is_active or not link.user.domain.is_active:
+        raise NotFound(
+            _("This sign-in link was used already or is too old."),
+            hint=_("Start Berth again for a fresh one, or sign in with e-mail and password."),
+        )
+    forget_sign_in_links(link.user)
+    record.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
+    return link.user
+
+
+def forget_sign_in_links(user: User) -> None:
+    """None that was made for them works any more."""
+    SignInLink.objects.filter(user=user).delete()
+
+
+def grant_domain_permissions(user: User) -> None:
+    """Make the object permissions of `user` on domains those of the role, no more and no less."""
+    _grant(user, Domain, {user.domain_id: DOMAIN_PERMISSIONS[Role(user.role)]})
+
+
+def grant_project_permissions(user: User) -> None:
+    """The same for projects, from the memberships."""
+    roles = user.memberships.values_list("project_id", "role")
+    _grant(user, Project, {pk: PROJECT_PERMISSIONS[ProjectRole(role)] for pk, role in roles})
+
+
+def _grant(user: User, model: type[Domain | Project], wanted: Mapping[int, Sequence[str]]) -> None:
+    """`wanted` are the names of permissions by object. 3 queries for any number of them, 1 for none."""
+    kind = ContentType.objects.get_for_model(model)
+    UserObjectPermission.objects.filter(user=user, content_type=kind).delete()
+    names = {name for each in wanted.values() for name in each}
+    if not names:
+        return
+    known = {row.codename: row for row in Permission.objects.filter(content_type=kind, codename__in=names)}
+    rows = (
+        UserObjectPermission(user=user, content_type=kind, object_pk=str(pk), permission=known[name])
+        for pk, each in wanted.items()
+        for name in each
+    )
+    UserObjectPermission.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def clean(instance: Domain | Project | User) -> None:
+    """Raises InvalidInput with what is wrong at each field."""
+    try:
+        instance.full_clean(exclude=["password"])
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields=error.message_dict) from error

@@ -1,0 +1,397 @@
+"""Adding and changing many people from a file: first what would happen, row by row, then the good rows, each by itself.
+
+A row and what came of it are one transaction, and a row that holds already changes nothing; so whatever is killed meanwhile,
+the next run goes on, and the same file again does nothing.
+"""
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+
+from accounts.core import authorization
+from accounts.core.authorization import Action
+from accounts.core.roles import Role
+from accounts.core.user_csv import LINE, Line, read_people_file
+from accounts.models import Domain, PeopleImport, PeopleImportLine, Project, ResourcePolicy, User
+from accounts.policies.selectors import visible_policies
+from accounts.policies.service import assign_policy
+from accounts.selectors import (
+    access_import,
+    manageable_projects,
+    may_do_everything,
+    standing_of,
+    visible_domains,
+    visible_users,
+    with_projects,
+)
+from accounts.tenancy.bulk_users import Newcomer, create_users
+from accounts.tenancy.service import add_member, create_sign_in_link, create_user, update_user
+from common import clock
+from common.actors import Actor, ActorKind
+from common.audit import record
+from common.db.advisory_locks import try_exclusive
+from common.errors import BerthError, InvalidInput, PermissionDenied
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.text import quoted
+
+log = structlog.get_logger(__name__)
+
+Outcome = PeopleImportLine.Outcome
+AT_ONCE = 200
+# Rows of one transaction, which locks the importer's account and those of superadmins: it takes a fraction of a second.
+BATCH = 100
+WORK_S = 60
+NOTED = ("outcome", "changes", "faults", "is_done")
+KEPT = timedelta(days=7)
+KEPT_CHECKS = 10  # of one person, that were not started
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a row would do: `changes` are the fields that differ."""
+
+    outcome: str
+    changes: tuple[str, ...] = ()
+    faults: dict[str, str] = field(default_factory=dict)
+
+
+@transaction.atomic
+def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
+    """Read a file and keep what each row would do; nobody is changed. Raises InvalidInput, PermissionDenied."""
+    if not authorization.roles_to_give(standing_of(actor)):
+        raise PermissionDenied(_("You may not add people."), hint=_("Ask an administrator of the domain."))
+    try:
+        lines = read_people_file(content)
+    except ValueError as error:
+        raise InvalidInput(
+            str(error), hint=_("Begin with the template."), fields={"file": [str(error)]}
+        ) from error
+    verdicts = check_lines(actor, lines)
+
+    made = PeopleImport.objects.create(asked_by_id=actor.user_id or 0, name=name[:120])
+    PeopleImportLine.objects.bulk_create(
+        PeopleImportLine(
+            people_import=made, number=line.number, values=line.values, outcome=verdict.outcome,
+            changes=list(verdict.changes), faults=verdict.faults,
+        )
+        for line, verdict in zip(lines, verdicts, strict=True)
+    )  # fmt: skip
+    checks = PeopleImport.objects.select_for_update().filter(asked_by=made.asked_by_id, started_at=None)
+    PeopleImport.objects.filter(pk__in=list(checks.values_list("pk", flat=True)[KEPT_CHECKS:])).delete()
+    record.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
+    return made
+
+
+def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
+    """Take the good rows in: a few at once, many in the background. One that was started goes on. Raises NotFound."""
+    with transaction.atomic():
+        found = access_import(actor, import_id, is_locked=True)
+        if found.started_at is None:
+            found.started_at = clock.now()
+            found.save(update_fields=["started_at"])
+            record.record(actor=actor, action="accounts.start_import", target=found)
+        is_small = found.lines.count() <= AT_ONCE
+        if not is_small:
+            enqueue_on_commit(TaskName.CONTINUE_IMPORTS)
+    if is_small:
+        continue_import(import_id)
+    return access_import(actor, import_id)
+
+
+def continue_imports() -> None:
+    """Go on with each that is started and not finished. May run twice at once."""
+    for import_id in PeopleImport.objects.under_way().values_list("pk", flat=True):
+        try:
+            continue_import(import_id)
+        except Exception:  # the others go on, and the next run tries this one again
+            log.exception("import.failed", import_id=import_id)
+
+
+def continue_import(import_id: int) -> None:
+    """Take in rows for at most WORK_S; nothing where another does it."""
+    with try_exclusive(f"import:{import_id}") as is_mine:
+        if not is_mine:
+            return
+        found = PeopleImport.objects.select_related("asked_by").get(pk=import_id)
+        actor, until = actor_for(found.asked_by), time.monotonic() + WORK_S
+        waiting = found.lines.filter(is_done=False).exclude(outcome=Outcome.REFUSED)
+        with override(found.asked_by.language or None):
+            while batch := list(waiting[:BATCH]):
+                if time.monotonic() > until:
+                    return
+                _take_in_many(actor, batch)
+        PeopleImport.objects.filter(pk=import_id, finished_at=None).update(finished_at=clock.now())
+
+
+def _take_in_many(actor: Actor, batch: Sequence[PeopleImportLine]) -> None:
+    """In one transaction those who are new and what is settled already; if that fails, and for all others, row by row."""
+    try:
+        with transaction.atomic():
+            settled = _apply_lines(actor, batch)
+    except (BerthError, IntegrityError):  # of one of them
+        settled = frozenset()
+    for line in batch:
+        if line.pk not in settled:
+            _take_in(actor, line)
+
+
+def _apply_lines(actor: Actor, batch: Sequence[PeopleImportLine]) -> frozenset[int]:
+    """Make the accounts of those who are new, as `apply_line` would, and say so; the keys of rows that are done."""
+    scene = Scene(actor, [kept.line for kept in batch])
+    verdicts = {kept.pk: scene.verdict(kept.line) for kept in batch}
+    settled = [kept for kept in batch if verdicts[kept.pk].outcome != Outcome.CHANGED]
+    new = [kept.line for kept in settled if verdicts[kept.pk].outcome == Outcome.NEW]
+    create_users(actor=actor, wanted=[scene.newcomer(line) for line in new])
+    for kept in settled:
+        _note(kept, verdicts[kept.pk])
+    _keep_all(settled)
+    return frozenset(kept.pk for kept in settled)
+
+
+def _keep_all(noted: Sequence[PeopleImportLine]) -> None:
+    """One query for all that came to the same, as most do: each row with faults of its own is one more."""
+    same: dict[str, list[PeopleImportLine]] = {}
+    for kept in noted:
+        same.setdefault(json.dumps([kept.outcome, kept.changes, kept.faults]), []).append(kept)
+    for alike in same.values():
+        values = {name: getattr(alike[0], name) for name in NOTED}
+        PeopleImportLine.objects.filter(pk__in=[kept.pk for kept in alike]).update(**values)
+
+
+def _take_in(actor: Actor, kept: PeopleImportLine) -> None:
+    try:
+        with transaction.atomic():
+            verdict = apply_line(actor=actor, line=kept.line)
+            _keep(kept, verdict)
+    except BerthError as refusal:
+        faults = {name: " ".join(map(str, sentences)) for name, sentences in refusal.fields.items()}
+        _keep(kept, Verdict(Outcome.REFUSED, faults=faults or {LINE: refusal.message}))
+
+
+def _keep(kept: PeopleImportLine, verdict: Verdict) -> None:
+    _note(kept, verdict)
+    kept.save(update_fields=NOTED)
+
+
+def _note(kept: PeopleImportLine, verdict: Verdict) -> None:
+    kept.outcome, kept.changes, kept.faults = verdict.outcome, list(verdict.changes), verdict.faults
+    kept.is_done = True
+
+
+def apply_line(*, actor: Actor, line: Line) -> Verdict:
+    """Make one person as the row says, through the services that pages use; what came of it. Raises BerthError."""
+    scene = Scene(actor, [line])
+    verdict = scene.verdict(line)
+    if verdict.outcome not in (Outcome.NEW, Outcome.CHANGED):
+        return verdict
+    person, role = scene.people.get(line.email), line.values.get("role")
+    name = line.values.get("name")
+    if person is None:
+        person = create_user(
+            actor=actor, email=line.email, password=None, domain=scene.domain_of(line),
+            role=Role(role or Role.USER), name=name or "",
+        )  # fmt: skip
+    elif {"name", "role"} & set(verdict.changes):
+        new_role = Role(role) if "role" in verdict.changes and role else None
+        update_user(actor=actor, user_id=person.pk, name=name, role=new_role)
+    for project in scene.projects_of(line, without=scene.project_ids_of(person)):
+        add_member(actor=actor, project=project, user=person)
+    policy = scene.policy_of(line, person.domain_id)
+    if policy is not None and policy.pk != person.policy_id:
+        assign_policy(actor=actor, target=person, policy=policy)
+    return verdict
+
+
+def check_lines(actor: Actor, lines: Sequence[Line]) -> list[Verdict]:
+    """What each row would do now. 9 queries, any number of rows."""
+    scene = Scene(actor, lines)
+    return [scene.verdict(line) for line in lines]
+
+
+def create_links(*, actor: Actor, import_id: int) -> list[tuple[str, str]]:
+    """(address, code of a link that signs in once within a day) for everybody whom this import added and who never signed
+    in. Raises NotFound."""
+    emails = access_import(actor, import_id).lines.filter(outcome=Outcome.NEW, is_done=True)
+    wanted = [line.line.email for line in emails]
+    people = visible_users(actor).filter(email__in=wanted, is_active=True, last_login=None).order_by("email")
+    return [
+        (person.email, create_sign_in_link(actor=actor, user=person))
+        for person in people
+        if not person.has_usable_password()
+    ]
+
+
+def purge_imports() -> None:
+    """Forget files that were read long ago."""
+    PeopleImport.objects.filter(asked_at__lt=clock.now() - KEPT).delete()
+
+
+def actor_for(person: User) -> Actor:
+    """The person in the background, with the rights of now."""
+    return Actor(
+        kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id,
+        is_superadmin=person.is_superuser, is_monitor=person.is_monitor,
+        is_domain_monitor=person.is_domain_monitor,
+    )  # fmt: skip
+
+
+class Scene:
+    """What there is, as far as it matters to some rows, read at once."""
+
+    def __init__(self, actor: Actor, lines: Collection[Line]) -> None:
+        emails = {line.email for line in lines}
+        self.actor, self.standing = actor, standing_of(actor)
+        seen = visible_users(actor).filter(email__in=emails)
+        self.people: dict[str, User] = {person.email: person for person in with_projects(actor, seen)}
+        self.taken = set(User.objects.filter(email__in=emails).values_list("email", flat=True)) - set(
+            self.people
+        )
+        self.domains: dict[str, Domain] = {
+            each.name: each for each in visible_domains(actor).filter(is_active=True)
+        }
+        names = {name for line in lines for name in line.projects}
+        projects = manageable_projects(actor).filter(name__in=names, is_active=True)
+        self.projects: dict[tuple[int, str], Project] = {
+            (each.domain_id, each.name): each for each in projects
+        }
+        named = visible_policies(actor).filter(name__in={line.values.get("policy", "") for line in lines})
+        self.policies = {(each.domain_id, each.name): each for each in named}
+
+    def domain_of(self, line: Line) -> Domain:
+        """Of a row without faults."""
+        name = line.values.get("domain")
+        domain = self.domains.get(name) if name else self._own_domain()
+        if domain is None:
+            raise LookupError(name)
+        return domain
+
+    def projects_of(self, line: Line, *, without: Collection[int]) -> list[Project]:
+        person = self.people.get(line.email)
+        domain_id = person.domain_id if person else self.domain_of(line).pk
+        found = (self.projects.get((domain_id, name)) for name in line.projects)
+        return [project for project in found if project is not None and project.pk not in without]
+
+    def policy_of(self, line: Line, domain_id: int) -> ResourcePolicy | None:
+        """That of the domain before that of the whole installation."""
+        name = line.values.get("policy", "")
+        return self.policies.get((domain_id, name)) or self.policies.get((None, name))
+
+    def newcomer(self, line: Line) -> Newcomer:
+        """Of a row that makes an account."""
+        domain = self.domain_of(line)
+        return Newcomer(
+            email=line.email,
+            name=line.values.get("name", ""),
+            role=Role(line.values.get("role") or Role.USER),
+            domain=domain,
+            projects=tuple(self.projects_of(line, without=())),
+            policy=self.policy_of(line, domain.pk),
+        )
+
+    def project_ids_of(self, person: User | None) -> set[int]:
+        return {each.project_id for each in person.memberships.all()} if person else set()
+
+    def verdict(self, line: Line) -> Verdict:
+        person = self.people.get(line.email)
+        faults = {**self._faults(line, person), **line.faults}
+        if faults:
+            return Verdict(Outcome.REFUSED, faults=faults)
+        if person is None:
+            return Verdict(Outcome.NEW)
+        changes = self._changes(line, person)
+        refused = self._refused_changes(person, changes)
+        if refused:
+            return Verdict(Outcome.REFUSED, faults=refused)
+        return Verdict(Outcome.CHANGED if changes else Outcome.UNCHANGED, changes)
+
+    def _faults(self, line: Line, person: User | None) -> dict[str, str]:
+        faults: dict[str, str] = {}
+        if line.email in self.taken:
+            faults["email"] = _("This address is taken.")
+        role = line.values.get("role")
+        if role and role not in set(Role):
+            faults["role"] = _("There is no role {name}.").format(name=quoted(role))
+        elif (
+            role
+            and (person is None or role != person.role)
+            and Role(role) not in authorization.roles_to_give(self.standing)
+        ):
+            faults["role"] = _("You may not give this role.")
+        domain = self._domain_named(line, person, faults)
+        if domain is not None:
+            unknown = [name for name in line.projects if (domain.pk, name) not in self.projects]
+            if unknown:
+                faults["projects"] = _("There is no project {name} in this domain.").format(
+                    name=quoted(unknown[0], 64)
+                )
+            if line.values.get("policy") and (fault := self._policy_fault(line, domain)):
+                faults["policy"] = fault
+        return {**faults, **(self._of_new(line) if person is None and domain is not None else {})}
+
+    def _policy_fault(self, line: Line, domain: Domain) -> str:
+        policy = self.policy_of(line, domain.pk)
+        if policy is None:
+            return _("There is no policy {name}.").format(name=quoted(line.values["policy"], 64))
+        if policy.domain_id is None and not policy.is_default and not may_do_everything(self.actor):
+            sentence = _("The policy “{name}” is of the whole installation; superadmins assign it.")
+            return sentence.format(name=policy.name)
+        return ""
+
+    def _domain_named(self, line: Line, person: User | None, faults: dict[str, str]) -> Domain | None:
+        name = line.values.get("domain")
+        if person is not None:
+            if name and name != person.domain.name:
+                faults["domain"] = _("The person belongs to the domain {name}; a file moves nobody.").format(
+                    name=person.domain.name
+                )
+            return person.domain
+        domain = self.domains.get(name) if name else self._own_domain()
+        if domain is None:
+            faults["domain"] = _("There is no domain {name} among those that you may see.").format(
+                name=quoted(name or "", 64)
+            )
+        return domain
+
+    def _own_domain(self) -> Domain | None:
+        """None: it was closed meanwhile."""
+        return next((each for each in self.domains.values() if each.pk == self.actor.domain_id), None)
+
+    def _of_new(self, line: Line) -> dict[str, str]:
+        """What the account's own fields say of these values."""
+        values = {name: line.values.get(name, "") for name in ("email", "name")}
+        try:
+            User(**values).clean_fields(exclude=["password", "domain", "policy"])
+        except ValidationError as error:
+            return {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
+        return {}
+
+    def _changes(self, line: Line, person: User) -> tuple[str, ...]:
+        now = {"name": person.name, "role": person.role}
+        changes = [name for name, value in now.items() if line.values.get(name, value) != value]
+        policy = self.policy_of(line, person.domain_id)  # several have its name: those of domains
+        if policy is not None and policy.pk != person.policy_id:
+            changes.append("policy")
+        joins = self.projects_of(line, without=self.project_ids_of(person))
+        return (*changes, *(["projects"] if joins else []))
+
+    def _refused_changes(self, person: User, changes: Collection[str]) -> dict[str, str]:
+        if not changes:
+            return {}
+        if not person.is_active:
+            return {"email": _("The account of {name} is closed.").format(name=person.email)}
+        allowed = authorization.on_person(
+            self.standing, user_id=person.pk, role=Role(person.role), domain_id=person.domain_id
+        )
+        if Action.EDIT not in allowed:
+            return {"email": _("You may not do this to the account of {name}.").format(name=person.email)}
+        if "role" in changes and person.pk == self.standing.user_id:
+            return {"role": _("You cannot change your own role.")}
+        return {}

@@ -1,0 +1,277 @@
+"""Budgets: as pages show them to whom they bind, and the pages on which administrators make and change them."""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from accounts.budgets import service
+from accounts.budgets.selectors import (
+    PERIODS,
+    UNITS,
+    BudgetImpact,
+    access_budget,
+    amount_words,
+    budget_states,
+    impact_of_budget,
+    may_change_budget,
+    owner_named,
+    states_of,
+    today,
+    visible_budgets,
+    warning_of,
+)
+from accounts.core.authorization import Action
+from accounts.core.budget_arithmetic import BudgetState, rounded
+from accounts.core.limits import Level
+from accounts.models import Budget, Project, User, holds_on
+from accounts.policies.service import level_of
+from accounts.selectors import governs_people, sees_everything, visible_domains
+from accounts.tenancy.preferences import column_choice
+from accounts.web.budgets.forms import BudgetForm, NewBudgetForm, typed_budget
+from accounts.web.form_errors import digest, mark
+from accounts.web.page_access import nothing_here
+from common.actors import Actor
+from common.errors import BerthError, NotFound
+from common.pages.status_styles import Tone
+from common.pages.tables import ALL, Column, Filter, Listing, Tab, Table, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+
+FULL = 100
+TABLE = declare(
+    Table(
+        name="budgets",
+        noun=gettext_noop("budgets"),
+        sort="owner",
+        search=lambda text: (
+            Q(project__name__icontains=text) | Q(user__email__icontains=text) | Q(user__name__icontains=text)
+        ),
+        search_label=gettext_noop("Search by project or person"),
+        columns=(
+            Column(
+                "owner", gettext_noop("Applies to"), (Coalesce("project__name", "user__email"),), is_fixed=True
+            ),
+            Column("domain", gettext_noop("Domain")),
+            Column("spent", gettext_noop("Spent"), ("unit", "amount")),
+            Column("left", gettext_noop("Left"), is_number=True),
+            Column("state", gettext_noop("State")),
+            Column("period", gettext_noop("Period"), ("period", "starts_on")),
+        ),
+        filters=(
+            Filter("of", gettext_noop("Applies to"), lambda level: Q(project__isnull=level != Level.PROJECT)),
+            Filter("unit", gettext_noop("Unit"), lambda unit: Q(unit=unit)),
+            Filter("period", gettext_noop("Period"), lambda period: Q(period=period)),
+            Filter("hard", gettext_noop("When used up"), lambda word: Q(is_hard=word == "refuses")),
+            Filter(
+                "domain", gettext_noop("Domain"),
+                lambda name: Q(project__domain__name=name) | Q(user__domain__name=name),
+            ),
+        ),
+    )
+)  # fmt: skip
+
+
+def budget_rows(states: Iterable[BudgetState]) -> list[dict[str, Any]]:
+    """What includes/budgets.html shows."""
+    return [_row(state) for state in states]
+
+
+def budget_card(owner: Project | User, *, may_limit: bool) -> dict[str, Any]:
+    """What includes/budget_card.html shows: the budgets of `owner` that hold now. At most 3 queries."""
+    return {
+        "rows": budget_rows(budget_states([(level_of(owner), owner.pk)])),
+        "named": _named(owner),
+        "may_limit": may_limit,
+    }
+
+
+@require_GET
+@login_required
+def budget_list(request: HttpRequest) -> HttpResponse:
+    actor = _overseer(request)
+    listing = Listing(
+        TABLE,
+        request.GET,
+        chosen=column_choice(actor, TABLE.name),
+        without=() if sees_everything(actor) else ("domain",),
+        tabs=_tabs(),
+    )
+    listing.choices = _choices(actor)
+    page = listing.page(visible_budgets(actor), lambda budgets: budgets)
+    states = {state.id: state for state in states_of(page)}
+    rows = [{**_row(states[budget.pk]), "budget": budget} for budget in page]
+    context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
+    context["can_create"] = not actor.only_looks
+    return render(request, "accounts/budgets.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="budgets")
+def new_budget(request: HttpRequest) -> HttpResponse:
+    """An empty form, or with ?for= one for that project or person. POST shows what it would mean; sent again, makes it."""
+    actor = _overseer(request)
+    if actor.only_looks:
+        raise nothing_here()
+    if request.method != "POST":
+        return _page(request, None, NewBudgetForm(initial={"owner": request.GET.get("for", "")[:254]}))
+    form = NewBudgetForm(request.POST)
+    if not form.is_valid():
+        return _page(request, None, form, status=422)
+    try:
+        wanted, owner = form.wanted(), owner_named(actor, form.cleaned_data["owner"])
+        budget = service.new_budget(actor, level_of(owner), owner.pk, wanted)
+        said = {**wanted, "owner": owner.pk}
+        if request.POST.get("sure") != digest(said):
+            return _page(request, None, form, impact=impact_of_budget(budget), sure=digest(said))
+        made = service.create_budget(actor=actor, level=level_of(owner), owner_id=owner.pk, **wanted)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, None, form, status=422)
+    messages.success(request, _("{name} has a budget now.").format(name=made.owner_name))
+    return redirect("budget", made.pk)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def budget_page(request: HttpRequest, budget_id: int) -> HttpResponse:
+    """POST shows what the change would mean; sent again, makes it."""
+    actor = _overseer(request)
+    if request.method != "POST":
+        budget = access_budget(actor, budget_id, Action.VIEW)
+        return _page(request, budget, BudgetForm(initial=typed_budget(budget)))
+    budget = access_budget(actor, budget_id, Action.LIMIT)
+    form = BudgetForm(request.POST)
+    if not form.is_valid():
+        return _page(request, budget, form, status=422)
+    try:
+        wanted = form.wanted()
+        changed = access_budget(actor, budget_id, Action.LIMIT)
+        service.change_budget(changed, wanted)
+        if request.POST.get("sure") != digest(wanted):
+            return _page(request, budget, form, impact=impact_of_budget(changed), sure=digest(wanted))
+        service.update_budget(actor=actor, budget_id=budget_id, changes=wanted)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, budget, form, status=422)
+    messages.success(request, _("The budget is changed."))
+    return redirect("budget", budget_id)
+
+
+@login_required
+@require_POST
+def delete_budget(request: HttpRequest, budget_id: int) -> HttpResponse:
+    actor = _overseer(request)
+    budget = access_budget(actor, budget_id, Action.LIMIT)
+    try:
+        if request.POST.get("confirm", "") != budget.owner_name:
+            raise NotFound(_("This is not whose budget it is, so nothing was done."))
+        service.delete_budget(actor=actor, budget_id=budget_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("budget", budget_id)
+    messages.success(request, _("The budget of {name} is removed.").format(name=budget.owner_name))
+    return redirect("budgets")
+
+
+def _row(state: BudgetState) -> dict[str, Any]:
+    percent = min(FULL, int(state.spent * FULL / Fraction(state.amount))) if state.amount else FULL
+    tone = Tone.BAD if state.is_used_up else Tone.WARN if state.is_nearly_used_up else Tone.BUSY
+    return {
+        "id": state.id,
+        "title": _(UNITS[state.unit]),
+        "name": state.owner,
+        "owner": _("The project “{name}”").format(name=state.owner)
+        if state.level is Level.PROJECT
+        else state.owner,
+        "used": amount_words(state.unit, rounded(state.spent)),
+        "left": amount_words(state.unit, rounded(state.left)),
+        "amount": amount_words(state.unit, state.amount),
+        "percent": percent,
+        "tone": tone,
+        "state": _state(state),
+        "warning": warning_of(state),
+        "is_hard": state.is_hard,
+        "is_used_up": state.is_used_up,
+        "is_nearly_used_up": state.is_nearly_used_up,
+        "period": _(PERIODS[state.period]),
+        "first_day": state.first,
+        "last_day": state.last,
+    }
+
+
+def _state(state: BudgetState) -> str:
+    """As common.pages.status_styles has it."""
+    if not state.is_current:
+        return "to_come" if state.first > today() else "over"
+    return "spent" if state.is_used_up else "nearly_spent" if state.is_nearly_used_up else "within"
+
+
+def _tabs() -> Sequence[Tab]:
+    day = today()
+    return (
+        Tab("now", gettext_noop("Now"), holds_on(day)),
+        Tab("to_come", gettext_noop("Upcoming"), Q(starts_on__gt=day)),
+        Tab("over", gettext_noop("Past"), Q(ends_on__lt=day)),
+        ALL,
+    )
+
+
+def _choices(actor: Actor) -> dict[str, Any]:
+    names = visible_domains(actor).values_list("name", flat=True) if sees_everything(actor) else ()
+    return {
+        "of": [(Level.PROJECT.value, _("Project")), (Level.USER.value, _("Person"))],
+        "unit": [(unit.value, _(title)) for unit, title in UNITS.items()],
+        "period": [(period.value, _(title)) for period, title in PERIODS.items()],
+        "hard": [("refuses", _("hard: refuses")), ("warns", _("soft: warns"))],
+        "domain": [(name, name) for name in names],
+    }
+
+
+def _overseer(request: HttpRequest) -> Actor:
+    """Administrators of domains, and who watches. Raises NotFound."""
+    if not governs_people(request.user):  # type: ignore[arg-type]
+        raise nothing_here()
+    return actor_of(request)
+
+
+def _named(owner: Project | User) -> str:
+    """As `owner_named` finds it."""
+    return f"{owner.domain.name}/{owner.name}" if isinstance(owner, Project) else owner.email
+
+
+def _page(
+    request: HttpRequest,
+    budget: Budget | None,
+    form: BudgetForm,
+    *,
+    impact: BudgetImpact | None = None,
+    sure: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    can_change = budget is None or may_change_budget(actor_of(request), budget)
+    context: dict[str, Any] = {"budget": budget, "form": form if can_change else None, "sure": sure}
+    if impact:
+        context["impact"] = {
+            "row": _row(impact.state),
+            "people": impact.people_count,
+            "refuses": impact.state.refuses,
+        }
+    if budget:
+        level, owner_id = budget.owner_key
+        context |= {
+            "row": _row(states_of([budget])[0]),
+            "owner_url": reverse("project" if level is Level.PROJECT else "person", args=[owner_id]),
+        }
+    return render(request, "accounts/budget.html", context, status=status)

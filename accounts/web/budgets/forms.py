@@ -1,0 +1,109 @@
+"""Forms of budgets and prices."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy
+
+from accounts.budgets.selectors import PERIODS, UNITS
+from accounts.core.budget_arithmetic import Period, Unit
+from accounts.models import Budget
+from common.values.resources import CPU, MEM
+
+_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+_NUMBER = {**_TYPED, "inputmode": "decimal"}
+_DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+
+
+class BudgetForm(forms.Form):
+    """What a budget is; whose it is stands beside it."""
+
+    unit = forms.ChoiceField(
+        choices=[(unit.value, gettext_lazy(title)) for unit, title in UNITS.items()],
+        label=gettext_lazy("Unit"),
+        help_text=gettext_lazy("Money counts by the price list; hours, those of all accelerators together."),
+    )
+    amount = forms.DecimalField(
+        min_value=0,
+        max_digits=14,
+        decimal_places=2,
+        label=gettext_lazy("Amount"),
+        widget=forms.TextInput(attrs=_NUMBER),
+    )
+    period = forms.ChoiceField(
+        choices=[(period.value, gettext_lazy(title)) for period, title in PERIODS.items()],
+        label=gettext_lazy("Period"),
+        help_text=gettext_lazy("Months and quarters begin anew by themselves, in UTC. A term is once."),
+    )
+    starts_on = forms.DateField(required=False, label=gettext_lazy("First day of the term"), widget=_DAY)
+    ends_on = forms.DateField(required=False, label=gettext_lazy("Last day of the term"), widget=_DAY)
+    warn_percent = forms.IntegerField(
+        min_value=1,
+        max_value=100,
+        initial=80,
+        label=gettext_lazy("Warning threshold (percent)"),
+        help_text=gettext_lazy("The people it applies to are notified once a period."),
+        widget=forms.TextInput(attrs=_NUMBER),
+    )
+    is_hard = forms.ChoiceField(
+        choices=[
+            ("", gettext_lazy("Nothing: it only warns")),
+            ("yes", gettext_lazy("New sessions are refused")),
+        ],
+        required=False,
+        label=gettext_lazy("When used up"),
+        help_text=gettext_lazy("What runs goes on in any case."),
+    )
+
+    def wanted(self) -> dict[str, Any]:
+        """What is typed, as columns of Budget. Only where the form is valid. Days are those of a term alone."""
+        typed = {name: self.cleaned_data[name] for name in BudgetForm.base_fields}
+        if typed["period"] != Period.TERM:
+            typed |= {"starts_on": None, "ends_on": None}
+        return {
+            **typed,
+            "unit": Unit(typed["unit"]),
+            "period": Period(typed["period"]),
+            "is_hard": bool(typed["is_hard"]),
+        }
+
+
+class NewBudgetForm(BudgetForm):
+    owner = forms.CharField(
+        max_length=254,
+        label=gettext_lazy("Applies to"),
+        help_text=gettext_lazy("The name of a project, or the e-mail of a person."),
+        widget=forms.TextInput(attrs=_TYPED),
+    )
+    field_order = ("owner",)
+
+
+def typed_budget(budget: Budget) -> dict[str, Any]:
+    """What the form shows of a budget."""
+    shown = {name: getattr(budget, name) for name in BudgetForm.base_fields}
+    return {**shown, "is_hard": "yes" if budget.is_hard else ""}
+
+
+class PriceForm(forms.Form):
+    slot_name = forms.CharField(
+        max_length=32,
+        label=gettext_lazy("Resource"),
+        help_text=gettext_lazy("cpu, mem, or the name of an accelerator, like cuda."),
+        widget=forms.TextInput(attrs={**_TYPED, "list": "slot-names"}),
+    )
+    per_hour = forms.DecimalField(
+        min_value=0,
+        max_digits=14,
+        decimal_places=6,
+        label=gettext_lazy("Price of an hour"),
+        help_text=gettext_lazy("Of one core, one GiB or one device."),
+        widget=forms.TextInput(attrs=_NUMBER),
+    )
+    since = forms.DateField(
+        label=gettext_lazy("Valid from"),
+        help_text=gettext_lazy("Tomorrow or later, in UTC: what was held keeps its price."),
+        widget=_DAY,
+    )
+
+
+USUAL_SLOTS = (CPU, MEM)

@@ -1,0 +1,115 @@
+"""The price list: what an hour of each resource costs, did, and will."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.budgets import service
+from accounts.budgets.selectors import today, tomorrow
+from accounts.models import Price
+from accounts.selectors import governs_people, may_do_everything
+from accounts.tenancy.preferences import column_choice
+from accounts.web.budgets.forms import USUAL_SLOTS, PriceForm
+from accounts.web.form_errors import mark
+from accounts.web.page_access import nothing_here
+from common.errors import InvalidInput
+from common.pages.tables import Column, Listing, Table, declare
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+from common.values.money import format_money
+from common.values.resources import CPU, MEM
+
+TABLE = declare(
+    Table(
+        name="prices",
+        noun=gettext_noop("prices"),
+        sort="resource",
+        search=lambda text: Q(slot_name__icontains=text),
+        search_label=gettext_noop("Search by resource"),
+        columns=(
+            Column("resource", gettext_noop("Resource"), ("slot_name", "since"), is_fixed=True),
+            Column("price", gettext_noop("Price of an hour"), ("per_hour",), is_number=True),
+            Column("since", gettext_noop("Valid from"), ("since",), is_number=True),
+            Column("state", gettext_noop("State")),
+            Column("remove", "", is_fixed=True),
+        ),
+    )
+)
+_PER = {CPU: gettext_noop("of one core"), MEM: gettext_noop("of one GiB")}
+_PER_DEVICE = gettext_noop("of one device")
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="prices")
+def price_list(request: HttpRequest) -> HttpResponse:
+    """POST sets a price."""
+    _demand_overseer(request)
+    if request.method != "POST":
+        return _page(request, PriceForm(initial={"since": tomorrow()}))
+    form = PriceForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    try:
+        price = service.set_price(actor=actor_of(request), **form.cleaned_data)
+    except InvalidInput as refusal:
+        mark(form, refusal)
+        return _page(request, form, status=422)
+    sentence = _("An hour of {resource} costs {price} from {day} on.")
+    told = sentence.format(resource=price.slot_name, price=_words(price), day=price.since.isoformat())
+    messages.success(request, told)
+    return redirect("prices")
+
+
+@login_required
+@require_POST
+def delete_price(request: HttpRequest, price_id: int) -> HttpResponse:
+    _demand_overseer(request)
+    try:
+        service.delete_price(actor=actor_of(request), price_id=price_id)
+    except InvalidInput as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        messages.success(request, _("The price is withdrawn; the one before it applies again."))
+    return redirect("prices")
+
+
+def _demand_overseer(request: HttpRequest) -> None:
+    if not governs_people(request.user):  # type: ignore[arg-type]
+        raise nothing_here()
+
+
+def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpResponse:
+    actor, day = actor_of(request), today()
+    listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
+    page = listing.page(Price.objects.all(), lambda prices: prices)
+    newest = Price.objects.filter(since__lte=day).order_by("slot_name", "-since").distinct("slot_name")
+    holding = {price.pk for price in newest}
+    context: dict[str, Any] = {
+        "listing": listing, "columns": listing.columns, "page": page, "slot_names": USUAL_SLOTS,
+        "form": form if may_do_everything(actor) else None,
+        "rows": [
+            {
+                "price": price,
+                "amount": _words(price),
+                "per": _(_PER.get(price.slot_name, _PER_DEVICE)),
+                "state": "holds" if price.pk in holding else "to_come" if price.since > day else "over",
+                "can_remove": may_do_everything(actor) and price.since > day,
+            }
+            for price in page
+        ],
+    }  # fmt: skip
+    return render(request, "accounts/prices.html", context, status=status)
+
+
+def _words(price: Price) -> str:
+    """0.05 and not 0.050000; cents at least."""
+    whole, _dot, decimals = f"{price.per_hour:.6f}".partition(".")
+    return format_money(f"{whole}.{decimals.rstrip('0').ljust(2, '0')}")

@@ -1,0 +1,189 @@
+"""Looking at the portal as somebody else: the middleware that shows it so and lets nothing be changed, the page on which it
+begins, and its end."""
+
+from collections.abc import Callable
+from typing import Any
+
+from allauth.account.decorators import reauthentication_required
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import rotate_token
+from django.shortcuts import redirect, render
+from django.urls import ResolverMatch
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.logins import impersonation
+from accounts.logins.required_actions import demand_on
+from accounts.models import User, Viewing
+from accounts.web.page_access import administrator
+from common.audit import record
+from common.audit.denied_requests import SAFE
+from common.errors import BerthError, Conflict, InvalidInput, PermissionDenied
+from common.pages.error_pages import error_page
+from common.rest.actor import actor_of
+
+# What a script of a page says with each request: the id of the viewing that the page was made in, "" of none.
+SEEN_IN = "X-Berth-Viewing"
+WAYS_OUT = frozenset({"stop-viewing", "account_logout"})
+# How somebody signs in is theirs alone, and so is Django admin.
+PRIVATE_PLACES = ("account/", "admin/")
+
+
+class ViewingMiddleware:
+    """`request.viewing` is what stands in this browser, else None; then `request.viewer` is who is signed in, and
+    `request.user` whom they look as. Costs no query beyond that for the person, but while somebody looks and a second factor
+    is asked of them."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.viewing = request.viewer = None  # type: ignore[attr-defined]
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+            return self.get_response(request)
+        found = impersonation.viewing_in(request.session.row)  # type: ignore[attr-defined]
+        why = _why_over(request, found) if found is not None else ""
+        if found is not None and not why:
+            _look_as(request, found)
+        refusal = _refusal_to_a_page_of_before(request) if not why else _end(request, found, why)
+        response = self.get_response(request) if refusal is None else _with_reload(request, refusal)
+        if found is not None:
+            response["Cache-Control"] = "no-store"
+        return response
+
+    def process_view(
+        self, request: Any, view: Callable[..., Any], arguments: object, named: object
+    ) -> HttpResponse | None:
+        if request.viewing is None:
+            return None
+        match: ResolverMatch = request.resolver_match
+        is_change = request.method not in SAFE
+        if is_change and match.url_name == "account_logout":
+            impersonation.end_viewing(request.viewing, origin=actor_of(request), why="signed_out")
+            request.user, request.viewing, request.viewer = request.viewer, None, None
+            return None
+        if match.url_name in WAYS_OUT:
+            return None
+        if is_change:
+            return error_page(request, record.only_looking())
+        return error_page(request, _private_to(request.user)) if _is_private(match, view) else None
+
+
+def _why_over(request: HttpRequest, found: Viewing) -> str:
+    viewer: User = request.user  # type: ignore[assignment]
+    demand = demand_on(viewer, ip=actor_of(request).ip)
+    return impersonation.why_over(found, viewer) or (f"{demand.value}_demanded" if demand else "")
+
+
+def _look_as(request: Any, found: Viewing) -> None:
+    request.viewing, request.viewer, request.user = found, request.user, found.person
+
+
+def _end(request: HttpRequest, found: Viewing | None, why: str) -> BerthError | None:
+    """The page that somebody opens next is their own again; what a page of before asks for is refused."""
+    assert found is not None, "what ends was there"
+    impersonation.end_viewing(found, origin=actor_of(request), why=why)
+    rotate_token(request)
+    if request.method in SAFE and not _is_of_a_script(request):
+        messages.info(request, _("The impersonation has ended; you are yourself again."))
+        return None
+    return PermissionDenied(
+        _("You no longer impersonate {person}. Nothing was done.").format(person=found.person.email),
+        hint=_("Open the page again: it is your own."),
+        code="viewing_over",
+    )
+
+
+def _refusal_to_a_page_of_before(request: Any) -> BerthError | None:
+    """A page shows one person's portal and never parts of another's: what was made before looking began, or ended, is loaded
+    anew as a whole."""
+    seen_in = request.headers.get(SEEN_IN)
+    now_in = str(request.viewing.pk) if request.viewing is not None else ""
+    if seen_in is None or seen_in == now_in:
+        return None
+    return Conflict(
+        _("You impersonate another person than when this page was opened."),
+        hint=_("Open the page again."),
+        code="other_viewing",
+    )
+
+
+def _is_of_a_script(request: Any) -> bool:
+    return bool(request.htmx) or SEEN_IN in request.headers or request.path.startswith("/api/")
+
+
+def _with_reload(request: Any, refusal: BerthError) -> HttpResponse:
+    response = error_page(request, refusal)
+    if request.htmx:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+def _is_private(match: ResolverMatch, view: Callable[..., Any]) -> bool:
+    is_marked: bool = getattr(getattr(view, "cls", view), "is_private", False)
+    return is_marked or match.route.startswith(PRIVATE_PLACES)
+
+
+def _private_to(person: User) -> PermissionDenied:
+    return PermissionDenied(
+        _("This is for {person} alone: what is in files, logs and sessions, and how they sign in.").format(
+            person=person.email
+        ),
+        hint=_("Ask the person to show it to you."),
+        code="private_to_person",
+    )
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def view_as(request: HttpRequest, user_id: int) -> HttpResponse:
+    """GET asks why; POST begins. Whoever may begin confirms first that it is really they."""
+    impersonation.access_viewed(administrator(request), user_id)
+    answer: HttpResponse = _begin(request, user_id)
+    return answer
+
+
+@reauthentication_required  # type: ignore[untyped-decorator]
+def _begin(request: HttpRequest, user_id: int) -> HttpResponse:
+    actor = actor_of(request)
+    if request.method != "POST":
+        return _asking(request, impersonation.access_viewed(actor, user_id))
+    reason = request.POST.get("reason", "")
+    try:
+        impersonation.start_viewing(
+            actor=actor, login_key=request.session.session_key or "", user_id=user_id, reason=reason
+        )
+    except InvalidInput as refusal:
+        person = impersonation.access_viewed(actor, user_id)
+        return _asking(request, person, reason=reason, error=refusal.message, status=422)
+    rotate_token(request)  # no form of the pages of before is taken as one of these, nor the other way round
+    return redirect("start")
+
+
+@require_POST
+@login_required
+def stop_viewing(request: Any) -> HttpResponse:
+    """Back to the page of the person. Also where nothing is to be stopped."""
+    found: Viewing | None = request.viewing
+    if found is None:
+        return redirect("start")
+    impersonation.end_viewing(found, origin=actor_of(request), why="stopped")
+    rotate_token(request)
+    messages.info(request, _("The impersonation has ended; you are yourself again."))
+    return redirect("person", found.person_id)
+
+
+def _asking(
+    request: HttpRequest, person: User, *, reason: str = "", error: str = "", status: int = 200
+) -> HttpResponse:
+    context = {
+        "person": person,
+        "reason": reason,
+        "error": error,
+        "minutes": settings.BERTH_VIEW_AS_MINUTES,
+        "longest": impersonation.LONGEST_REASON,
+    }
+    return render(request, "accounts/view_as.html", context, status=status)

@@ -1,0 +1,1 @@
+"""Pages of users, projects and domains for administrators."""

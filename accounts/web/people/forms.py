@@ -1,0 +1,221 @@
+"""Forms of the pages on which people, projects and domains are administered. What a room refuses is marked at its field."""
+
+from collections.abc import Sequence
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.core.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
+from accounts.core.sign_in_requirements import SecondFactor
+from accounts.core.sign_up import SIGN_UP_TITLES
+from accounts.models import OffBoarding
+from accounts.tenancy import invitations
+
+_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+FOLDER_WISHES = {
+    OffBoarding.Folders.KEEP: gettext_lazy("They stay with the closed account; administrators reach them."),
+    OffBoarding.Folders.HAND_OVER: gettext_lazy("They go to the person named below."),
+    OffBoarding.Folders.DELETE: gettext_lazy("They are deleted with all that is in them."),
+}
+
+SECOND_FACTOR_WISHES = {
+    SecondFactor.OPTIONAL.value: gettext_lazy("nobody: who wants one sets it up"),
+    SecondFactor.ADMINS.value: gettext_lazy("administrators"),
+    SecondFactor.EVERYBODY.value: gettext_lazy("everybody"),
+}
+
+
+class PersonForm(forms.Form):
+    """`roles`: those that may be given. `domains`: names to choose from; with one, there is no choice."""
+
+    email = forms.CharField(
+        max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs=_TYPED)
+    )
+    name = forms.CharField(max_length=120, required=False, label=gettext_lazy("Name"))
+    role = forms.ChoiceField(label=gettext_lazy("Role"))
+    domain = forms.ChoiceField(label=gettext_lazy("Domain"))
+
+    def __init__(
+        self,
+        data: object = None,
+        *,
+        roles: Sequence[Role],
+        domains: Sequence[str],
+        initial: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(data, initial=initial)  # type: ignore[arg-type]
+        self.roles = roles
+        self._choose("role", [(role.value, _(ROLE_TITLES[role])) for role in roles])
+        self._choose("domain", [(name, name) for name in domains])
+        if len(domains) < 2:
+            del self.fields["domain"]
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+
+class NewPersonForm(PersonForm):
+    project = forms.ChoiceField(required=False, label=gettext_lazy("First project"))
+    password = forms.CharField(
+        required=False,
+        max_length=128,
+        strip=False,
+        label=gettext_lazy("Password"),
+        help_text=gettext_lazy(
+            "Left empty, you get a link that signs the person in once, within a day. One that you give has to be changed at the first sign-in."
+        ),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def __init__(self, data: object = None, *, projects: Sequence[str], **options: object) -> None:
+        super().__init__(data, **options)  # type: ignore[arg-type]
+        self._choose("project", [("", _("None yet")), *((name, name) for name in projects)])
+
+
+class InvitationForm(PersonForm):
+    """`policies`: (id, name) of those that may be given."""
+
+    email = forms.CharField(
+        required=False,
+        max_length=254,
+        label=gettext_lazy("E-mail"),
+        help_text=gettext_lazy("The person it is for. Empty: anybody with the link."),
+        widget=forms.EmailInput(attrs=_TYPED),
+    )
+    projects = forms.MultipleChoiceField(
+        required=False, label=gettext_lazy("Projects"), widget=forms.SelectMultiple(attrs={"size": 4})
+    )
+    policy = forms.ChoiceField(required=False, label=gettext_lazy("Resource policy"))
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=invitations.MOST_DAYS,
+        initial=invitations.DAYS,
+        label=gettext_lazy("Valid for (days)"),
+    )
+    uses = forms.IntegerField(
+        min_value=1,
+        max_value=invitations.MOST_USES,
+        initial=1,
+        label=gettext_lazy("Number of uses"),
+    )
+
+    def __init__(
+        self,
+        data: object = None,
+        *,
+        domains: Sequence[str],
+        projects: Sequence[str],
+        policies: Sequence[tuple[str, str]],
+        **options: object,
+    ) -> None:
+        super().__init__(data, domains=domains, **options)  # type: ignore[arg-type]
+        self.domains = domains
+        del self.fields["name"]
+        self._choose("projects", [(name, name) for name in projects])
+        self._choose("policy", [("", _("Default")), *policies])
+        for name, choices in (("projects", projects), ("policy", policies)):
+            if not choices:
+                del self.fields[name]
+
+
+class SignUpForm(forms.Form):
+    sign_up = forms.ChoiceField(
+        label=gettext_lazy("Sign-up"),
+        choices=[(way.value, gettext_lazy(title)) for way, title in SIGN_UP_TITLES.items()],
+    )
+    mail_domains = forms.CharField(
+        required=False,
+        max_length=2000,
+        label=gettext_lazy("Mail domains"),
+        help_text=gettext_lazy(
+            "The part of addresses after the @, several with spaces between them: uni.example lab.example"
+        ),
+        widget=forms.TextInput(attrs=_TYPED),
+    )
+
+
+class ClosingForm(forms.Form):
+    folders = forms.ChoiceField(
+        label=gettext_lazy("What happens to the folders?"),
+        choices=list(FOLDER_WISHES.items()),
+        initial=OffBoarding.Folders.KEEP.value,
+        widget=forms.RadioSelect(attrs={"class": "form-check-input"}),
+    )
+    heir = forms.CharField(
+        required=False,
+        max_length=254,
+        label=gettext_lazy("New owner of the folders"),
+        help_text=gettext_lazy("The e-mail of somebody in the same domain."),
+        widget=forms.EmailInput(attrs=_TYPED),
+    )
+
+
+class NamedForm(forms.Form):
+    """Of a project or a domain."""
+
+    name = forms.CharField(
+        max_length=64,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("Lower-case letters, digits, dots, dashes and underscores."),
+        widget=forms.TextInput(attrs=_TYPED),
+    )
+    title = forms.CharField(max_length=120, required=False, label=gettext_lazy("Title"))
+
+
+class DomainForm(NamedForm):
+    second_factor = forms.ChoiceField(
+        label=gettext_lazy("Second factor required for"),
+        choices=list(SECOND_FACTOR_WISHES.items()),
+        initial=SecondFactor.OPTIONAL.value,
+        required=False,
+    )
+
+    def clean_second_factor(self) -> str | None:
+        return self.cleaned_data["second_factor"] or None
+
+
+class NewProjectForm(NamedForm):
+    domain = forms.ChoiceField(label=gettext_lazy("Domain"))
+
+    def __init__(self, data: object = None, *, domains: Sequence[str]) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        field = self.fields["domain"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name) for name in domains]
+        if len(domains) < 2:
+            del self.fields["domain"]
+
+
+class MemberForm(forms.Form):
+    email = forms.CharField(
+        max_length=254,
+        label=gettext_lazy("E-mail"),
+        widget=forms.EmailInput(attrs={**_TYPED, "placeholder": "ada@example.org"}),
+    )
+    role = forms.ChoiceField(
+        label=gettext_lazy("Role"),
+        choices=[(role.value, gettext_lazy(title)) for role, title in PROJECT_ROLE_TITLES.items()],
+        initial=ProjectRole.MEMBER.value,
+    )
+
+
+class PeopleFileForm(forms.Form):
+    file = forms.FileField(
+        label=gettext_lazy("CSV file"),
+        widget=forms.FileInput(attrs={"accept": ".csv,text/csv", "class": "form-control"}),
+    )
+
+
+class BulkChangeForm(forms.Form):
+    change = forms.ChoiceField(label=gettext_lazy("Change"))
+
+    def __init__(
+        self, data: object = None, *, choices: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    ) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        field = self.fields["change"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("Choose one")), *((group, options) for group, options in choices if options)]

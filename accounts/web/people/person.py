@@ -1,0 +1,200 @@
+"""The page of one person: who they are, changing that, and the end of their account."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.core import authorization
+from accounts.core.authorization import Action, Standing
+from accounts.core.roles import ROLE_TITLES, Role
+from accounts.logins.impersonation import viewing_lasts
+from accounts.logins.required_actions import has_second_factor
+from accounts.models import OffBoarding, SshKey, User
+from accounts.selectors import (
+    access_user,
+    actions_on_user,
+    domain_named,
+    known_memberships,
+    person_with_address,
+    standing_of,
+    user_among,
+    visible_domains,
+    visible_users,
+)
+from accounts.tenancy import offboarding, owned_resources, service
+from accounts.web.budgets.budgets import budget_card
+from accounts.web.form_errors import mark
+from accounts.web.page_access import administrator
+from accounts.web.people.forms import ClosingForm, PersonForm
+from accounts.web.policies.policies import policy_card
+from accounts.web.profile.keypairs import token_row
+from common.actors import Actor
+from common.errors import BerthError, InvalidInput
+from common.rest.actor import actor_of
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
+    """POST changes the account."""
+    actor = administrator(request)
+    standing, is_post = standing_of(actor), request.method == "POST"
+    person = user_among(_with_facts(actor), user_id, Action.EDIT if is_post else Action.VIEW, standing)
+    form = _form(standing, person, request.POST if is_post else None)
+    if not is_post:
+        return _page(request, person, form, standing)
+    if not form.is_valid():
+        return _page(request, person, form, standing, status=422)
+    wanted = dict(form.cleaned_data)
+    try:
+        if domain := wanted.pop("domain", ""):
+            wanted["domain"] = domain_named(actor, domain)
+        service.update_user(actor=actor, user_id=user_id, **{**wanted, "role": Role(wanted["role"])})
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, person, form, standing, status=422)
+    messages.success(request, _("The account is changed."))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
+    """GET asks, with what the person has here; POST closes the account, if its address was typed."""
+    actor = administrator(request)
+    person = access_user(actor, user_id, Action.CLOSE)
+    form = ClosingForm(request.POST if request.method == "POST" else None)
+    if request.method != "POST" or not form.is_valid():
+        return _closing_page(request, person, form, status=422 if request.method == "POST" else 200)
+    try:
+        _check_typed(request, person)
+        heir_email = form.cleaned_data["heir"]
+        heir = person_with_address(actor, heir_email, field="heir") if heir_email else None
+        folders = OffBoarding.Folders(form.cleaned_data["folders"])
+        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, heir=heir)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _closing_page(request, person, form, status=422, error=refusal.fields.get("confirm", [""])[0])
+    messages.success(
+        request,
+        _("The account of {person} is closed. The offboarding report is below.").format(person=person.email),
+    )
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def reopen_person(request: HttpRequest, user_id: int) -> HttpResponse:
+    person = offboarding.reopen_user(actor=administrator(request), user_id=user_id)
+    messages.success(
+        request,
+        _("The account of {person} is open. Memberships and tokens do not come back by themselves.").format(
+            person=person.email
+        ),
+    )
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def purge_person(request: HttpRequest, user_id: int) -> HttpResponse:
+    actor = administrator(request)
+    person = access_user(actor, user_id, Action.PURGE)
+    try:
+        _check_typed(request, person)
+        offboarding.purge_user(actor=actor, user_id=user_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("person", user_id)
+    messages.success(request, _("The account of {person} is purged.").format(person=person.email))
+    return redirect("people")
+
+
+def _check_typed(request: HttpRequest, person: User) -> None:
+    if request.POST.get("confirm", "").strip().lower() != person.email:
+        sentence = _("This is not the address of the account, so nothing was done.")
+        raise InvalidInput(sentence, fields={"confirm": [sentence]})
+
+
+def _with_facts(actor: Actor) -> QuerySet[User]:
+    """Those whom the actor sees, with what the page would else ask for one by one: whether there is a second factor, an SSH
+    key and an end of the account to tell of, and the names of domains to move to."""
+    domains = visible_domains(actor).order_by("name").values("name")
+    return (
+        visible_users(actor)
+        .select_related("policy")
+        .annotate(
+            has_second_factor=has_second_factor("pk"),
+            has_case=Exists(OffBoarding.objects.filter(user_id=OuterRef("pk"))),
+            has_ssh_keys=Exists(SshKey.objects.filter(user_id=OuterRef("pk"))),
+            domain_names=ArraySubquery(domains),
+        )
+    )
+
+
+def _form(standing: Standing, person: Any, data: object = None) -> PersonForm:
+    """Of a person `_with_facts`."""
+    own = Role(person.role)
+    can_give = person.pk != standing.user_id and own in authorization.roles_to_give(standing)
+    can_move = Action.MOVE in actions_on_user(standing, person)
+    return PersonForm(
+        data,
+        roles=authorization.roles_to_give(standing) if can_give else [own],
+        domains=person.domain_names if can_move else [],
+        initial={
+            "email": person.email, "name": person.name, "role": person.role, "domain": person.domain.name,
+        },
+    )  # fmt: skip
+
+
+def _page(
+    request: HttpRequest, person: Any, form: PersonForm, standing: Standing, *, status: int = 200
+) -> HttpResponse:
+    actor = actor_of(request)
+    allowed = actions_on_user(standing, person)
+    case = person.offboardings.select_related("heir", "asked_by").first() if person.has_case else None
+    context = {
+        "person": person,
+        "state": "open" if person.is_active else "closed",
+        "role_title": _(ROLE_TITLES[Role(person.role)]),
+        "memberships": known_memberships(actor).filter(user=person),
+        "form": form if Action.EDIT in allowed else None,
+        "policy_card": policy_card(actor, person, may_limit=Action.LIMIT in allowed, standing=standing),
+        "budget_card": budget_card(person, may_limit=Action.LIMIT in allowed),
+        "has_second_factor": person.has_second_factor and Action.EDIT in allowed,
+        "is_oneself": person.pk == actor.user_id,
+        "can_view_as": Action.VIEW_AS in allowed and person.is_active and bool(viewing_lasts()),
+        "can_close": Action.CLOSE in allowed and person.is_active,
+        "can_reopen": Action.CLOSE in allowed and not person.is_active,
+        "can_purge": Action.PURGE in allowed and not person.is_active,
+        "case": case if Action.CLOSE in allowed else None,
+        "report": offboarding.report_of(case) if case else [],
+        "tokens": [token_row(each) for each in person.keypairs.all()] if Action.EDIT in allowed else [],
+        "ssh_keys": person.ssh_keys.select_related("keypair")
+        if person.has_ssh_keys and Action.EDIT in allowed
+        else [],
+    }
+    return render(request, "accounts/person.html", context, status=status)
+
+
+def _closing_page(
+    request: HttpRequest, person: User, form: ClosingForm, *, status: int = 200, error: str = ""
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "person": person,
+        "form": form,
+        "error": error,
+        "affected": [
+            owned_resources.label_of(handler.NAME, item.name)
+            for handler, item in owned_resources.items_of(person)
+        ],
+        "memberships": person.memberships.select_related("project").order_by("project__name"),
+    }
+    return render(request, "accounts/close_person.html", context, status=status)

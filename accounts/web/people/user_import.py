@@ -1,0 +1,196 @@
+"""The pages on which a file of people is checked, taken in, and reported on."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from accounts.core import authorization
+from accounts.core.roles import Role
+from accounts.core.user_csv import COLUMNS, LINE, MOST_BYTES, MOST_ROWS, TEMPLATE
+from accounts.models import PeopleImport, PeopleImportLine
+from accounts.selectors import access_import, standing_of
+from accounts.tenancy import user_import
+from accounts.web.form_errors import mark
+from accounts.web.page_access import administrator, nothing_here
+from accounts.web.people.forms import PeopleFileForm
+from common.actors import Actor
+from common.errors import BerthError
+from common.pages.csv_export import Row, as_csv
+from common.pages.htmx import render_page_or_fragment
+
+Outcome = PeopleImportLine.Outcome
+TITLES = {
+    Outcome.NEW: gettext_noop("New"),
+    Outcome.CHANGED: gettext_noop("Changed"),
+    Outcome.UNCHANGED: gettext_noop("Unchanged"),
+    Outcome.REFUSED: gettext_noop("Not possible"),
+}
+TONES = {
+    Outcome.NEW: ("is-good", "plus"),
+    Outcome.CHANGED: ("is-busy", "refresh"),
+    Outcome.UNCHANGED: ("is-quiet", "circle-check"),
+    Outcome.REFUSED: ("is-bad", "alert-circle"),
+}
+ROWS_A_PAGE = 100
+REPORTED = ("row", *COLUMNS, "outcome", "changes", "faults")
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def import_form(request: HttpRequest) -> HttpResponse:
+    """POST reads a file and leads to what it would do."""
+    actor = _importer(request)
+    form = PeopleFileForm(request.POST, request.FILES) if request.method == "POST" else PeopleFileForm()
+    if request.method != "POST" or not form.is_valid():
+        return _form_page(request, actor, form)
+    file = form.cleaned_data["file"]
+    try:
+        # One byte more than may be tells that there is too much.
+        made = user_import.check_import(actor=actor, name=file.name, content=file.read(MOST_BYTES + 1))
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _form_page(request, actor, form)
+    return redirect("people-import", made.pk)
+
+
+@require_GET
+@login_required
+def import_template(request: HttpRequest) -> HttpResponse:
+    _importer(request)
+    return csv_file("people-template.csv", TEMPLATE)
+
+
+@require_GET
+@login_required
+def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
+    """What each row would do, or did; the same view answers the fragment that follows the work."""
+    found = access_import(administrator(request), import_id)
+    tally = found.tally()
+    counts = tally.counts
+    total = sum(counts.values())
+    chosen = request.GET.get("outcome", "")
+    lines = found.lines.filter(outcome=chosen) if chosen in Outcome.values else found.lines.all()
+    page = Paginator(lines, ROWS_A_PAGE).get_page(request.GET.get("page"))
+    good = counts.get(Outcome.NEW, 0) + counts.get(Outcome.CHANGED, 0)
+    context = {
+        "people_import": found,
+        "tabs": _tabs(counts, total, chosen),
+        "page": page,
+        "rows": [_row(line) for line in page],
+        "good": good,
+        "done": tally.done,
+        "to_do": tally.to_do,
+        "has_new": bool(found.finished_at and counts.get(Outcome.NEW)),
+        "is_under_way": bool(found.started_at and not found.finished_at),
+    }
+    return render_page_or_fragment(request, "accounts/import.html", "accounts/_import.html", context)
+
+
+@require_POST
+@login_required
+def start_import(request: HttpRequest, import_id: int) -> HttpResponse:
+    found = user_import.start_import(actor=_importer(request), import_id=import_id)
+    if found.finished_at:
+        messages.success(request, _("The rows are taken in; what came of each stands below."))
+    return redirect("people-import", found.pk)
+
+
+@require_GET
+@login_required
+def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
+    """Each row with what came of it, as CSV."""
+    found = access_import(administrator(request), import_id)
+    return csv_file(f"people-import-{found.pk}.csv", [REPORTED, *map(_cells, found.lines.all())])
+
+
+@require_POST
+@login_required
+@never_cache
+def import_links(request: HttpRequest, import_id: int) -> HttpResponse:
+    """A CSV file with a fresh link for everybody who was added and never signed in."""
+    links = user_import.create_links(actor=_importer(request), import_id=import_id)
+    rows = [(email, settings.BERTH_URL + reverse("sign-in-once", args=[code])) for email, code in links]
+    return csv_file(f"sign-in-links-{import_id}.csv", [("email", "link"), *rows])
+
+
+def csv_file(name: str, rows: Iterable[Row]) -> HttpResponse:
+    """With the mark by which spreadsheets know UTF-8."""
+    response = HttpResponse("\ufeff" + as_csv(rows), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _importer(request: HttpRequest) -> Actor:
+    actor = administrator(request)
+    if not authorization.roles_to_give(standing_of(actor)):
+        raise nothing_here()
+    return actor
+
+
+def _form_page(request: HttpRequest, actor: Actor, form: PeopleFileForm) -> HttpResponse:
+    context: dict[str, Any] = {
+        "form": form,
+        "most": MOST_ROWS,
+        "roles": [role.value for role in authorization.roles_to_give(standing_of(actor))],
+        "recent": PeopleImport.objects.filter(asked_by_id=actor.user_id)[:5],
+        "usual_role": Role.USER.value,
+    }
+    return render(
+        request, "accounts/import_form.html", context, status=422 if request.method == "POST" else 200
+    )
+
+
+def _tabs(counts: dict[str, int], total: int, chosen: str) -> list[dict[str, Any]]:
+    every = {"label": _("All"), "url": "?", "count": total, "is_active": chosen not in Outcome.values}
+    return [
+        every,
+        *(
+            {
+                "label": _(title),
+                "url": f"?outcome={outcome.value}",
+                "count": counts.get(outcome.value, 0),
+                "is_active": chosen == outcome.value,
+            }
+            for outcome, title in TITLES.items()
+        ),
+    ]
+
+
+def _row(line: PeopleImportLine) -> dict[str, Any]:
+    outcome = Outcome(line.outcome)
+    tone, icon = TONES[outcome]
+    return {
+        "number": line.number,
+        "email": line.values.get("email", ""),
+        "name": line.values.get("name", ""),
+        "role": line.values.get("role", ""),
+        "projects": line.values.get("projects", ""),
+        "word": _(TITLES[outcome]),
+        "tone": tone,
+        "icon": icon,
+        "changes": ", ".join(line.changes),
+        "faults": [("" if name == LINE else name, sentence) for name, sentence in line.faults.items()],
+        "is_done": line.is_done,
+    }
+
+
+def _cells(line: PeopleImportLine) -> Row:
+    """One line of REPORTED. Before it is done, `outcome` is what it would be."""
+    faults = "; ".join(f"{name}: {sentence}" for name, sentence in line.faults.items())
+    return (
+        line.number, *(line.values.get(name, "") for name in COLUMNS),
+        line.outcome if line.is_done or line.outcome == Outcome.REFUSED else f"would be {line.outcome}",
+        " ".join(line.changes), faults,
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""The page People: who is there, adding somebody, and closing many accounts at once."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from accounts.core import authorization
+from accounts.core.authorization import Action
+from accounts.core.roles import ROLE_TITLES, Role
+from accounts.models import Membership, User
+from accounts.selectors import (
+    actions_on_user,
+    known_projects,
+    manageable_projects,
+    sees_everything,
+    standing_of,
+    visible_domains,
+    visible_users,
+    with_projects,
+)
+from accounts.sign_in import onboarding
+from accounts.tenancy import offboarding
+from accounts.tenancy.preferences import column_choice
+from accounts.web.form_errors import mark
+from accounts.web.page_access import administrator, nothing_here
+from accounts.web.people.forms import NewPersonForm
+from common.actors import Actor
+from common.errors import BerthError
+from common.pages.bulk_actions import chosen_numbers, do_each, done_count
+from common.pages.csv_export import csv_response
+from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.rest.idempotency import once_a_form
+
+IS_OPEN, IS_CLOSED = Q(is_active=True), Q(is_active=False)
+TABLE = declare(
+    Table(
+        name="people",
+        noun=gettext_noop("people"),
+        sort="person",
+        search=lambda text: Q(email__icontains=text) | Q(name__icontains=text),
+        search_label=gettext_noop("Search by e-mail or name"),
+        columns=(
+            Column("person", gettext_noop("Person"), ("email",), is_fixed=True),
+            Column("role", gettext_noop("Role"), ("role", "email")),
+            Column("domain", gettext_noop("Domain"), ("domain__name", "email")),
+            Column("projects", gettext_noop("Projects")),
+            Column("seen", gettext_noop("Last sign-in"), ("last_login",), is_number=True),
+            Column("created", gettext_noop("Added"), ("created_at",), is_number=True, is_usual=False),
+        ),
+        filters=(
+            Filter("role", gettext_noop("Role"), lambda role: Q(role=role)),
+            Filter(
+                "project",
+                gettext_noop("Project"),
+                lambda name: Q(pk__in=Membership.objects.filter(project__name=name).values("user_id")),
+            ),
+            Filter("domain", gettext_noop("Domain"), lambda name: Q(domain__name=name)),
+        ),
+        tabs=(
+            Tab("open", gettext_noop("Open"), IS_OPEN),
+            Tab("closed", gettext_noop("Closed"), IS_CLOSED),
+        ),
+    )
+)
+EXPORTED = ("id", "e-mail", "name", "role", "domain", "projects", "state", "last sign-in", "added")
+
+
+@require_GET
+@login_required
+def people_list(request: HttpRequest) -> HttpResponse:
+    actor = administrator(request)
+    listing = _listing(request, actor)
+    listing.choices = {
+        "role": [(role.value, _(title)) for role, title in ROLE_TITLES.items()],
+        **choices_of(
+            project=(known_projects(actor), "name", "name"), domain=(visible_domains(actor), "name", "name")
+        ),
+    }
+    page = listing.page(visible_users(actor), partial(with_projects, actor))
+    standing = standing_of(actor)
+    rows = [person_row(person, can_close=Action.CLOSE in _actions(standing, person)) for person in page]
+    context = {
+        "listing": listing,
+        "columns": listing.columns,
+        "page": page,
+        "rows": rows,
+        "can_add": bool(authorization.roles_to_give(standing)),
+        "sees_invitations": standing.role is not Role.USER,
+        "has_picks": any(row["can_close"] for row in rows),
+    }
+    return render(request, "accounts/people.html", context)
+
+
+@require_GET
+@login_required
+def people_export(request: HttpRequest) -> StreamingHttpResponse:
+    """The list with its present search, filters and order, of all pages, as CSV."""
+    actor = administrator(request)
+    rows = _listing(request, actor).of_tab(visible_users(actor))
+    return csv_response("people.csv", EXPORTED, rows, partial(_with_names, actor), _cells)
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="people")
+def new_person(request: HttpRequest) -> HttpResponse:
+    """A form; without a password, the answer shows the link for the first sign-in, which is nowhere else."""
+    actor = administrator(request)
+    if not authorization.roles_to_give(standing_of(actor)):
+        raise nothing_here()
+    form = _new_form(request, actor)
+    if request.method != "POST" or not form.is_valid():
+        status = 422 if request.method == "POST" else 200
+        return render(request, "accounts/new_person.html", {"form": form}, status=status)
+    wanted = dict(form.cleaned_data)
+    project = wanted.pop("project")
+    try:
+        person, url = onboarding.add_person(
+            actor=actor, **{**wanted, "role": Role(wanted["role"])}, projects=[project] if project else []
+        )
+    except BerthError as refusal:
+        mark(form, refusal)
+        return render(request, "accounts/new_person.html", {"form": form}, status=422)
+    if url:
+        return render(request, "accounts/new_person.html", {"person": person, "url": url}, status=201)
+    messages.success(request, _("{person} can sign in now.").format(person=person.email))
+    return redirect("person", person.pk)
+
+
+@require_POST
+@login_required
+def close_many(request: HttpRequest) -> HttpResponse:
+    """Ask first, wanting the words typed; folders are kept. The answer says for each person what came of it."""
+    actor = administrator(request)
+    ids = chosen_numbers(request.POST, "person")
+    back = f"{reverse('people')}?{request.POST.get('back', '')}"
+    people = {person.pk: person for person in visible_users(actor).filter(pk__in=ids)}
+    if not ids:
+        messages.info(request, _("Choose the people first: tick them in the list."))
+        return redirect(back)
+    context: dict[str, Any] = {"back": back, "query": request.POST.get("back", "")}
+    typed, word = request.POST.get("confirm"), _("close {count}").format(count=len(ids))
+    if typed != word:
+        context |= {"people": [people[pk] for pk in ids if pk in people], "ids": ids, "word": word}
+        context["error"] = "" if typed is None else _("These are not the words, so nothing was closed.")
+        return render(request, "accounts/close_many.html", context, status=422 if context["error"] else 200)
+    outcomes = do_each(
+        request,
+        ids,
+        lambda pk: _close(actor, pk),
+        name_of=lambda pk: people[pk].email if pk in people else str(pk),
+        url_of=lambda pk: reverse("person", args=[pk]) if pk in people else "",
+    )
+    context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
+    return render(request, "accounts/closed_many.html", context)
+
+
+def person_row(person: User, *, can_close: bool) -> dict[str, Any]:
+    """One person for the page, with projects that were fetched before."""
+    return {
+        "person": person,
+        "state": "open" if person.is_active else "closed",
+        "role_title": _(ROLE_TITLES[Role(person.role)]),
+        "projects": [membership.project for membership in person.memberships.all()],
+        "can_close": can_close and person.is_active,
+    }
+
+
+def _close(actor: Actor, user_id: int) -> str:
+    offboarding.close_user(actor=actor, user_id=user_id)
+    return _("The account is closed; its sessions are being stopped, its folders stay.")
+
+
+def _actions(standing: authorization.Standing, person: User) -> authorization.Actions:
+    """A project admin acts on nobody in this list, so projects in common are not asked for."""
+    return actions_on_user(standing, person) if standing.role is not Role.USER else authorization.NOTHING
+
+
+def _listing(request: HttpRequest, actor: Actor) -> Listing:
+    without = () if sees_everything(actor) else ("domain",)
+    return Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), without=without)
+
+
+def _new_form(request: HttpRequest, actor: Actor) -> NewPersonForm:
+    data = request.POST if request.method == "POST" else None
+    return NewPersonForm(
+        data,
+        roles=authorization.roles_to_give(standing_of(actor)),
+        domains=_names(visible_domains(actor).filter(is_active=True)),
+        projects=_names(manageable_projects(actor).filter(is_active=True).order_by("name")),
+    )
+
+
+def _names(rows: QuerySet[Any]) -> Sequence[str]:
+    return list(dict.fromkeys(rows.values_list("name", flat=True)))
+
+
+def _with_names(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
+    return with_projects(actor, people.select_related("domain"))
+
+
+def _cells(person: User) -> tuple[object, ...]:
+    """One line of EXPORTED."""
+    return (
+        person.pk, person.email, person.name, person.role, person.domain.name,
+        " ".join(membership.project.name for membership in person.memberships.all()),
+        "open" if person.is_active else "closed",
+        person.last_login and person.last_login.isoformat(timespec="seconds"),
+        person.created_at.isoformat(timespec="seconds"),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Pages of resource policies and limits."""

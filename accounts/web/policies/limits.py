@@ -1,0 +1,73 @@
+"""Limits as pages show them: one's own in the profile, those of others to who looks after them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from accounts.budgets.selectors import budget_states
+from accounts.core import allow_lists
+from accounts.core.allow_lists import AllowList
+from accounts.core.limits import Level, LimitState, Scope, adds_up, effective, every, format_limit, is_floor
+from accounts.limits import scope_ids, scopes_of
+from accounts.selectors import usable_projects
+from accounts.web.budgets.budgets import budget_rows
+from common.actors import Actor
+from common.pages.status_styles import Tone
+
+FULL, NEARLY_FULL = 100, 85
+
+
+def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
+    """{"project", "rows", "lists", "budgets"} in the project called `chosen`, or else the first one of theirs; without any, in none. 3
+    queries, 4 more where there are budgets."""
+    projects = list(usable_projects(actor).order_by("name"))
+    project = next((each for each in projects if each.name == chosen), projects[0] if projects else None)
+    owners = [(Level.USER, actor.user_id or 0), *([(Level.PROJECT, project.pk)] if project else [])]
+    scopes = scopes_of(scope_ids(actor, project).keys())
+    return {
+        "project": project,
+        "rows": [_row(state) for state in effective(scopes)],
+        "lists": list_rows(scopes),
+        "budgets": budget_rows(budget_states(owners)),
+    }
+
+
+def limit_rows(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+    """Each limit of each of these scopes; `counts` is true of the one that leaves least."""
+    tightest = {(state.limit, state.level, state.scope) for state in effective(scopes)}
+    return [
+        {
+            **_row(state),
+            "who": state.scope_name,
+            "counts": (state.limit, state.level, state.scope) in tightest,
+        }
+        for state in every(scopes)
+    ]
+
+
+def list_rows(scopes: Sequence[Scope], kinds: Iterable[AllowList] = AllowList) -> list[dict[str, Any]]:
+    """Each allow-list of these kinds, of each of these scopes; all of them hold at once."""
+    return [
+        {
+            "title": each.title, "who": each.scope_name, "set_by": each.scope_title, "policy": each.policy,
+            "entries": each.entries, "words": each.words,
+        }
+        for each in allow_lists.every(scopes, kinds)
+    ]  # fmt: skip
+
+
+def _row(state: LimitState) -> dict[str, Any]:
+    is_counted = adds_up(state.limit) and state.value > 0
+    percent = min(FULL, round(FULL * state.used / state.value)) if state.value else FULL
+    tone = Tone.BAD if not state.left else Tone.WARN if percent >= NEARLY_FULL else Tone.BUSY
+    return {
+        "title": state.title,
+        "value": format_limit(state.limit, state.value) if state.value else "",
+        "used": format_limit(state.limit, state.used) if is_counted else None,
+        "left": "" if is_floor(state.limit) else format_limit(state.limit, state.left),
+        "is_floor": is_floor(state.limit),
+        "is_joint": state.is_joint,
+        "percent": percent,
+        "tone": tone,
+        "set_by": state.scope_title,
+        "policy": state.policy,
+    }

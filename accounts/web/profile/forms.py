@@ -1,0 +1,86 @@
+"""Forms of keys, and of who comes by an invitation."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from accounts.core.token_secrets import USUAL_LIFE
+from common.pages.form_fields import TypedChoice, TypedChoices, TypedField
+from common.token_scopes import TITLES, TokenScope
+
+LIVES_DAYS = (7, 30, 90, 180, 365)
+NEVER = "never"
+GRACES_HOURS = (0, 1, 24)
+
+
+class TokenChangeForm(forms.Form):
+    name = TypedField(
+        max_length=60,
+        label=gettext_lazy("Purpose"),
+        widget=forms.TextInput(
+            attrs={"placeholder": gettext_lazy("laptop, nightly training…"), "autocomplete": "off"}
+        ),
+    )
+    scopes = TypedChoices(
+        label=gettext_lazy("Scopes"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
+    )
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["scopes"].choices = [(scope.value, _(TITLES[scope])) for scope in TokenScope]  # type: ignore[attr-defined]
+
+
+class TokenForm(TokenChangeForm):
+    """`life` is a number of days, or NEVER."""
+
+    life = TypedChoice(label=gettext_lazy("Expires"), required=False)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        usual = {"scopes": [scope.value for scope in TokenScope], "life": str(USUAL_LIFE.days)}
+        super().__init__(*arguments, initial=usual, **options)
+        self.fields["life"].choices = [  # type: ignore[attr-defined]
+            *(
+                (str(days), ngettext("in {count} day", "in {count} days", days).format(count=days))
+                for days in LIVES_DAYS
+            ),
+            (NEVER, _("never; delete it yourself")),
+        ]
+
+
+class AcceptForm(forms.Form):
+    """For whom an invitation is good; `has_address`: it says so itself."""
+
+    email = forms.CharField(
+        max_length=254,
+        label=gettext_lazy("E-mail"),
+        help_text=gettext_lazy("You sign in with it."),
+        widget=forms.EmailInput(attrs={"autocomplete": "email"}),
+    )
+    name = TypedField(
+        max_length=120,
+        required=False,
+        label=gettext_lazy("Name"),
+        widget=forms.TextInput(attrs={"autocomplete": "name"}),
+    )
+    password = forms.CharField(
+        max_length=128,
+        strip=False,
+        label=gettext_lazy("Password"),
+        help_text=gettext_lazy("At least 10 characters."),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def __init__(self, data: object = None, *, has_address: bool) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        if has_address:
+            del self.fields["email"]
+
+
+class SignUpAskForm(forms.Form):
+    email = forms.CharField(
+        max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs={"autocomplete": "email"})
+    )

@@ -1,0 +1,187 @@
+"""The page of one's keys: API tokens, and what they may do."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.credentials import keypairs
+from accounts.credentials.keypairs import access_keypair, visible_keypairs
+from accounts.models import KeyPair
+from accounts.web.form_errors import mark
+from accounts.web.page_access import administrator
+from accounts.web.profile.forms import GRACES_HOURS, LIVES_DAYS, NEVER, TokenChangeForm, TokenForm
+from common import clock
+from common.errors import BerthError, InvalidInput
+from common.rest.actor import actor_of
+from common.rest.idempotency import once_a_form
+from common.token_scopes import TITLES, TokenScope
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="keys")
+def keys_page(request: HttpRequest) -> HttpResponse:
+    """POST makes a token and answers with the page that shows it: it is nowhere else, so there is no redirect. The same
+    form sent again, by a reload, makes no second token."""
+    if request.method != "POST":
+        return _page(request, TokenForm())
+    form = TokenForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=400)
+    asked = form.cleaned_data
+    try:
+        keypair, token = keypairs.create_keypair(
+            actor=actor_of(request),
+            name=asked["name"],
+            scopes=asked["scopes"],
+            expires_at=_end_of(asked["life"]),
+        )
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, form, status=refusal.http_status)
+    return _page(request, TokenForm(), keypair=keypair, token=token, status=201)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def token_page(request: HttpRequest, keypair_id: int) -> HttpResponse:
+    """POST changes name and scopes."""
+    actor = actor_of(request)
+    keypair = access_keypair(actor, keypair_id)
+    if request.method != "POST":
+        form = TokenChangeForm(initial={"name": keypair.name, "scopes": keypair.scopes})
+        return _token_page(request, keypair, form)
+    form = TokenChangeForm(request.POST)
+    if not form.is_valid():
+        return _token_page(request, keypair, form, status=400)
+    asked = form.cleaned_data
+    try:
+        keypairs.update_keypair(
+            actor=actor, keypair_id=keypair_id, name=asked["name"], scopes=asked["scopes"]
+        )
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _token_page(request, keypair, form, status=refusal.http_status)
+    messages.success(request, _("The token is changed."))
+    return redirect("keys")
+
+
+@login_required
+@never_cache
+@require_POST
+@once_a_form(otherwise="keys")
+def rotate_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
+    """Answers with the page that shows the new token, like making one."""
+    hours = request.POST.get("grace_hours", "0")
+    if hours not in map(str, GRACES_HOURS):
+        raise InvalidInput(_("Choose how long the old secret goes on working."))
+    keypair, token = keypairs.rotate_keypair(
+        actor=actor_of(request), keypair_id=keypair_id, grace=timedelta(hours=int(hours))
+    )
+    return _page(request, TokenForm(), keypair=keypair, token=token, status=201)
+
+
+@login_required
+@require_POST
+def change_token_state(request: HttpRequest, keypair_id: int) -> HttpResponse:
+    is_active = request.POST.get("to") == "on"
+    keypairs.update_keypair(actor=actor_of(request), keypair_id=keypair_id, is_active=is_active)
+    messages.success(
+        request,
+        _("The token works again.") if is_active else _("The token is switched off: it opens nothing now."),
+    )
+    return redirect("token", keypair_id)
+
+
+@login_required
+@require_POST
+def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
+    """If its name was typed."""
+    actor = actor_of(request)
+    keypair = access_keypair(actor, keypair_id)
+    if request.POST.get("confirm", "").strip() != keypair.name:
+        messages.error(request, _("This is not the name of the token, so nothing was done."))
+        return redirect("token", keypair_id)
+    keypairs.delete_keypair(actor=actor, keypair_id=keypair_id)
+    messages.success(request, _("The token is deleted and works no more."))
+    return redirect("keys")
+
+
+@login_required
+@require_POST
+def revoke_token(request: HttpRequest, user_id: int, keypair_id: int) -> HttpResponse:
+    """Of another person, by an administrator of the account."""
+    keypairs.revoke_keypair(actor=administrator(request), user_id=user_id, keypair_id=keypair_id)
+    messages.success(request, _("The token is deleted and works no more."))
+    return redirect("person", user_id)
+
+
+def token_row(keypair: KeyPair) -> dict[str, Any]:
+    """As tables of tokens show it: {"keypair", "state", "may"}."""
+    is_over = keypair.expires_at is not None and keypair.expires_at <= clock.now()
+    scopes = [scope for scope in TokenScope if scope in keypair.scopes]
+    return {
+        "keypair": keypair,
+        "state": "expired" if is_over else "active" if keypair.is_active else "off",
+        "may": [(scope.value, _(TITLES[scope])) for scope in scopes],
+    }
+
+
+def _end_of(life: str) -> datetime | None:
+    """Raises InvalidInput for a life that is not offered."""
+    if life == NEVER:
+        return None
+    if life not in map(str, LIVES_DAYS):
+        sentence = _("Choose when the token expires.")
+        raise InvalidInput(sentence, fields={"life": [sentence]})
+    return clock.now() + timedelta(days=int(life))
+
+
+def _page(
+    request: HttpRequest,
+    form: TokenForm,
+    *,
+    keypair: KeyPair | None = None,
+    token: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    context = {
+        "tokens": [token_row(each) for each in visible_keypairs(actor_of(request))],
+        "form": form,
+        "keypair": keypair,
+        "token": token,
+        "portal_url": settings.BERTH_URL,
+        "curl_line": f'curl -H "Authorization: Bearer $BERTH_TOKEN" {settings.BERTH_URL}/api/v1/me/',
+        "requests": settings.BERTH_TOKEN_REQUESTS,
+    }
+    return render(request, "accounts/keys.html", context, status=status)
+
+
+def _token_page(
+    request: HttpRequest, keypair: KeyPair, form: TokenChangeForm, *, status: int = 200
+) -> HttpResponse:
+    graces = [
+        (
+            hours,
+            ngettext("works for {count} hour more", "works for {count} hours more", hours).format(
+                count=hours
+            ),
+        )
+        for hours in GRACES_HOURS[1:]
+    ]
+    context = {
+        **token_row(keypair),
+        "form": form,
+        "graces": [(0, _("ends at once")), *graces],
+    }
+    return render(request, "accounts/token.html", context, status=status)

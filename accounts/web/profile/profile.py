@@ -1,0 +1,65 @@
+"""The profile, and the door for one-time sign-in links."""
+
+from allauth.account.internal.flows.login import perform_login
+from allauth.account.models import Login
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import selectors
+from accounts.core.roles import ROLE_TITLES, Role
+from accounts.sign_in.audit_events import last_sign_ins
+from accounts.tenancy import preferences, service
+from accounts.web.chosen_project import chosen_project
+from accounts.web.policies.limits import limits_card
+from common.pages.htmx import own_address
+from common.pages.tables import table_named
+from common.rest.actor import actor_of
+
+SIGN_IN_BACKEND = "accounts.sign_in.auth_backends.SignInBackend"
+
+
+@login_required
+@require_http_methods(["GET", "HEAD"])
+def profile(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    context = {
+        "person": request.user,
+        "role_title": _(ROLE_TITLES[Role(request.user.role)]),  # type: ignore[union-attr]
+        "memberships": selectors.own_memberships(actor),
+        "limits": limits_card(actor, chosen_project(request)),
+        "sign_ins": last_sign_ins(actor),
+    }
+    return render(request, "accounts/profile.html", context)
+
+
+@login_required
+@require_POST
+def choose_columns(request: HttpRequest) -> HttpResponse:
+    """Which columns of a list this person wants to see; back to that list."""
+    table = table_named(request.POST.get("table", ""))
+    offered = request.POST.getlist("offered")
+    columns = [column.name for column in table.columns if column.name in offered and not column.is_fixed]
+    preferences.choose_columns(
+        actor=actor_of(request), table=table.name, columns=columns, shown=request.POST.getlist("column")
+    )
+    return redirect(own_address(request, request.POST.get("back", "")))
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
+    """GET shows a button, so that a program that looks ahead does not use the link up; POST signs in."""
+    next_url = request.GET.get("next", "")
+    if request.method != "POST":
+        return render(request, "accounts/sign_in_once.html", {"next": next_url})
+    user = service.redeem_sign_in_link(actor=actor_of(request), code=code)
+    user.backend = SIGN_IN_BACKEND  # type: ignore[attr-defined]
+    # Through the same stages as with a password: a second factor is asked for.
+    answer: HttpResponse = perform_login(
+        request, Login(user=user, redirect_url=own_address(request, next_url))
+    )
+    return answer

@@ -1,0 +1,1 @@
+"""Pages of signing up and signing in."""

@@ -1,0 +1,86 @@
+"""The gate in front of all pages and of REST for browsers: who has to do something first is led there and nowhere else."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, resolve_url
+from django.utils.translation import gettext_lazy
+
+from accounts.core.sign_in_requirements import Demand
+from accounts.logins.concurrent_logins import keep_reason
+from accounts.logins.required_actions import demand_on, refusal_for
+from accounts.logins.trusted_devices import keep_device
+from accounts.models import BrowserLogin
+from common import clock
+from common.pages.error_pages import error_page
+from common.pages.returned_forms import FirstStep, give_back
+from common.rest.actor import actor_of
+
+NOTE_USE_EVERY = timedelta(minutes=1)
+ALWAYS = frozenset({"account_logout", "choose-language", "api-health"})
+PASSWORD_PAGES = frozenset({"account_change_password", "account_set_password"})
+SECOND_FACTOR_PAGES = frozenset(
+    {
+        "mfa_index", "mfa_activate_totp", "mfa_add_webauthn", "mfa_view_recovery_codes", "account_reauthenticate",
+        "account_set_password",
+    }
+)  # fmt: skip
+# Pages that stay open, the one to which people are led, and the words of the link to it.
+WAYS = {
+    Demand.ADDRESS: (frozenset[str](), "", ""),
+    Demand.PASSWORD: (
+        PASSWORD_PAGES,
+        "account_change_password",
+        gettext_lazy("Choose a new password, in a new tab"),
+    ),
+    Demand.SECOND_FACTOR: (
+        SECOND_FACTOR_PAGES,
+        "mfa_index",
+        gettext_lazy("Set up a second factor, in a new tab"),
+    ),
+}
+
+
+class GateMiddleware:
+    """Costs nothing without a cookie; with one no query beyond that for the person, unless the domain asks for a second
+    factor, and one write a minute that says when the login was last seen."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        keep_device(request, response)
+        keep_reason(request, response)
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: object, arguments: object, named: object
+    ) -> HttpResponse | None:
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+            return None
+        _note_use(request)
+        if request.viewing is not None:  # type: ignore[attr-defined]
+            return None  # of who looks nothing is demanded, or they would not look any more
+        ip = actor_of(request).ip
+        demand = demand_on(request.user, ip=ip)
+        if demand is None:
+            return None
+        open_pages, way, words = WAYS[demand]
+        match = request.resolver_match
+        name = match.url_name if match is not None else ""
+        if name in ALWAYS | open_pages:
+            return None
+        if not way or request.path.startswith("/api/"):
+            return error_page(request, refusal_for(demand, ip))
+        first = FirstStep(resolve_url(way), str(words))
+        return give_back(request, refusal_for(demand, ip), first) or redirect(way)
+
+
+def _note_use(request: Any) -> None:
+    row: BrowserLogin | None = request.session.row
+    if row is not None and (row.seen_at is None or clock.now() - row.seen_at > NOTE_USE_EVERY):
+        BrowserLogin.objects.filter(pk=row.pk).update(seen_at=clock.now())

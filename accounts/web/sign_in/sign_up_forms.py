@@ -1,0 +1,84 @@
+"""Forms of django-allauth in our words; where a password is typed, or a mail asked for, that is counted first."""
+
+from typing import Any
+
+from allauth.account import forms as allauth_forms
+from allauth.core import context
+from django import forms
+from django.http import HttpRequest
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.core.throttle import Purpose
+from accounts.sign_in.audit_events import record_asked_reset
+from accounts.sign_in.throttle import count_attempt
+
+LABELS = {
+    "login": gettext_lazy("E-mail"),
+    "email": gettext_lazy("E-mail"),
+    "password": gettext_lazy("Password"),
+    "oldpassword": gettext_lazy("Current password"),
+    "password1": gettext_lazy("New password"),
+    "password2": gettext_lazy("New password, once more"),
+    "code": gettext_lazy("Code"),
+    "name": gettext_lazy("Name"),
+}
+
+
+class InOurWords:
+    """A form of allauth with our labels, and without a placeholder that says the label again."""
+
+    fields: dict[str, forms.Field]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for name, field in self.fields.items():
+            label: Promise | str | None = LABELS.get(name)
+            if label is not None:
+                field.label = label  # type: ignore[assignment]  # Django takes lazy ones
+                field.widget.attrs.pop("placeholder", None)
+
+
+class TypedTwice(InOurWords):
+    def clean(self) -> dict[str, Any]:
+        """That of allauth says in other words that the two differ."""
+        typed: dict[str, Any] = forms.Form.clean(self) or {}  # type: ignore[arg-type]
+        if typed.get("password1") and typed.get("password2") and typed["password1"] != typed["password2"]:
+            self.add_error("password2", _("This is not the same password as above."))  # type: ignore[attr-defined]
+        return typed
+
+
+class SignInForm(InOurWords, allauth_forms.LoginForm):
+    pass
+
+
+class ProvePasswordForm(InOurWords, allauth_forms.ReauthenticateForm):
+    pass
+
+
+class FirstPasswordForm(TypedTwice, allauth_forms.SetPasswordForm):
+    pass
+
+
+class ForgottenPasswordForm(TypedTwice, allauth_forms.ResetPasswordKeyForm):
+    pass
+
+
+class NewPasswordForm(TypedTwice, allauth_forms.ChangePasswordForm):
+    def clean_oldpassword(self) -> str:
+        """No password is looked at that was not counted, also of who is signed in. Raises TooManyRequests."""
+        attempt = count_attempt(context.request, Purpose.PASSWORD, self.user.email)
+        password: str = super().clean_oldpassword()
+        attempt.succeed()
+        return password
+
+
+class AskResetForm(InOurWords, allauth_forms.ResetPasswordForm):
+    def save(self, request: HttpRequest, **more: Any) -> str:
+        """Raises TooManyRequests, alike for addresses that somebody has and others."""
+        count_attempt(request, Purpose.RESET, self.cleaned_data["email"])
+        for user in self.users:
+            record_asked_reset(request, user)
+        email: str = super().save(request, **more)
+        return email
