@@ -17,12 +17,20 @@ from accounts.selectors import (
     require_superadmin,
     sees_everything,
 )
-from agents.group_models import ResourceGroupQuerySet
-from agents.models import Agent, AgentDevice, AgentImage, AgentQuerySet, AgentSlot, GroupGrant, ResourceGroup
-from agents.runtime.base import ContainerRuntime
-from agents.runtime.base_async import AsyncRuntime
+from agents.core.states import AgentState
+from agents.models import (
+    Agent,
+    AgentDevice,
+    AgentImage,
+    AgentQuerySet,
+    AgentSlot,
+    GroupGrant,
+    ResourceGroup,
+    ResourceGroupQuerySet,
+)
+from agents.runtime.port import ContainerRuntime
+from agents.runtime.port_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
-from agents.states import AgentState
 from common.actors import Actor
 from common.db.prepared import prepared_cursor
 from common.errors import NotFound

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from agents import services, walls
+from agents.machines import network_isolation, service
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 
@@ -12,11 +12,11 @@ def heartbeat_agents() -> None:
     """One round at a time: a slow one is not overtaken."""
     with try_exclusive("agents.heartbeat") as is_mine:
         if is_mine:
-            services.heartbeat_agents()
+            service.heartbeat_agents()
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)
 def keep_walls() -> None:
-    with try_exclusive("agents.walls") as is_mine:
+    with try_exclusive("agents.machines.network_isolation") as is_mine:
         if is_mine:
-            walls.keep_walls()
+            network_isolation.keep_walls()

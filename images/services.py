@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class ImageFacts(Protocol):
-    """What an engine knows of an image that it holds (agents.runtime.base.ImageInfo is one)."""
+    """What an engine knows of an image that it holds (agents.runtime.port.ImageInfo is one)."""
 
     @property
     def image_id(self) -> str: ...

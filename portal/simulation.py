@@ -20,11 +20,11 @@ from django.db.models import Q, QuerySet
 from accounts.core.limits import Level
 from accounts.limits import default_policy
 from accounts.models import Domain, LimitUse, Membership, Project, User
-from agents.groups import create_resource_group
+from agents.machines.simulation import Shape, add_simulated_agents, remove_simulated_agents
 from agents.models import Agent, ResourceGroup
+from agents.resource_groups.service import create_resource_group
 from agents.runtime.addresses import SHARED, SIMULATED
-from agents.runtime.simulated_shelf import clear_shelves, remove_shelves
-from agents.simulation import Shape, add_simulated_agents, remove_simulated_agents
+from agents.runtime.simulated.state import clear_shelves, remove_shelves
 from common.actors import SYSTEM, Actor, ActorKind, Via
 from common.audit import record
 from common.errors import BerthError

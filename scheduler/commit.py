@@ -10,8 +10,8 @@ from django.db import IntegrityError, NotSupportedError, OperationalError, conne
 from django.db.models import F
 from psycopg.types.json import Jsonb
 
+from agents.core.states import AgentState
 from agents.models import Agent, AgentSlot
-from agents.states import AgentState
 from common.actors import SYSTEM
 from common.db.advisory_locks import LockTaken, wait_exclusive, was_locked
 from common.db.prepared import array_of, is_outdated, prepared_cursor, unseen

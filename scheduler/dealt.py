@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from agents.device_models import AgentDevice
+from agents.models import AgentDevice
 from common.db.prepared import array_of, prepared_cursor, unseen
 from common.values.resources import CPU, MEM
 from scheduler.engine import KernelPlacement

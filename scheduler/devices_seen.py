@@ -3,9 +3,7 @@
 from django.db import connection
 from django.db.models import Exists, OuterRef
 
-from agents.device_models import AgentDevice
-from agents.group_models import ResourceGroup
-from agents.models import Agent
+from agents.models import Agent, AgentDevice, ResourceGroup
 from common.values.resources import MILLI
 from scheduler.engine import OpenDevice, SlotDevices
 

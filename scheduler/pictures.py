@@ -11,10 +11,9 @@ from typing import Any
 from django.db import connection
 
 from accounts.core.limits import HIGHEST_PRIORITY, Level
-from agents.models import Agent, AgentSlot, ResourceGroup
-from agents.reservation_models import Reservation, ReservedAgent
+from agents.core.states import AgentState
+from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
 from agents.selectors import SlotRoom
-from agents.states import AgentState
 from common import clock
 from scheduler.engine import AgentView, Allowance, Foresight, PendingSession, Planner, Snapshot
 from scheduler.engine.devices import most_of

@@ -16,9 +16,9 @@ from accounts.budgets.selectors import budget_states
 from accounts.core.budget_arithmetic import BudgetState
 from accounts.core.limits import Level, Limit, Scope, kind_of, slot_of
 from accounts.limits import ScopeIds, scopes_of
+from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
-from agents.reservation_selectors import with_reserved
-from agents.states import AgentState
+from agents.reservations.selectors import with_reserved
 from common import clock
 from common.values.resources import ResourceSlots
 from images.models import ContainerImage

@@ -7,8 +7,8 @@ from django.db.models import F, Sum
 
 from accounts.core.limits import Level
 from accounts.models import Domain, Project, User
+from agents.core.states import AgentState
 from agents.models import AgentSlot, ResourceGroup
-from agents.states import AgentState
 from common import clock
 from scheduler.engine.shares import PAST_COUNTS
 from scheduler.usage import SHARING, Holder, Use, by_holder, dominant_share, read_uses, read_weights

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
-from agents.groups import Grantee, level_of, name_of
+from agents.grantee import Grantee, level_of, name_of
 from agents.selectors import access_group, hold_group
 from common.actors import Actor
 from common.audit import record

@@ -5,7 +5,7 @@ from datetime import timedelta
 import structlog
 from django.db import transaction
 
-from agents.services import shift_instants
+from agents.machines.service import shift_instants
 from common import clock
 from common.clock import Step
 from common.messaging.cache import forget_what_was_asked

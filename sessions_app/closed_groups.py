@@ -12,8 +12,8 @@ from django.db import transaction
 from django.db.models import Count
 
 from accounts.core.roles import Role
-from agents import groups
 from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups import service
 from sessions_app.group_rules import closed_in, is_open_to_all
 from sessions_app.holds import AT_ONCE, go_on, put_outside
 from sessions_app.lifecycle import push_sessions_changed
@@ -62,9 +62,9 @@ def _hold_closed_in(group: ResourceGroup) -> None:
 def shut_out_by(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
     """How many of its queue would be held if these columns were changed. One query at most."""
     changed = copy(group)
-    for column in groups.ADMITTING:
+    for column in service.ADMITTING:
         setattr(changed, column, changes.get(column, getattr(group, column)))
-    is_same = all(getattr(changed, column) == getattr(group, column) for column in groups.ADMITTING)
+    is_same = all(getattr(changed, column) == getattr(group, column) for column in service.ADMITTING)
     return 0 if is_same or is_open_to_all(changed) else _queued_in(group).filter(closed_in(changed)).count()
 
 

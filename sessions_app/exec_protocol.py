@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from agents.runtime.base_async import SIGNALS, ProcessSpec
+from agents.runtime.port_async import SIGNALS, ProcessSpec
 from common.errors import InvalidInput
 from common.i18n import gettext as _
 from common.i18n import ngettext

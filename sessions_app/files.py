@@ -17,8 +17,8 @@ from django.utils.translation import ngettext
 
 from accounts.logins.service import Login, live_logins
 from agents.models import Agent
-from agents.runtime.base import ContainerGone, RuntimeFault
-from agents.runtime.base_files import (
+from agents.runtime.port import ContainerGone, RuntimeFault
+from agents.runtime.port_files import (
     ContainerFiles,
     Entry,
     EntryType,

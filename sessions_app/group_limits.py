@@ -1,4 +1,4 @@
-"""What the sessions of a resource group hold of its own limits (`agents.group_limits`), while these are in force."""
+"""What the sessions of a resource group hold of its own limits (`agents.core.group_limits`), while these are in force."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from agents.group_limits import GroupLimit, limits_in
+from agents.core.group_limits import GroupLimit, limits_in
 from agents.models import ResourceGroup
 from common.db.prepared import array_of
 from common.values.resources import ResourceSlots

@@ -6,7 +6,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
 from accounts.core.roles import Role
-from agents.group_limits import limits_in
+from agents.core.group_limits import limits_in
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
 from common.i18n import paragraph

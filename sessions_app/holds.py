@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents.image_places import machines_without
+from agents.capacity.image_presence import machines_without
 from agents.models import ResourceGroup
 from common import clock
 from common.errors import InvalidInput

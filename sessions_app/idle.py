@@ -16,7 +16,7 @@ from django.db.models import F, Q
 
 from accounts.core.limits import Limit
 from accounts.models import ResourcePolicy
-from agents.states import AgentState
+from agents.core.states import AgentState
 from common.actors import SYSTEM
 from common.clock import Step
 from common.messaging.events import announce

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 
-from agents.runtime.log_entries import START, LogGap, LogPart, LogPosition, LogTail
+from agents.runtime.docker.log_entries import START, LogGap, LogPart, LogPosition, LogTail
 from sessions_app.models import Kernel, KernelLog
 from sessions_app.specs import LOG_BYTES
 

@@ -14,9 +14,10 @@ import structlog
 from django.conf import settings
 
 from accounts.logins.service import standing_memberships
+from agents.machines.network_isolation import WallsMissing, require_walls
+from agents.machines.observation import demand_own_engine
 from agents.models import Agent
-from agents.observation import demand_own_engine
-from agents.runtime.base import (
+from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
@@ -28,7 +29,6 @@ from agents.runtime.base import (
     RuntimeUnavailable,
 )
 from agents.selectors import runtime_of
-from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, NotFound, PermissionDenied

@@ -14,8 +14,8 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from accounts.logins.service import Login, live_logins
-from agents.runtime.base import ContainerGone, RuntimeFault
-from agents.runtime.log_entries import START, LogGap, LogPart
+from agents.runtime.docker.log_entries import START, LogGap, LogPart
+from agents.runtime.port import ContainerGone, RuntimeFault
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable

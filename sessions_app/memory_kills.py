@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from agents.runtime.base import ContainerRuntime, ContainerState
+from agents.runtime.port import ContainerRuntime, ContainerState
 from common.i18n import gettext_noop
 from common.values.resources import MEM, format_bytes
 from common.values.stored_message import KeptSentence

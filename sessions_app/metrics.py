@@ -22,11 +22,16 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
+from agents.core.states import AgentState
 from agents.discovery.base import DeviceUse
+from agents.machines.observation import (
+    Measurements,
+    can_measure_devices,
+    measure_containers,
+    measure_devices_of,
+)
 from agents.models import Agent
-from agents.observation import Measurements, can_measure_devices, measure_containers, measure_devices_of
 from agents.runtime.usage import ContainerUsage
-from agents.states import AgentState
 from common import clock
 from common.resilience.keyed_pool import Lanes
 from sessions_app.device_holdings import held_on

@@ -17,10 +17,10 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Q, QuerySet
 
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.runtime.base import ContainerRuntime, RuntimeFault
+from agents.runtime.port import ContainerRuntime, RuntimeFault
 from agents.selectors import runtime_of
-from agents.states import AgentState
 from common import clock
 from common.db.advisory_locks import try_exclusive
 from sessions_app import specs

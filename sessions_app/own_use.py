@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import OuterRef, Prefetch, Subquery
 from django.db.models.functions import JSONObject
 
-from agents.states import AgentState
+from agents.core.states import AgentState
 from common import clock
 from common.actors import Actor
 from common.values.resources import CPU, MEM, ResourceSlots

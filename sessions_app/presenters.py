@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from agents.runtime.base import PullProgress
+from agents.runtime.port import PullProgress
 from common.actors import Actor
 from common.pages.tables import Head
 from common.values.durations import duration_words

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.core.cache import cache
 
-from agents.runtime.base import PullProgress
+from agents.runtime.port import PullProgress
 from common.messaging.live_updates import Audience, push_now
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession

@@ -12,9 +12,10 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.utils.translation import gettext_noop
 
+from agents.core.states import AgentState
+from agents.machines.observation import demand_own_engine
 from agents.models import Agent
-from agents.observation import demand_own_engine
-from agents.runtime.base import (
+from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
@@ -23,7 +24,6 @@ from agents.runtime.base import (
     RuntimeUnavailable,
 )
 from agents.selectors import connected_agents, lost_agents, runtime_of
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.db.advisory_locks import held_among

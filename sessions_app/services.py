@@ -7,7 +7,7 @@ from django.core.cache import cache
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents.runtime.base import RuntimeFault
+from agents.runtime.port import RuntimeFault
 from agents.selectors import runtime_of
 from common.actors import Actor
 from common.audit import record

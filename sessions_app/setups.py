@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils.translation import gettext as _
 
-from agents.runtime.base import ContainerRuntime, ProcessTimeout, RuntimeFault, RuntimeUnavailable
+from agents.runtime.port import ContainerRuntime, ProcessTimeout, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 from common import clock
 from common.i18n import gettext_noop

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
-from agents.runtime.wire import RAISE_OOM_SCORE
+from agents.runtime.docker.encoding import RAISE_OOM_SCORE
+from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
 from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.main_process import STOP_SIGNAL, main_process
 from sessions_app.setup_parts import BEGIN, SETUP

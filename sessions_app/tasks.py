@@ -4,9 +4,9 @@ from uuid import UUID
 
 from celery import shared_task
 
-from agents.runtime.base import RuntimeFault
+from agents.machines.network_isolation import reap_helpers
+from agents.runtime.port import RuntimeFault
 from agents.selectors import connected_agents, runtime_of
-from agents.walls import reap_helpers
 from common import clock
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName

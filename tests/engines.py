@@ -10,8 +10,8 @@ from pathlib import Path
 
 import docker
 
-from agents.runtime.base import ContainerSpec
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerSpec
 
 ADDRESS = os.environ.get("BERTH_TEST_ENGINE", "unix:///var/run/docker.sock")
 # Process ids alone would do on one machine; an engine may serve several, or containers with processes of their own.

@@ -1,8 +1,7 @@
 """Accelerators for machines of tests."""
 
-from agents.device_models import AgentDevice
-from agents.devices import simulate_devices
-from agents.models import Agent, AgentSlot
+from agents.machines.accelerators import simulate_devices
+from agents.models import Agent, AgentDevice, AgentSlot
 from common.values.resources import MILLI
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 from itertools import count
 
 from accounts.models import KeyPair, Project, User
-from agents import lifecycle as agents_lifecycle
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agents_lifecycle
 from agents.models import Agent, AgentSlot, ResourceGroup
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage

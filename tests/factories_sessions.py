@@ -6,10 +6,10 @@ from datetime import timedelta
 from itertools import count
 
 from accounts.models import Project, User
-from agents import services as agent_services
+from agents.machines import service as agent_services
 from agents.models import Agent, ResourceGroup
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage

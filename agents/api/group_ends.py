@@ -7,7 +7,7 @@ from rest_framework import serializers
 from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.forms.limit_fields import MOST_COUNT
 from accounts.models import USE_RULES
-from agents.group_models import LEAST_SPAN_S
+from agents.models import LEAST_SPAN_S
 from common.rest.input import InputSerializer
 
 _UNMEASURED = (

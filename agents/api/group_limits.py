@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.api.policy_serializers import AmountsField
-from agents.group_limits import LONGEST_NAME, WEEK
+from agents.core.group_limits import LONGEST_NAME, WEEK
 from agents.models import SessionType
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MAX_AMOUNT

@@ -11,7 +11,6 @@ from accounts.core.limits import Level
 from accounts.models import KeyPair
 from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
-from agents import groups
 from agents.api.serializers import (
     AgentMoveInput,
     AgentOut,
@@ -21,8 +20,8 @@ from agents.api.serializers import (
     ResourceGroupCreateInput,
     ResourceGroupOut,
 )
-from agents.group_models import ResourceGroupQuerySet
-from agents.models import GroupGrant, ResourceGroup
+from agents.models import GroupGrant, ResourceGroup, ResourceGroupQuerySet
+from agents.resource_groups import service
 from agents.selectors import (
     access_agent,
     access_group,
@@ -62,7 +61,7 @@ class ResourceGroupListView(ListAPIView[ResourceGroup]):
         require_superadmin(actor)
         asked = ResourceGroupCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        group = groups.create_resource_group(actor=actor, **asked.validated_data)
+        group = service.create_resource_group(actor=actor, **asked.validated_data)
         return Response(_told(request, group.pk), status=201)
 
 
@@ -87,13 +86,13 @@ class ResourceGroupView(APIView):
         asked = ResourceGroupChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         changes = asked.validated_data
-        groups.update_resource_group(actor=actor_of(request), group_id=group_id, changes=changes)
+        service.update_resource_group(actor=actor_of(request), group_id=group_id, changes=changes)
         return Response(_told(request, group_id))
 
     @extend_schema(operation_id="delete_resource_group", responses={204: None, 409: ErrorOut})
     def delete(self, request: Request, group_id: int) -> Response:
         """Delete a group without machines in which nothing waits or runs. For superadmins."""
-        groups.delete_resource_group(actor=actor_of(request), group_id=group_id)
+        service.delete_resource_group(actor=actor_of(request), group_id=group_id)
         return Response(status=204)
 
 
@@ -117,7 +116,7 @@ class GrantListView(ListAPIView[GroupGrant]):
         actor, wanted = actor_of(request), asked.validated_data
         grantee = access_limited(actor, Level(wanted["level"]), wanted["id"])
         assert not isinstance(grantee, KeyPair)
-        grant = groups.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
+        grant = service.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
         return Response(GrantOut(grant).data, status=201)
 
 
@@ -127,7 +126,7 @@ class GrantView(APIView):
     @extend_schema(operation_id="revoke_resource_group", responses={204: None})
     def delete(self, request: Request, group_id: int, grant_id: int) -> Response:
         """Take a grant back. What waits by it is held, and cancelled after a day; what runs goes on. For superadmins."""
-        groups.revoke_resource_group(actor=actor_of(request), group_id=group_id, grant_id=grant_id)
+        service.revoke_resource_group(actor=actor_of(request), group_id=group_id, grant_id=grant_id)
         return Response(status=204)
 
 
@@ -142,7 +141,7 @@ class GroupAgentListView(APIView):
         asked.is_valid(raise_exception=True)
         actor = actor_of(request)
         agent = agent_named(actor, asked.validated_data["agent"])
-        groups.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
+        service.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
         return Response(AgentOut(access_agent(actor, agent.pk)).data)
 
 

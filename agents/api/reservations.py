@@ -13,10 +13,10 @@ from accounts.core.limits import Level
 from accounts.models import KeyPair
 from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
-from agents import reservations
 from agents.api.serializers import GRANT_LEVELS
 from agents.models import Reservation, ResourceGroup
-from agents.reservation_selectors import calendar, entry_of
+from agents.reservations import service
+from agents.reservations.selectors import calendar, entry_of
 from agents.selectors import access_group
 from common.actors import Actor
 from common.errors import InvalidInput
@@ -33,7 +33,7 @@ class ReservationInput(InputSerializer):
     reason = TextField(max_length=500, required=False, allow_blank=True)
     agents = serializers.ListField(
         child=TextField(max_length=64),
-        max_length=reservations.MOST_AGENTS,
+        max_length=service.MOST_AGENTS,
         help_text="Names of machines of the group.",
     )
     starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="Absent: now.")
@@ -53,7 +53,7 @@ class ReservationChange(InputSerializer):
     reason = TextField(max_length=500, required=False, allow_blank=True)
     agents = serializers.ListField(
         child=TextField(max_length=64),
-        max_length=reservations.MOST_AGENTS,
+        max_length=service.MOST_AGENTS,
         required=False,
         help_text="All of its machines from now on, by name.",
     )
@@ -111,7 +111,7 @@ class ReservationListView(GenericAPIView[Reservation]):
         grantee = None if level is None else access_limited(actor, Level(level), scope_id)
         assert not isinstance(grantee, KeyPair)
         columns.setdefault("starts_at", None)
-        made = reservations.reserve_agents(actor=actor, group_id=group_id, grantee=grantee, **columns)
+        made = service.reserve_agents(actor=actor, group_id=group_id, grantee=grantee, **columns)
         return Response(_told(actor, group, made), status=201)
 
 
@@ -130,7 +130,7 @@ class ReservationView(APIView):
         require_superadmin(actor)
         asked = ReservationChange(data=request.data)
         asked.is_valid(raise_exception=True)
-        changed = reservations.change_reservation(
+        changed = service.change_reservation(
             actor=actor, group_id=group_id, reservation_id=reservation_id, **asked.validated_data
         )
         return Response(_told(actor, group, changed))
@@ -138,9 +138,7 @@ class ReservationView(APIView):
     @extend_schema(operation_id="cancel_reservation", responses={204: None})
     def delete(self, request: Request, group_id: int, reservation_id: int) -> Response:
         """Give the machines back to everybody. For superadmins."""
-        reservations.cancel_reservation(
-            actor=actor_of(request), group_id=group_id, reservation_id=reservation_id
-        )
+        service.cancel_reservation(actor=actor_of(request), group_id=group_id, reservation_id=reservation_id)
         return Response(status=204)
 
 

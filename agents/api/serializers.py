@@ -10,12 +10,14 @@ from accounts.core.limits import HIGHEST_PRIORITY, Level
 from accounts.forms.limit_fields import MOST_COUNT
 from agents.api.group_ends import GroupEndsInput
 from agents.api.group_limits import LIMITS, SESSION_TYPES, GroupLimitInput, GroupLimitOut
-from agents.group_ends import ENDS
-from agents.group_limits import MOST_LIMITS
-from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S, MOST_OVERCOMMIT
-from agents.groups import FACTORS, level_of, name_of
+from agents.core.group_limits import MOST_LIMITS
+from agents.grantee import level_of, name_of
 from agents.models import (
     DEVICE_TOLD,
+    LEAST_HALF_LIFE_S,
+    MOST_HALF_LIFE_S,
+    MOST_NOTICE_S,
+    MOST_OVERCOMMIT,
     Agent,
     AgentDevice,
     GroupGrant,
@@ -24,6 +26,8 @@ from agents.models import (
     SessionType,
     Strategy,
 )
+from agents.resource_groups.service import FACTORS
+from agents.resource_groups.session_end_rules import ENDS
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MAX_AMOUNT
 

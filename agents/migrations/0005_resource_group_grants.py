@@ -6,7 +6,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import agents.group_models
+import agents.models.resource_group
 import common.clock
 
 
@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
                 base_field=models.CharField(
                     choices=[("interactive", "Interactive"), ("batch", "Batch")], max_length=12
                 ),
-                default=agents.group_models.every_session_type,
+                default=agents.models.resource_group.every_session_type,
                 help_text="What it takes.",
                 size=None,
             ),

@@ -4,7 +4,7 @@ import django.contrib.postgres.fields
 import django.core.validators
 from django.db import migrations, models
 
-import agents.group_models
+import agents.models.resource_group
 
 
 class Migration(migrations.Migration):
@@ -153,7 +153,7 @@ class Migration(migrations.Migration):
                 base_field=models.CharField(
                     choices=[("interactive", "Interactive"), ("batch", "Batch")], max_length=12
                 ),
-                default=agents.group_models.every_session_type,
+                default=agents.models.resource_group.every_session_type,
                 help_text="Types of sessions that it accepts.",
                 size=None,
             ),

@@ -9,13 +9,13 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 
 from agents.runtime.addresses import SHARED, SIMULATED
-from agents.runtime.base import ContainerRuntime, TlsMaterial
-from agents.runtime.base_async import AsyncRuntime
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_async import SimulatedAsyncRuntime
-from agents.runtime.simulated_shelf import Conduct, shared_shelf
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerRuntime, TlsMaterial
+from agents.runtime.port_async import AsyncRuntime
+from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.runtime.simulated.state import Conduct, shared_shelf
 from common.values.resources import MILLI
 
 Key = tuple[str, TlsMaterial | None]

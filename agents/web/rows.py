@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from accounts.selectors import may_do_everything, sees_everything
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.states import AgentState
 from common.actors import Actor
 from common.templatetags.berth import ago
 from common.values.resources import CPU, MEM, MILLI, format_bytes

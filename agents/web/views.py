@@ -13,10 +13,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import sees_everything
 from accounts.tenancy.preferences import column_choice
+from agents.core.states import AgentState
+from agents.machines.service import change_agent_state
 from agents.models import Agent, AgentQuerySet, AgentSlot
 from agents.selectors import visible_agents, visible_resource_groups
-from agents.services import change_agent_state
-from agents.states import AgentState
 from agents.web.rows import agent_row
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput

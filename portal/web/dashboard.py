@@ -13,9 +13,9 @@ from django.views.decorators.http import require_GET
 
 from accounts.limits import own_scope
 from accounts.selectors import sees_everything
-from agents.group_rooms import GroupRoom, group_rooms
+from agents.capacity.free_capacity import GroupRoom, group_rooms
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.states import AgentState
 from common.pages.htmx import render_page_or_fragment
 from common.pages.status_styles import Tone, look_of
 from common.rest.actor import actor_of

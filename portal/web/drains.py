@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import require_superadmin
+from agents.core.states import AgentState
 from agents.selectors import access_agent
-from agents.states import AgentState
 from common.rest.actor import actor_of
 from sessions_app import presenters
 from sessions_app.selectors import visible_sessions

@@ -7,8 +7,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from accounts.models import User
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.states import AgentState
 from common.pages.status_styles import Tone
 from portal.api.health import redis_answers
 from sessions_app.models import ComputeSession

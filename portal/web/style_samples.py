@@ -10,7 +10,7 @@ from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import QueryDict
 
-from agents.states import AgentState
+from agents.core.states import AgentState
 from common import clock
 from common.pages.bulk_actions import Outcome
 from common.pages.status_styles import Tone

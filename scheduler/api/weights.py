@@ -13,7 +13,7 @@ from accounts.core.limits import Level
 from accounts.models import KeyPair
 from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
-from agents.groups import level_of, name_of
+from agents.grantee import level_of, name_of
 from agents.selectors import access_group, access_group_to_administer
 from common.errors import InvalidInput
 from common.rest.actor import actor_of

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from django.utils.translation import gettext_noop
 
-from agents.reservation_selectors import Entry
+from agents.reservations.selectors import Entry
 
 SHOWN_ROWS = 60
 SHOWN_NAMES = 3

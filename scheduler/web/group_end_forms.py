@@ -8,8 +8,7 @@ from django.utils.translation import gettext_lazy
 from accounts.core.utilization import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S
 from accounts.forms.limit_fields import count_field, duration_field, percent_field, span_field
 from accounts.models import USE_RULES
-from agents.group_models import LEAST_SPAN_S
-from agents.models import ResourceGroup
+from agents.models import LEAST_SPAN_S, ResourceGroup
 
 _NEW = ResourceGroup()
 DEFAULTS = {

@@ -7,9 +7,8 @@ from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import HIGHEST_PRIORITY, Level
 from accounts.forms.limit_fields import SlotsField, bytes_field, cores_field, duration_field
-from agents.group_models import MOST_OVERCOMMIT
-from agents.groups import FACTORS
-from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
+from agents.models import MOST_OVERCOMMIT, ResourceGroup, Scheduler, SessionType, Strategy
+from agents.resource_groups.service import FACTORS
 from common.values.resources import CPU, MEM
 from scheduler.web.group_end_forms import GroupEndsForm, typed_ends
 

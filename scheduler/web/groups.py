@@ -20,9 +20,10 @@ from accounts.selectors import domain_named, may_do_everything, person_with_addr
 from accounts.tenancy.preferences import column_choice
 from accounts.web.form_errors import mark
 from accounts.web.page_access import nothing_here, overseer_of_all
-from agents import groups
-from agents.group_rooms import GroupRoom, rooms_in, rooms_of, with_takers
+from agents import grantee as agents_grantee
+from agents.capacity.free_capacity import GroupRoom, rooms_in, rooms_of, with_takers
 from agents.models import ResourceGroup, Scheduler, Strategy
+from agents.resource_groups import service
 from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
@@ -89,7 +90,7 @@ def new_group(request: HttpRequest) -> HttpResponse:
     form = GroupForm(request.POST)
     if form.is_valid():
         try:
-            group = groups.create_resource_group(actor=actor, **form.columns())
+            group = service.create_resource_group(actor=actor, **form.columns())
         except BerthError as refusal:
             _mark(form, refusal)
         else:
@@ -120,7 +121,7 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
         if shut_out:
             return _page(request, actor, group, form, warning=_held_words(shut_out), status=422)
         try:
-            groups.update_resource_group(actor=actor, group_id=group_id, changes=form.columns())
+            service.update_resource_group(actor=actor, group_id=group_id, changes=form.columns())
         except BerthError as refusal:
             _mark(form, refusal)
         else:
@@ -144,7 +145,7 @@ def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
         raise InvalidInput(
             _("There is no such state of a resource group."), hint=_("Write active or paused.")
         )
-    group = groups.update_resource_group(actor=actor, group_id=group_id, changes={"is_active": STATES[to]})
+    group = service.update_resource_group(actor=actor, group_id=group_id, changes={"is_active": STATES[to]})
     sentence = (
         _("“{name}” starts sessions again.") if STATES[to] else _("“{name}” is paused: nothing starts there.")
     )
@@ -166,7 +167,7 @@ def delete_group(request: HttpRequest, group_id: int) -> HttpResponse:
     try:
         if request.POST.get("confirm", "") != group.name:
             raise InvalidInput(_("This is not the name of the resource group, so nothing was done."))
-        groups.delete_resource_group(actor=actor, group_id=group_id)
+        service.delete_resource_group(actor=actor, group_id=group_id)
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("resource-group", group_id)
@@ -183,12 +184,12 @@ def grant(request: HttpRequest, group_id: int) -> HttpResponse:
     if form.is_valid():
         try:
             grantee = grantee_named(actor, Level(form.cleaned_data["level"]), form.cleaned_data["grantee"])
-            groups.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
+            service.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
         except BerthError as refusal:
             form.add_error("grantee", refusal.message)
         else:
             sentence = _("{who} may use “{name}” now.")
-            messages.success(request, sentence.format(who=groups.name_of(grantee), name=group.name))
+            messages.success(request, sentence.format(who=agents_grantee.name_of(grantee), name=group.name))
             return redirect(f"{reverse('resource-group', args=[group_id])}#grants")
     return _page(request, actor, group, GroupForm(initial=typed_group(group)), grant_form=form, status=422)
 
@@ -196,7 +197,7 @@ def grant(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
-    groups.revoke_resource_group(actor=superadmin(request), group_id=group_id, grant_id=grant_id)
+    service.revoke_resource_group(actor=superadmin(request), group_id=group_id, grant_id=grant_id)
     messages.success(
         request,
         _("The grant is revoked. What runs goes on; what waits by it is held, and cancelled after a day."),
@@ -215,7 +216,7 @@ def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
         if not form.is_valid():
             raise InvalidInput(str(form.errors["agent"][0]))
         agent = agent_named(actor, form.cleaned_data["agent"])
-        groups.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
+        service.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
     else:
@@ -323,7 +324,7 @@ def _grants_of(group: ResourceGroup) -> list[dict[str, Any]]:
         {
             "grant": each,
             "title": _title_of(each.grantee),
-            "name": groups.name_of(each.grantee),
+            "name": agents_grantee.name_of(each.grantee),
             "affected": [_held_words(alone[each.pk])] if each.pk in alone else [],
         }
         for each in grants
@@ -338,7 +339,7 @@ def _held_words(count: int) -> str:
     ).format(count=count)
 
 
-def _title_of(grantee: groups.Grantee) -> str:
+def _title_of(grantee: agents_grantee.Grantee) -> str:
     if isinstance(grantee, Project):
         return _("Project of {domain}").format(domain=grantee.domain.name)
     return _("Domain") if isinstance(grantee, Domain) else _("Person")

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.forms.limit_fields import SlotsField, bytes_field, cores_field
-from agents.group_limits import AMOUNTS, LONGEST_NAME, WEEK
+from agents.core.group_limits import AMOUNTS, LONGEST_NAME, WEEK
 from agents.models import SessionType
 from common.values.resources import CPU, MEM
 from common.values.time_zones import LONGEST_ZONE, is_zone
@@ -112,7 +112,7 @@ class LimitForm(forms.Form):
             self.add_error("days", _("Choose days for these times, or leave the times empty as well."))
 
     def limit(self) -> dict[str, Any]:
-        """What is typed, as `agents.group_limits` keeps it. Only where the form is valid."""
+        """What is typed, as `agents.core.group_limits` keeps it. Only where the form is valid."""
         typed = self.cleaned_data
         hours = {"days": [], "begins": "", "ends": "", "time_zone": ""}
         if typed["days"]:

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.selectors import may_do_everything
 from accounts.web.form_errors import mark
 from accounts.web.page_access import overseer_of_all
-from agents.group_limiting import limit_named, put_limit, remove_limit
-from agents.group_limits import WEEK, GroupLimit, Hours, limits_in
+from agents.core.group_limits import WEEK, GroupLimit, Hours, limits_in
 from agents.models import ResourceGroup
+from agents.resource_groups.limit_service import limit_named, put_limit, remove_limit
 from agents.selectors import access_group
 from common import clock
 from common.actors import Actor

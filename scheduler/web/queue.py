@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from agents.group_rooms import rooms_in
+from agents.capacity.free_capacity import rooms_in
 from agents.models import ResourceGroup
-from agents.reservation_selectors import calendar
+from agents.reservations.selectors import calendar
 from agents.selectors import visible_resource_groups
 from common.db.pagination import ROWS_PER_PAGE
 from common.pages.htmx import render_page_or_fragment

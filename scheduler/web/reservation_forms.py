@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import Level
-from agents.reservation_selectors import Entry
-from agents.reservations import MOST_AGENTS
+from agents.reservations.selectors import Entry
+from agents.reservations.service import MOST_AGENTS
 from common.values.text import check_text, quoted
 from common.values.time_zones import zone_named
 from scheduler.web.group_forms import LONGEST_NAME

@@ -13,9 +13,9 @@ from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
 from accounts.web.form_errors import mark
 from accounts.web.page_access import overseer_of_all
-from agents import reservations
 from agents.models import ResourceGroup
-from agents.reservation_selectors import Entry, calendar_with, entry_of
+from agents.reservations import service
+from agents.reservations.selectors import Entry, calendar_with, entry_of
 from agents.selectors import access_group
 from common import clock
 from common.actors import Actor
@@ -72,9 +72,7 @@ def reservation_page(request: HttpRequest, group_id: int, reservation_id: int) -
 @login_required
 @require_POST
 def cancel(request: HttpRequest, group_id: int, reservation_id: int) -> HttpResponse:
-    reservations.cancel_reservation(
-        actor=superadmin(request), group_id=group_id, reservation_id=reservation_id
-    )
+    service.cancel_reservation(actor=superadmin(request), group_id=group_id, reservation_id=reservation_id)
     messages.success(request, _("The reservation is cancelled. Its machines are for everybody again."))
     return redirect("reservations", group_id)
 
@@ -90,7 +88,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
         form.add_error("grantee", refusal.message)
         return False
     try:
-        reservations.reserve_agents(actor=actor, group_id=group.pk, **columns)
+        service.reserve_agents(actor=actor, group_id=group.pk, **columns)
     except BerthError as refusal:
         mark(form, refusal)
         return False
@@ -103,7 +101,7 @@ def _change(actor: Actor, group: ResourceGroup, entry: Entry, form: ReservationC
     if form.cleaned_data["is_all"]:
         columns["agents"] = form.cleaned_data["agents"]
     try:
-        reservations.change_reservation(actor=actor, group_id=group.pk, reservation_id=entry.id, **columns)
+        service.change_reservation(actor=actor, group_id=group.pk, reservation_id=entry.id, **columns)
     except BerthError as refusal:
         mark(form, refusal)
         return False

@@ -17,7 +17,7 @@ from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
 from accounts.web.form_errors import mark
 from accounts.web.page_access import overseer_of_all
-from agents.groups import name_of
+from agents.grantee import name_of
 from agents.models import ResourceGroup, Scheduler
 from agents.selectors import access_group
 from common.actors import Actor

@@ -11,7 +11,7 @@ from datetime import timedelta
 from accounts.core.budget_arithmetic import BudgetState
 from accounts.limits import scope_ids
 from accounts.models import Project
-from agents.group_rooms import Sought, with_room
+from agents.capacity.free_capacity import Sought, with_room
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms, usable_resource_groups
 from common import clock

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins.service import login_of
-from agents.runtime.base_files import Entry, EntryType
+from agents.runtime.port_files import Entry, EntryType
 from common.errors import InvalidInput
 from common.http.downloads import attachment_header
 from common.rest.actor import actor_of

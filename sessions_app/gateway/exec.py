@@ -13,8 +13,8 @@ from accounts.credentials.rate_limit import count_request, demand_rate
 from accounts.logins.required_actions import demand_on, refusal_for
 from accounts.logins.service import keypair_of_token, login_by, note_use
 from agents.models import Agent
-from agents.runtime.base import RuntimeFault
-from agents.runtime.base_async import Channel, Process, ProcessSpec
+from agents.runtime.port import RuntimeFault
+from agents.runtime.port_async import Channel, Process, ProcessSpec
 from common.errors import BerthError, InvalidInput, NotAuthenticated
 from common.token_scopes import FOR_SESSIONS, TokenScope
 from sessions_app.exec_protocol import (

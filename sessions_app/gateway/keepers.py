@@ -20,8 +20,8 @@ import structlog
 from django.conf import settings
 
 from agents.models import Agent
-from agents.runtime.base import RuntimeFault
-from agents.runtime.base_async import Process
+from agents.runtime.port import RuntimeFault
+from agents.runtime.port_async import Process
 from agents.selectors import async_runtime_of
 from sessions_app.gateway.access import in_database
 from sessions_app.gateway.ports import AccessUnknown

@@ -16,8 +16,8 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from agents.models import Agent
-from agents.runtime.base import ContainerGone, RuntimeFault
-from agents.runtime.base_async import Channel, Process, ProcessSpec
+from agents.runtime.port import ContainerGone, RuntimeFault
+from agents.runtime.port_async import Channel, Process, ProcessSpec
 from agents.selectors import async_runtime_of
 from common.errors import BerthError, Conflict, InvalidInput
 from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen

@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from accounts.logins.service import Login, live_logins
-from agents.runtime.base_async import Channel, ProcessSpec
+from agents.runtime.port_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from sessions_app.gateway.access import in_database
 from sessions_app.gateway.entries import OPEN_TERMINAL, address_of, demand_own_eyes, enter_session

@@ -7,11 +7,12 @@ from django.test import Client
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from accounts.models import User
-from agents import groups, services
+from agents.core.states import AgentState
+from agents.machines import service as machines_service
 from agents.models import Agent
+from agents.resource_groups import service as resource_groups_service
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.states import AgentState
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from tests.conftest import People
 from tests.factories import api_client
@@ -21,14 +22,14 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def agent() -> Agent:
-    groups.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    resource_groups_service.create_resource_group(actor=SYSTEM, name="default", is_default=True)
     return add_agent("here")
 
 
 def add_agent(name: str) -> Agent:
     address = f"simulated://{name}"
     adopt_runtime(address, SimulatedRuntime(name=name, cpu_milli=4000, images=["berth/python:1"]))
-    return services.register_agent(actor=SYSTEM, name=name, address=address)
+    return machines_service.register_agent(actor=SYSTEM, name=name, address=address)
 
 
 def test_agents_are_listed_with_capacity_and_occupied(agent: Agent, people: People) -> None:
@@ -54,7 +55,7 @@ def test_agents_are_filtered_by_state(agent: Agent, people: People) -> None:
 
 def test_resource_groups_are_listed_with_the_number_of_their_agents(agent: Agent, people: People) -> None:
     add_agent("retired")
-    services.change_agent_state(
+    machines_service.change_agent_state(
         actor=SYSTEM, agent_id=Agent.objects.get(name="retired").pk, to=AgentState.RETIRED
     )
     [row] = api_client(people.member).get("/api/v1/resource-groups/").json()["results"]

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from accounts.models import USUAL_LIMITS
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.states import AgentState
 from sessions_app.models import ComputeSession
 from tests.bad_input import UNREADABLE
 from tests.factories import api_client

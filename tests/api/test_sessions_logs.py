@@ -11,10 +11,10 @@ from django.http import StreamingHttpResponse
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 
-from agents.runtime.base import ContainerGone, RuntimeUnavailable
-from agents.runtime.log_entries import LogPart, LogPosition, part_of
-from agents.runtime.simulated_async import SimulatedAsyncRuntime
-from agents.runtime.simulated_values import log_of
+from agents.runtime.docker.log_entries import LogPart, LogPosition, part_of
+from agents.runtime.port import ContainerGone, RuntimeUnavailable
+from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
+from agents.runtime.simulated.values import log_of
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
 from sessions_app import kept_logs, launcher, logs, reconcile

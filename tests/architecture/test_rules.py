@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("accounts", "agents", "common", "images", "portal", "scheduler", "sessions_app", "vfolders")
 STATE_DOORS = {
     "status": {"sessions_app/lifecycle.py"},
-    "state": {"agents/lifecycle.py", "vfolders/lifecycle.py", "sessions_app/callbacks.py"},
+    "state": {"agents/machines/lifecycle.py", "vfolders/lifecycle.py", "sessions_app/callbacks.py"},
 }
 ROOMS_WITH_STATES = {"agents", "scheduler", "sessions_app", "vfolders"}
 STATES_OF_ENGINES = "agents/runtime/"  # what containers are in, which no row says
@@ -225,7 +225,7 @@ def test_ports_are_the_only_registration_hooks() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("register")
     }
-    assert hooks == {"agents/services.py:register_agent", "common/pages/navigation.py:register"}
+    assert hooks == {"agents/machines/service.py:register_agent", "common/pages/navigation.py:register"}
 
 
 def test_every_port_is_connected() -> None:

@@ -20,10 +20,10 @@ from uuid import UUID
 
 from django.db import connection, connections
 
-from agents.groups import create_resource_group
+from agents.machines.simulation import Shape
 from agents.models import AgentSlot, ResourceGroup
-from agents.runtime.simulated_shelf import Conduct
-from agents.simulation import Shape
+from agents.resource_groups.service import create_resource_group
+from agents.runtime.simulated.state import Conduct
 from common.actors import SYSTEM
 from common.messaging import dispatch
 from common.messaging.dispatch import TaskName

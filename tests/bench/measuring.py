@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
+from agents.machines.observation import measure_containers
 from agents.models import Agent
-from agents.observation import measure_containers
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
 from sessions_app.metrics import ROUND_S
 from tests import engines
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above, say

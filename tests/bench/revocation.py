@@ -18,7 +18,7 @@ from django.conf import settings
 
 from accounts.models import BrowserLogin, KeyPair, Membership
 from agents.models import Agent
-from agents.runtime.base import ContainerSpec
+from agents.runtime.port import ContainerSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
 from common.messaging import access_revocation
 from sessions_app.gateway.access import open_connections

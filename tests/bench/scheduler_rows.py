@@ -9,7 +9,7 @@ from django.db import connection
 
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
-from agents.devices import simulate_devices
+from agents.machines.accelerators import simulate_devices
 from agents.models import Agent, AgentDevice, AgentSlot, ResourceGroup
 from common import clock
 from common.values.resources import ResourceSlots

@@ -13,8 +13,8 @@ from uuid import uuid4
 import aiohttp
 from django.conf import settings
 
-from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
 from common.actors import SYSTEM
 from portal.ops.session_image import ensure_session_image
 from sessions_app import lifecycle

@@ -21,7 +21,7 @@ from typing import Any
 import tests.chaos.one_installation  # noqa: F401  # isort: skip
 from django.db import connection
 
-from agents.runtime.simulated_shelf import clear_shelves
+from agents.runtime.simulated.state import clear_shelves
 from common.messaging.redis import client
 from portal.ops.console import speaker
 from tests.bench.own_django import own_database

@@ -25,9 +25,9 @@ from django.db import connection, transaction
 
 from accounts.models import ResourcePolicy
 from accounts.policies.service import update_policy
-from agents.group_limiting import limit_named, put_limit
 from agents.models import ResourceGroup
-from agents.runtime.base import RuntimeFault
+from agents.resource_groups.limit_service import limit_named, put_limit
+from agents.runtime.port import RuntimeFault
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError

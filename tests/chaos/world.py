@@ -14,13 +14,13 @@ from django.db import connection
 
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
-from agents import services as agent_services
+from agents.machines import service as agent_services
+from agents.machines.simulation import Shape, add_simulated_agents
 from agents.models import Agent, ResourceGroup, Scheduler
-from agents.runtime.base import ContainerStatus
+from agents.runtime.port import ContainerStatus
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_shelf import Container, InRedis, ended, shared_shelf
-from agents.simulation import Shape, add_simulated_agents
+from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.runtime.simulated.state import Container, InRedis, ended, shared_shelf
 from agents.tasks import heartbeat_agents
 from common.actors import SYSTEM, Actor, ActorKind
 from common.messaging import dispatch

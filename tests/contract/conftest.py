@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from agents.runtime.base import ContainerRuntime, ContainerSpec, NetworkSpec
-from agents.runtime.base_async import AsyncRuntime
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_async import SimulatedAsyncRuntime
-from agents.runtime.simulated_shelf import Shelf, clear_shelves, shared_shelf
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerRuntime, ContainerSpec, NetworkSpec
+from agents.runtime.port_async import AsyncRuntime
+from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.runtime.simulated.state import Shelf, clear_shelves, shared_shelf
 from agents.runtime.usage import ContainerUsage
 from tests import engines
 

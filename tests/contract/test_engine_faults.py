@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.runtime.base import RuntimeUnavailable, TlsMaterial
-from agents.runtime.base_async import ProcessSpec
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import RuntimeUnavailable, TlsMaterial
+from agents.runtime.port_async import ProcessSpec
 from tests import engines
 
 OPENSSL_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")

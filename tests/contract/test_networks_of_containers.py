@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.runtime.base import ContainerStatus, NetworkMissing
+from agents.runtime.port import ContainerStatus, NetworkMissing
 from tests.contract.conftest import Rig
 
 

@@ -7,9 +7,9 @@ from io import BytesIO
 
 import pytest
 
-from agents.runtime.base import ContainerGone
-from agents.runtime.base_async import AsyncRuntime, Channel, Process, ProcessSpec
-from agents.runtime.base_files import ContainerFiles, EntryType, PathMissing, PathUnfit
+from agents.runtime.port import ContainerGone
+from agents.runtime.port_async import AsyncRuntime, Channel, Process, ProcessSpec
+from agents.runtime.port_files import ContainerFiles, EntryType, PathMissing, PathUnfit
 from sessions_app.archives import out_of_session, screen
 from tests import engines
 from tests.contract.conftest import Rig

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents.runtime.base import (
+from agents.runtime.docker.log_entries import START
+from agents.runtime.port import (
     ContainerConflict,
     ContainerGone,
     ContainerState,
@@ -23,8 +24,7 @@ from agents.runtime.base import (
     OutOfCapacity,
     RuntimeRefused,
 )
-from agents.runtime.base_async import AsyncRuntime
-from agents.runtime.log_entries import START
+from agents.runtime.port_async import AsyncRuntime
 from tests import engines
 from tests.contract.conftest import Rig
 from tests.waiting import wait_until

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from agents.runtime.base import ContainerGone
+from agents.runtime.port import ContainerGone
 from agents.runtime.usage import ContainerUsage
 from tests.contract.conftest import Rig
 from tests.waiting import wait_until

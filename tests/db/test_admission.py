@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from accounts.core.roles import Role
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Membership
-from agents.groups import create_resource_group
+from agents.machines.simulation import Shape, add_simulated_agents
 from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups.service import create_resource_group
 from agents.selectors import has_machine_for
-from agents.simulation import Shape, add_simulated_agents
 from common.actors import ANONYMOUS, SYSTEM, Actor
 from common.errors import BerthError, NotFound
 from images.models import ContainerImage, Registry

@@ -20,13 +20,13 @@ from accounts.policies.service import assign_policy, update_policy
 from accounts.tenancy import archiving, service
 from accounts.tenancy.membership_sync import _settle
 from accounts.tenancy.offboarding import close_user
-from agents.groups import (
+from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups.service import (
     delete_resource_group,
     grant_resource_group,
     revoke_resource_group,
     update_resource_group,
 )
-from agents.models import GroupGrant, ResourceGroup
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import BerthError, Conflict

@@ -9,10 +9,12 @@ import pytest
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from agents import groups, services
+from agents.core.states import AgentState
 from agents.events import AgentLost, CapacityChanged
-from agents.lifecycle import IllegalTransition
+from agents.machines import service as machines_service
+from agents.machines.lifecycle import IllegalTransition
 from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.resource_groups import service as resource_groups_service
 from agents.runtime.registry import adopt_runtime
 from agents.selectors import (
     access_agent,
@@ -22,7 +24,6 @@ from agents.selectors import (
     visible_agents,
     visible_resource_groups,
 )
-from agents.states import AgentState
 from common import clock
 from common.actors import ANONYMOUS, SYSTEM
 from common.errors import InvalidInput, NotFound, PermissionDenied, Unavailable
@@ -38,7 +39,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def group() -> ResourceGroup:
-    return groups.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    return resource_groups_service.create_resource_group(actor=SYSTEM, name="default", is_default=True)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def engine() -> LostRuntime:
 def agent(group: ResourceGroup, engine: LostRuntime) -> Agent:
     address = f"simulated://agent-{next(_numbers)}"
     adopt_runtime(address, engine)
-    return services.register_agent(actor=SYSTEM, name="here", address=address)
+    return machines_service.register_agent(actor=SYSTEM, name="here", address=address)
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def news() -> Iterator[list[events.Event]]:
 
 def heartbeat_after(seconds: float) -> None:
     with clock.frozen_at(clock.now() + timedelta(seconds=seconds)):
-        services.heartbeat_agents()
+        machines_service.heartbeat_agents()
 
 
 def test_registered_agent_has_what_its_engine_says(agent: Agent, group: ResourceGroup) -> None:
@@ -81,7 +82,7 @@ def test_registered_agent_has_what_its_engine_says(agent: Agent, group: Resource
 
 
 def test_registering_again_is_a_refresh(agent: Agent) -> None:
-    again = services.register_agent(actor=SYSTEM, name="here", address=agent.address)
+    again = machines_service.register_agent(actor=SYSTEM, name="here", address=agent.address)
     assert again.pk == agent.pk
     assert AgentSlot.objects.filter(agent=agent).count() == 2
 
@@ -89,19 +90,19 @@ def test_registering_again_is_a_refresh(agent: Agent) -> None:
 def test_one_machine_is_one_agent(agent: Agent, engine: LostRuntime) -> None:
     adopt_runtime("simulated://same-machine", engine)
     with pytest.raises(InvalidInput, match="belongs to another agent"):
-        services.register_agent(actor=SYSTEM, name="there", address="simulated://same-machine")
+        machines_service.register_agent(actor=SYSTEM, name="there", address="simulated://same-machine")
 
 
 def test_retired_agent_makes_room_for_its_successor(agent: Agent, engine: LostRuntime) -> None:
-    services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
     adopt_runtime("simulated://successor", engine)
-    services.register_agent(actor=SYSTEM, name="there", address="simulated://successor")
+    machines_service.register_agent(actor=SYSTEM, name="there", address="simulated://successor")
 
 
 def test_retired_agent_is_connected_when_it_is_registered_again(agent: Agent) -> None:
-    services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
     assert (
-        services.register_agent(actor=SYSTEM, name="here", address=agent.address).state
+        machines_service.register_agent(actor=SYSTEM, name="here", address=agent.address).state
         == AgentState.CONNECTED
     )
 
@@ -109,23 +110,23 @@ def test_retired_agent_is_connected_when_it_is_registered_again(agent: Agent) ->
 @pytest.mark.parametrize("address", ["", "http://host", "tcp://host", "/var/run/docker.sock"])
 def test_nonsense_is_not_an_address(group: ResourceGroup, address: str) -> None:
     with pytest.raises(InvalidInput):
-        services.register_agent(actor=SYSTEM, name="here", address=address)
+        machines_service.register_agent(actor=SYSTEM, name="here", address=address)
 
 
 def test_silent_engine_is_not_registered(group: ResourceGroup) -> None:
     with pytest.raises(Unavailable):
-        services.register_agent(actor=SYSTEM, name="here", address="unix:///nonexistent/engine.sock")
+        machines_service.register_agent(actor=SYSTEM, name="here", address="unix:///nonexistent/engine.sock")
     assert not Agent.objects.exists()
 
 
 def test_only_superadmins_change_machines(agent: Agent, people: People) -> None:
     actor = actor_for(people.domain_admin)
     with pytest.raises(PermissionDenied):
-        services.register_agent(actor=actor, name="more", address="simulated://more")
+        machines_service.register_agent(actor=actor, name="more", address="simulated://more")
     with pytest.raises(PermissionDenied):
-        services.change_agent_state(actor=actor, agent_id=agent.pk, to=AgentState.DRAINING)
+        machines_service.change_agent_state(actor=actor, agent_id=agent.pk, to=AgentState.DRAINING)
     with pytest.raises(PermissionDenied):
-        groups.create_resource_group(actor=actor, name="more")
+        resource_groups_service.create_resource_group(actor=actor, name="more")
 
 
 def test_agent_is_lost_after_thirty_silent_seconds(
@@ -149,7 +150,7 @@ def test_agent_is_lost_after_thirty_silent_seconds(
 def test_agent_that_comes_back_is_what_it_was(
     agent: Agent, engine: LostRuntime, news: list[events.Event], django_capture_on_commit_callbacks: Any
 ) -> None:
-    services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.DRAINING)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.DRAINING)
     engine.is_lost = True
     heartbeat_after(31)
     engine.is_lost = False
@@ -158,7 +159,7 @@ def test_agent_that_comes_back_is_what_it_was(
     assert (agent.state, agent.last_error) == (AgentState.DRAINING, "")
 
     with django_capture_on_commit_callbacks(execute=True):
-        services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.CONNECTED)
+        machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.CONNECTED)
     assert news == [CapacityChanged(agent.resource_group_id)]
 
 
@@ -172,7 +173,7 @@ def test_another_engine_at_the_address_is_no_heartbeat(agent: Agent) -> None:
 
 
 def test_machine_in_maintenance_may_be_silent(agent: Agent, engine: LostRuntime) -> None:
-    services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.MAINTENANCE)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.MAINTENANCE)
     engine.is_lost = True
     heartbeat_after(3600)
     agent.refresh_from_db()
@@ -180,9 +181,9 @@ def test_machine_in_maintenance_may_be_silent(agent: Agent, engine: LostRuntime)
 
 
 def test_states_without_a_way_between_them_are_refused(agent: Agent) -> None:
-    services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
     with pytest.raises(IllegalTransition):
-        services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.DRAINING)
+        machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.DRAINING)
 
 
 def test_growth_and_images_are_noticed(
@@ -211,7 +212,7 @@ def test_a_machine_that_shrinks_below_what_is_held_takes_nothing_more_and_gives_
     AgentSlot.objects.filter(agent=agent, slot_name="cpu").update(occupied=3000)
     small = LostRuntime(name=agent.engine_id.removeprefix("simulated:"), cpu_milli=2000, mem_bytes=8 * GIB)
     adopt_runtime(agent.address, small)
-    assert services.refresh_agent(actor=SYSTEM, agent_id=agent.pk).capacity["cpu"] == 2000
+    assert machines_service.refresh_agent(actor=SYSTEM, agent_id=agent.pk).capacity["cpu"] == 2000
     cpu = AgentSlot.objects.filter(agent=agent, slot_name="cpu")
     with pytest.raises(IntegrityError), transaction.atomic():
         cpu.update(occupied=3001)
@@ -225,13 +226,13 @@ def test_database_refuses_more_than_there_is(agent: Agent) -> None:
 
 
 def test_there_is_one_default_group(group: ResourceGroup) -> None:
-    second = groups.create_resource_group(actor=SYSTEM, name="second", is_default=True)
+    second = resource_groups_service.create_resource_group(actor=SYSTEM, name="second", is_default=True)
     assert list(ResourceGroup.objects.filter(is_default=True)) == [second]
 
 
 def test_group_is_found_by_name_or_is_the_default(group: ResourceGroup, people: People) -> None:
     actor = actor_for(people.member)
-    groups.create_resource_group(actor=SYSTEM, name="a-second")
+    resource_groups_service.create_resource_group(actor=SYSTEM, name="a-second")
     assert access_resource_group(actor) == group
     assert access_resource_group(actor, "a-second").name == "a-second"
     with pytest.raises(NotFound, match="nothing"):
@@ -244,7 +245,7 @@ def test_who_is_signed_in_sees_machines_in_use(agent: Agent, people: People) -> 
     assert not visible_agents(ANONYMOUS).exists()
     assert not visible_resource_groups(ANONYMOUS).exists()
 
-    services.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
     assert not visible_agents(member).exists()
     assert list(visible_agents(superadmin)) == [agent]
     with pytest.raises(NotFound):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents import services
-from agents.observation import Observation
-from agents.runtime.base import ImageInfo
+from agents.machines import service
+from agents.machines.observation import Observation
+from agents.runtime.port import ImageInfo
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db
@@ -28,8 +28,8 @@ def test_strange_image_names_do_not_stop_heartbeats() -> None:
         place.runtime.info(), (image("one", "berth/a:1", long_name), image("two", "berth/a:1"))
     )
 
-    services.record_heartbeat(place.agent.pk, seen)
-    services.record_heartbeat(place.agent.pk, seen)
+    service.record_heartbeat(place.agent.pk, seen)
+    service.record_heartbeat(place.agent.pk, seen)
 
     assert [row.reference for row in place.agent.images.all()] == ["berth/a:1"]
 
@@ -38,5 +38,5 @@ def test_name_that_means_another_image_now_is_known_as_such() -> None:
     place = make_place()
     for image_id in ("one", "two"):
         seen = Observation(place.runtime.info(), (image(image_id, "berth/a:1"),))
-        services.record_heartbeat(place.agent.pk, seen)
+        service.record_heartbeat(place.agent.pk, seen)
     assert [row.image_id for row in place.agent.images.all()] == ["two"]

@@ -12,7 +12,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from accounts.core.roles import Role
-from agents.groups import update_resource_group
+from agents.resource_groups.service import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, LimitExceeded, NotFound, PermissionDenied

@@ -16,8 +16,8 @@ from accounts.credentials.keypairs import create_keypair
 from accounts.models import Domain, KeyPair, ResourcePolicy
 from agents.models import ResourceGroup
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
+from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.runtime.simulated.state import clear_shelves, shared_shelf
 from common.actors import ActorKind
 from common.messaging.redis import client
 from sessions_app.admission.service import enqueue_session

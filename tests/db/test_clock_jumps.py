@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from agents.core.states import AgentState
+from agents.machines.service import record_silence
 from agents.models import Agent, ResourceGroup
-from agents.services import record_silence
-from agents.states import AgentState
 from common import clock
 from portal.warning_notices import notify_of_warnings
 from scheduler.tick import run_tick

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from agents import groups
 from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
 from portal.end_notices import notify_of_ends
@@ -38,16 +38,16 @@ def place() -> Place:
 
 
 def granted(place: Place, grantee: Any) -> GroupGrant:
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
     return allow(place, grantee)
 
 
 def allow(place: Place, grantee: Any) -> GroupGrant:
-    return groups.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=grantee)
+    return service.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=grantee)
 
 
 def revoke(place: Place, grant: GroupGrant) -> None:
-    groups.revoke_resource_group(actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk)
+    service.revoke_resource_group(actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk)
 
 
 def standing(session: ComputeSession) -> tuple[str, str, str]:
@@ -85,9 +85,9 @@ def test_whoever_has_another_grant_goes_on_waiting(place: Place) -> None:
 
 def test_a_slip_is_undone_and_costs_no_place(place: Place) -> None:
     first, second = place.enqueue(resources=ALL), place.enqueue(resources=ALL)
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
     assert standing(first) == standing(second) == OUTSIDE
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": True})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": True})
     settle_closed_groups()
     settle_closed_groups()
     assert standing(first) == standing(second) == QUEUED
@@ -96,7 +96,7 @@ def test_a_slip_is_undone_and_costs_no_place(place: Place) -> None:
 
 def test_a_type_that_the_group_takes_no_more_is_held_and_others_are_not(place: Place) -> None:
     notebook, batch = place.enqueue(), place.enqueue(type="batch", command="true")
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["batch"]})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["batch"]})
     assert standing(notebook) == OUTSIDE
     assert standing(batch) == QUEUED
 
@@ -183,7 +183,7 @@ def test_a_plan_of_before_starts_nobody_who_is_asked_to_stop_since(place: Place)
 
 def test_what_would_be_tried_again_ends_where_its_type_is_taken_no_more(place: Place) -> None:
     session = place.run(type="batch", command="false", max_retries=2)
-    groups.update_resource_group(
+    service.update_resource_group(
         actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["interactive"]}
     )
     begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from agents import lifecycle as agent_lifecycle
-from agents.groups import move_agent
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agent_lifecycle
+from agents.machines.service import change_agent_state
 from agents.models import AgentSlot
-from agents.services import change_agent_state
-from agents.states import AgentState
+from agents.resource_groups.service import move_agent
 from common.actors import SYSTEM
 from common.errors import LimitExceeded, NotFound
 from scheduler.tick import run_tick

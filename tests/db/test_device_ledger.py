@@ -3,8 +3,8 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.devices import write_devices
 from agents.discovery.mock import MockDiscovery
+from agents.machines.accelerators import write_devices
 from agents.models import AgentDevice
 from sessions_app.models import Kernel, KernelAllocation
 from tests.factories_devices import devices_of, give_devices, occupied_devices

@@ -123,7 +123,7 @@ def test_a_device_that_falls_silent_is_a_hole_and_hides_no_processor(place: Plac
 def test_devices_of_machines_over_the_network_are_not_asked(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agents import observation
+    from agents.machines import observation
 
     asked: list[object] = []
     monkeypatch.setattr(observation, "measure_devices", lambda: asked.append(1) or ())

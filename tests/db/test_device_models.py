@@ -2,12 +2,12 @@
 
 import pytest
 
+from agents.core.states import AgentState
 from agents.discovery.base import AcceleratorDevice
+from agents.machines.observation import Observation
+from agents.machines.service import is_as_before, record_heartbeat
 from agents.models import Agent, AgentSlot
-from agents.observation import Observation
-from agents.runtime.base import EngineInfo
-from agents.services import is_as_before, record_heartbeat
-from agents.states import AgentState
+from agents.runtime.port import EngineInfo
 from common.errors import InvalidInput, LimitExceeded, NotFound
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session

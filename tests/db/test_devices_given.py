@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from accounts.limits import scope_ids
-from agents.group_rooms import Sought, with_room
+from agents.capacity.free_capacity import Sought, with_room
 from agents.models import Agent, AgentDevice, AgentSlot
 from agents.selectors import rooms
 from common import clock

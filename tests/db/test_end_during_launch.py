@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import connections
 
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from common.messaging import dispatch
 from common.messaging.dispatch import TaskName

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from accounts.core.limits import Level
-from agents.groups import update_resource_group
+from agents.core.states import AgentState
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
-from agents.reservations import reserve_agents
-from agents.states import AgentState
+from agents.reservations.service import reserve_agents
+from agents.resource_groups.service import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage

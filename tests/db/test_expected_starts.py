@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.core.roles import Role
 from accounts.models import User
+from agents.core.states import AgentState
 from agents.models import Agent, AgentImage, GroupGrant, ResourceGroup
-from agents.reservations import reserve_agents
-from agents.states import AgentState
+from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
 from scheduler.estimates import MOST_AHEAD

@@ -18,15 +18,15 @@ from accounts.core.limits import Level
 from accounts.models import Domain, KeyPair, Project, ResourcePolicy, User
 from accounts.policies import service as policies_service
 from accounts.tenancy import archiving, offboarding
-from agents.groups import (
+from agents.models import GroupGrant, Reservation, ResourceGroup
+from agents.reservations.selectors import reservations_of
+from agents.reservations.service import cancel_reservation
+from agents.resource_groups.service import (
     create_resource_group,
     delete_resource_group,
     grant_resource_group,
     revoke_resource_group,
 )
-from agents.models import GroupGrant, Reservation, ResourceGroup
-from agents.reservation_selectors import reservations_of
-from agents.reservations import cancel_reservation
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict

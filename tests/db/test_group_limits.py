@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.groups import update_resource_group
+from agents.resource_groups.service import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, LimitExceeded

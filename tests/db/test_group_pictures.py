@@ -10,9 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Membership
-from agents.models import Agent, AgentSlot, ResourceGroup
-from agents.reservation_models import Reservation, ReservedAgent
-from agents.states import AgentState
+from agents.core.states import AgentState
+from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from scheduler import pictures
 from scheduler.engine import Policy

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
+from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
-from agents.states import AgentState
 from common import clock
 from common.clock import Step
 from common.errors import Conflict, LimitExceeded, NotFound

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from agents.runtime.log_entries import START, LogEntry, LogTail
+from agents.runtime.docker.log_entries import START, LogEntry, LogTail
 from sessions_app.kept_logs import keep_log, kept_log
 from tests.factories_sessions import make_place
 

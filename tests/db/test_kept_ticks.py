@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from accounts.core.roles import Role
 from accounts.models import User
+from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from scheduler import kept_ticks, tick

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from agents.core.states import AgentState
+from agents.machines.service import change_agent_state
 from agents.models import AgentImage
-from agents.services import change_agent_state
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry

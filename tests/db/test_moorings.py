@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from agents import lifecycle as agent_lifecycle
-from agents.runtime.base import NetworkSpec
-from agents.runtime.simulated import SimulatedRuntime
-from agents.states import AgentState
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agent_lifecycle
+from agents.runtime.port import NetworkSpec
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from sessions_app import lifecycle, moorings, reconcile, specs
 from sessions_app.launcher import launch_session

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
-from agents import groups, reservations
 from agents.models import Agent, Reservation, ResourceGroup
+from agents.reservations import service as reservations_service
+from agents.resource_groups import service as resource_groups_service
 from common import clock
 from common.actors import SYSTEM
 from common.errors import BerthError, Conflict
@@ -71,11 +72,13 @@ def held(group: ResourceGroup) -> tuple[threading.Thread, threading.Event]:
 
 
 def make_default(group: ResourceGroup) -> ResourceGroup:
-    return groups.update_resource_group(actor=SYSTEM, group_id=group.pk, changes={"is_default": True})
+    return resource_groups_service.update_resource_group(
+        actor=SYSTEM, group_id=group.pk, changes={"is_default": True}
+    )
 
 
 def reserve(place: Place) -> Reservation:
-    return reservations.reserve_agents(
+    return reservations_service.reserve_agents(
         actor=SYSTEM,
         group_id=place.group.pk,
         name="Course",
@@ -89,18 +92,25 @@ def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = make_place()
-    demand, has_looked, may_go_on = groups._demand_not_reserved, threading.Event(), threading.Event()
+    demand, has_looked, may_go_on = (
+        resource_groups_service._demand_not_reserved,
+        threading.Event(),
+        threading.Event(),
+    )
 
     def look_and_pause(agent: Agent) -> None:
         demand(agent)
         has_looked.set()
         assert may_go_on.wait(timeout=10)
 
-    monkeypatch.setattr(groups, "_demand_not_reserved", look_and_pause)
+    monkeypatch.setattr(resource_groups_service, "_demand_not_reserved", look_and_pause)
     moved: list[object] = []
     reserved: list[object] = []
     moving = in_thread(
-        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
+        lambda: resource_groups_service.move_agent(
+            actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk
+        ),
+        moved,
     )
     assert has_looked.wait(timeout=10)
     reserving = in_thread(lambda: reserve(place), reserved)
@@ -129,7 +139,11 @@ def test_a_plan_that_waits_for_a_move_is_stale_afterwards(
 ) -> None:
     other, session = make_place(), place.enqueue()
     decided = plan(read_snapshot(place.group.pk), clock.now())
-    demand, is_moving, may_go_on = groups._demand_not_reserved, threading.Event(), threading.Event()
+    demand, is_moving, may_go_on = (
+        resource_groups_service._demand_not_reserved,
+        threading.Event(),
+        threading.Event(),
+    )
 
     def look_and_pause(agent: Agent) -> None:
         demand(agent)
@@ -141,11 +155,14 @@ def test_a_plan_that_waits_for_a_move_is_stale_afterwards(
             commit.commit_plan(decided)
         return "stale"
 
-    monkeypatch.setattr(groups, "_demand_not_reserved", look_and_pause)
+    monkeypatch.setattr(resource_groups_service, "_demand_not_reserved", look_and_pause)
     moved: list[object] = []
     committed: list[object] = []
     moving = in_thread(
-        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
+        lambda: resource_groups_service.move_agent(
+            actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk
+        ),
+        moved,
     )
     assert is_moving.wait(timeout=10)
     committing = in_thread(commit_it, committed)
@@ -178,7 +195,10 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
     committing = in_thread(lambda: commit.commit_plan(decided), committed)
     assert has_group.wait(timeout=10)
     moving = in_thread(
-        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
+        lambda: resource_groups_service.move_agent(
+            actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk
+        ),
+        moved,
     )
     assert wait_until(waiting)
     may_go_on.set()
@@ -191,11 +211,12 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
 
 
 def test_a_move_out_of_the_default_group_and_another_default_take_both_in_one_order(place: Place) -> None:
-    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    other = resource_groups_service.create_resource_group(actor=SYSTEM, name="other")
     told: list[object] = []
     holding, let_go = held(place.group)
     moving = in_thread(
-        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk), told
+        lambda: resource_groups_service.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk),
+        told,
     )
     assert wait_until(lambda: waiting() == 1)
     changing = in_thread(lambda: make_default(other), told)
@@ -210,7 +231,9 @@ def test_a_move_out_of_the_default_group_and_another_default_take_both_in_one_or
 
 
 def test_of_two_that_become_the_default_at_once_one_is_told_to_look_again(place: Place) -> None:
-    first, second = (groups.create_resource_group(actor=SYSTEM, name=name) for name in ("first", "second"))
+    first, second = (
+        resource_groups_service.create_resource_group(actor=SYSTEM, name=name) for name in ("first", "second")
+    )
     told: list[object] = []
     holding, let_go = held(place.group)
     threads = [holding]
@@ -230,7 +253,7 @@ def test_of_two_that_become_the_default_at_once_one_is_told_to_look_again(place:
 def test_of_two_moves_at_once_the_later_is_refused(place: Place) -> None:
     stale = Agent.objects.get(pk=place.agent.pk)
     first, second = make_place(), make_place()
-    groups.move_agent(actor=SYSTEM, agent_id=stale.pk, group_id=first.group.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=stale.pk, group_id=first.group.pk)
     with pytest.raises(BerthError, match="at the same moment"), transaction.atomic():
-        groups.put_into_group(SYSTEM, stale, second.group)
+        resource_groups_service.put_into_group(SYSTEM, stale, second.group)
     assert Agent.objects.get(pk=stale.pk).resource_group == first.group

@@ -7,7 +7,7 @@ import pytest
 
 from accounts.models import Project
 from agents.models import Agent, AgentImage, AgentSlot
-from agents.reservations import reserve_agents
+from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from agents.groups import create_resource_group, move_agent, update_resource_group
+from agents.capacity.overcommit import promise
+from agents.machines.simulation import Shape, add_simulated_agents
 from agents.models import Agent, AgentSlot
-from agents.overcommit import promise
+from agents.resource_groups.service import create_resource_group, move_agent, update_resource_group
 from agents.selectors import has_machine_for, rooms
-from agents.simulation import Shape, add_simulated_agents
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry

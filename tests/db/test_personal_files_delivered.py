@@ -15,7 +15,7 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.models import User
-from agents.runtime.base import (
+from agents.runtime.port import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
@@ -23,7 +23,7 @@ from agents.runtime.base import (
     ProcessTimeout,
     RuntimeRefused,
 )
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from sessions_app import presenters, presenters_detail, setups
 from sessions_app.launcher import launch_session

@@ -7,8 +7,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.states import AgentState
 from common.errors import InvalidInput
 from scheduler import pictures
 from scheduler.commit import StalePlan, commit_plan

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.groups import move_agent
+from agents.core.states import AgentState
+from agents.machines.service import register_agent
 from agents.models import Agent, ResourceGroup
+from agents.resource_groups.service import move_agent
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.services import register_agent
-from agents.states import AgentState
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
 from common.clock import Step

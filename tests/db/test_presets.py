@@ -12,7 +12,7 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.models import Membership, User
-from agents import groups
+from agents.resource_groups import service
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from sessions_app.models import ComputeSession, ResourcePreset
@@ -264,7 +264,7 @@ def test_presets_that_do_not_fit_say_why(place: Place, browser_of: Browser) -> N
     limit(place.owner, max_slots={"cpu": 500})
     told = objections(browser.get("/sessions/new/").content.decode())
     assert told[f"preset-{usual.pk}"] == "More than your limits allow"
-    groups.update_resource_group(
+    service.update_resource_group(
         actor=SYSTEM, group_id=place.group.pk, changes={"max_session_slots": {"cpu": 500}}
     )
     told = objections(browser.get("/sessions/new/").content.decode())

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from agents.runtime.base import PullProgress
-from agents.runtime.simulated import IMAGE_BYTES
+from agents.runtime.port import PullProgress
+from agents.runtime.simulated.runtime import IMAGE_BYTES
 from common.actors import SYSTEM
 from images.models import Registry
 from sessions_app import lifecycle, pulls

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts.core.roles import Role
 from accounts.models import User
-from agents import groups
+from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
 from scheduler.engine.model import ReasonCode
@@ -83,7 +83,7 @@ def test_the_page_and_rest_tell_the_same_and_hide_names(
 
 def test_hidden_groups_are_absent(place: Place, other: User, browser_of: Browser) -> None:
     fill(place, other)
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
     browser, api = browser_of(place.owner), api_client(place.owner)
     for name in (place.group.name, "absent"):
         assert "No such resource group" in browser.get("/queue/", {"group": name}).content.decode()

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 
-from agents import services as agent_services
-from agents.runtime.base import ContainerSpec, RuntimeRefused
+from agents.machines import service as agent_services
+from agents.runtime.port import ContainerSpec, RuntimeRefused
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.db.advisory_locks import try_exclusive
 from sessions_app import reconcile, specs

@@ -7,12 +7,12 @@ from itertools import count
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents import groups
+from agents.core.states import AgentState
+from agents.machines.service import change_agent_state
 from agents.models import Agent, ResourceGroup
-from agents.reservations import reserve_agents
+from agents.reservations.service import reserve_agents
+from agents.resource_groups import service
 from agents.runtime.registry import adopt_runtime
-from agents.services import change_agent_state
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -25,7 +25,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def group() -> ResourceGroup:
-    return groups.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    return service.create_resource_group(actor=SYSTEM, name="default", is_default=True)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_machine_is_registered_in_the_default_group_and_told(group: ResourceGrou
 
 
 def test_machine_is_registered_in_the_group_that_was_named(group: ResourceGroup, address: str) -> None:
-    other = groups.create_resource_group(actor=SYSTEM, name="night", is_default=False)
+    other = service.create_resource_group(actor=SYSTEM, name="night", is_default=False)
     register("gpu-01", address, "--group", "night")
     assert Agent.objects.get(name="gpu-01").resource_group == other
 
@@ -62,7 +62,7 @@ def test_known_machine_is_looked_at_again(group: ResourceGroup, address: str) ->
 
 
 def test_known_machine_stays_in_its_group_unless_another_is_named(group: ResourceGroup, address: str) -> None:
-    night = groups.create_resource_group(actor=SYSTEM, name="night")
+    night = service.create_resource_group(actor=SYSTEM, name="night")
     register("gpu-01", address, "--group", "night")
     epoch = state_of(ResourceGroup.objects.get(pk=night.pk)).epoch
     register("gpu-01", address)
@@ -77,7 +77,7 @@ def test_known_machine_stays_in_its_group_unless_another_is_named(group: Resourc
 
 
 def test_reserved_machine_is_not_registered_into_another_group(group: ResourceGroup, address: str) -> None:
-    night = groups.create_resource_group(actor=SYSTEM, name="night")
+    night = service.create_resource_group(actor=SYSTEM, name="night")
     register("gpu-01", address, "--group", "night")
     ends_at = clock.now() + timedelta(hours=1)
     reserve_agents(
@@ -90,10 +90,10 @@ def test_reserved_machine_is_not_registered_into_another_group(group: ResourceGr
 
 
 def test_retired_machine_of_a_deleted_group_joins_the_default_one(group: ResourceGroup, address: str) -> None:
-    night = groups.create_resource_group(actor=SYSTEM, name="night")
+    night = service.create_resource_group(actor=SYSTEM, name="night")
     register("gpu-01", address, "--group", "night")
     change_agent_state(actor=SYSTEM, agent_id=Agent.objects.get(name="gpu-01").pk, to=AgentState.RETIRED)
-    groups.delete_resource_group(actor=SYSTEM, group_id=night.pk)
+    service.delete_resource_group(actor=SYSTEM, group_id=night.pk)
     register("gpu-01", address)
     agent = Agent.objects.get(name="gpu-01")
     assert (agent.state, agent.resource_group) == (AgentState.CONNECTED, group)

@@ -8,10 +8,12 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from accounts.core.roles import Role
-from agents import groups, reservations, services
+from agents.core.states import AgentState
+from agents.machines import service as machines_service
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
-from agents.reservation_selectors import concerned, reservations_of, with_reserved
-from agents.states import AgentState
+from agents.reservations import service as reservations_service
+from agents.reservations.selectors import concerned, reservations_of, with_reserved
+from agents.resource_groups import service as resource_groups_service
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
@@ -45,7 +47,7 @@ def reserve(
         "ends_at": (starts_at or clock.now()) + lasts,
         **more,
     }
-    return reservations.reserve_agents(**{"actor": SYSTEM, "group_id": place.group.pk, **columns})
+    return reservations_service.reserve_agents(**{"actor": SYSTEM, "group_id": place.group.pk, **columns})
 
 
 def at(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
@@ -62,12 +64,12 @@ def test_one_is_made_told_and_cancelled(place: Place) -> None:
     assert entry.changes["project"] == place.project.name
     assert entry.changes["agents"] == [place.agent.name]
 
-    reservations.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
+    reservations_service.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
     assert not ReservedAgent.objects.exists()
     assert state_of(ResourceGroup.objects.get()).epoch == epoch + 2
     assert AuditEntry.objects.get(action="agents.cancel_reservation").changes == entry.changes
     with pytest.raises(NotFound):
-        reservations.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
+        reservations_service.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +93,14 @@ def test_wrong_values_are_refused_at_their_field(place: Place, wrong: dict[str, 
 
 
 def change(place: Place, reservation: Reservation, **columns: Any) -> Reservation:
-    return reservations.change_reservation(
+    return reservations_service.change_reservation(
         **{"actor": SYSTEM, "group_id": place.group.pk, "reservation_id": reservation.pk, **columns}
     )
 
 
 def test_one_is_changed_and_told(place: Place) -> None:
     other = make_place().agent
-    groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     made = reserve(place, begins=HOUR)
     epoch = state_of(ResourceGroup.objects.get(pk=place.group.pk)).epoch
     later = made.ends_at + HOUR
@@ -174,7 +176,7 @@ def test_it_grows_up_to_its_neighbour(place: Place) -> None:
 
 def test_machines_that_are_taken_away_are_for_everybody_at_once(place: Place) -> None:
     other = make_place().agent
-    groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     made = reserve(place, agents=[place.agent.name, other.name])
     session = place.enqueue()
     assert run_tick(place.group.pk) == []
@@ -224,16 +226,16 @@ def test_superadmins_alone_write_them(place: Place, role: Role) -> None:
     with pytest.raises(PermissionDenied):
         change(place, made, actor=actor, name="Mine")
     with pytest.raises(PermissionDenied):
-        reservations.cancel_reservation(actor=actor, group_id=place.group.pk, reservation_id=made.pk)
+        reservations_service.cancel_reservation(actor=actor, group_id=place.group.pk, reservation_id=made.pk)
 
 
 def test_a_reserved_machine_stays_in_its_group(place: Place) -> None:
     reserve(place, begins=HOUR)
-    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    other = resource_groups_service.create_resource_group(actor=SYSTEM, name="other")
     with pytest.raises(Conflict, match="Course"):
-        groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+        resource_groups_service.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
     Reservation.objects.update(starts_at=clock.now() - 2 * HOUR, ends_at=clock.now() - HOUR)
-    groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
 
 
 def test_a_deleted_group_keeps_none_of_its_retired_machines(place: Place) -> None:
@@ -242,16 +244,18 @@ def test_a_deleted_group_keeps_none_of_its_retired_machines(place: Place) -> Non
     ReservedAgent.objects.update(during=(clock.now() - 2 * HOUR, clock.now() - HOUR))
     reserve(place, lasts=HOUR)
     reserve(place, begins=2 * HOUR, name="Exam", grantee=place.project)
-    services.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
     other = make_place().group
-    groups.update_resource_group(actor=SYSTEM, group_id=other.pk, changes={"is_default": True})
+    resource_groups_service.update_resource_group(
+        actor=SYSTEM, group_id=other.pk, changes={"is_default": True}
+    )
 
-    groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+    resource_groups_service.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
     assert list(Reservation.objects.all()) == [over], "the history stays"
     told = AuditEntry.objects.filter(action="agents.cancel_reservation").order_by("pk")
     assert [entry.changes["name"] for entry in told] == ["Course", "Exam"]
     assert told[1].changes["project"] == place.project.name
-    again = services.register_agent(actor=SYSTEM, name=place.agent.name, address=place.agent.address)
+    again = machines_service.register_agent(actor=SYSTEM, name=place.agent.name, address=place.agent.address)
     assert (again.resource_group, again.state) == (other, AgentState.CONNECTED)
     assert reserve(place, group_id=other.pk).group == other
 
@@ -323,7 +327,7 @@ def test_whose_a_reservation_is_learn_those_whom_it_concerns(place: Place) -> No
 
 def test_of_reservations_to_come_the_next_of_each_machine_is_read(place: Place) -> None:
     other = make_place()
-    groups.move_agent(actor=SYSTEM, agent_id=other.agent.pk, group_id=place.group.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=other.agent.pk, group_id=place.group.pk)
     now, agents = clock.now(), [place.agent.name, other.agent.name]
     for week in (30, 20, 10):
         reserve(place, begins=timedelta(weeks=week), agents=agents)

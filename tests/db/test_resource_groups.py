@@ -6,8 +6,10 @@ import pytest
 
 from accounts.core.roles import Role
 from accounts.models import Membership
-from agents import groups, services
+from agents.core.states import AgentState
+from agents.machines import service as machines_service
 from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups import service as resource_groups_service
 from agents.selectors import (
     access_group,
     access_resource_group,
@@ -15,7 +17,6 @@ from agents.selectors import (
     visible_agents,
     visible_resource_groups,
 )
-from agents.states import AgentState
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from common.models import AuditEntry
@@ -40,11 +41,13 @@ def owner(place: Place) -> Actor:
 
 
 def change(place: Place, **changes: Any) -> None:
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes=changes)
+    resource_groups_service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes=changes)
 
 
 def allow(place: Place, grantee: Any) -> GroupGrant:
-    return groups.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=grantee)
+    return resource_groups_service.grant_resource_group(
+        actor=SYSTEM, group_id=place.group.pk, grantee=grantee
+    )
 
 
 @pytest.mark.parametrize("level", ["domain", "project", "user"])
@@ -71,11 +74,13 @@ def test_a_group_that_is_not_public_is_there_for_whom_it_is_granted_to(
     with pytest.raises(NotFound):
         access_group(stranger, place.group.pk)
 
-    groups.revoke_resource_group(actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk)
+    resource_groups_service.revoke_resource_group(actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk)
     with pytest.raises(NotFound):
         place.enqueue()
     with pytest.raises(NotFound):
-        groups.revoke_resource_group(actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk)
+        resource_groups_service.revoke_resource_group(
+            actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk
+        )
 
 
 def test_a_grant_to_one_project_opens_no_other(place: Place, owner: Actor) -> None:
@@ -159,67 +164,74 @@ def test_a_paused_group_takes_requests_and_starts_nothing(place: Place) -> None:
 
 
 def test_there_is_one_default_which_moves_and_does_not_vanish(place: Place) -> None:
-    second = groups.create_resource_group(actor=SYSTEM, name="second")
+    second = resource_groups_service.create_resource_group(actor=SYSTEM, name="second")
     with pytest.raises(Conflict):
         change(place, is_default=False)
     with pytest.raises(Conflict):
-        groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
-    groups.update_resource_group(actor=SYSTEM, group_id=second.pk, changes={"is_default": True})
+        resource_groups_service.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+    resource_groups_service.update_resource_group(
+        actor=SYSTEM, group_id=second.pk, changes={"is_default": True}
+    )
     assert list(ResourceGroup.objects.filter(is_default=True)) == [second]
 
 
 def test_of_two_first_defaults_at_once_one_is_told_to_look_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    second = groups.create_resource_group(actor=SYSTEM, name="second")
+    second = resource_groups_service.create_resource_group(actor=SYSTEM, name="second")
     ResourceGroup.objects.update(is_default=False)
 
     def come_first(group: ResourceGroup) -> None:  # after it has looked which one is the default
         ResourceGroup.objects.create(name="first", is_default=True)
 
-    monkeypatch.setattr(groups, "_check", come_first)
+    monkeypatch.setattr(resource_groups_service, "_check", come_first)
     with pytest.raises(Conflict, match="same moment"):
-        groups.create_resource_group(actor=SYSTEM, name="third", is_default=True)
+        resource_groups_service.create_resource_group(actor=SYSTEM, name="third", is_default=True)
     with pytest.raises(Conflict, match="same moment"):
-        groups.update_resource_group(actor=SYSTEM, group_id=second.pk, changes={"is_default": True})
+        resource_groups_service.update_resource_group(
+            actor=SYSTEM, group_id=second.pk, changes={"is_default": True}
+        )
 
 
 def test_deleting_wants_no_machines_and_no_live_sessions_and_keeps_the_history(place: Place) -> None:
-    groups.create_resource_group(actor=SYSTEM, name="other", is_default=True)
+    resource_groups_service.create_resource_group(actor=SYSTEM, name="other", is_default=True)
 
     def refusal() -> str:
         with pytest.raises(Conflict) as told:
-            groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+            resource_groups_service.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
         assert told.value.hint
         return told.value.message
 
     waiting = place.enqueue()
     assert place.agent.name in refusal()
-    services.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
     assert "1 session waits" in refusal()
-    services.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.CONNECTED)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.CONNECTED)
     run_tick(place.group.pk)
     other = ResourceGroup.objects.get(name="other")
-    groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
-    groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+    resource_groups_service.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
     assert "1 session runs" in refusal()
     place.end(waiting)
 
     allow(place, place.owner)
-    groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+    resource_groups_service.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
     assert place.fresh(waiting).resource_group.name == place.group.name
     assert not visible_resource_groups(SYSTEM).filter(pk=place.group.pk).exists()
     assert not GroupGrant.objects.exists()
     with pytest.raises(NotFound):
-        groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
-    assert groups.create_resource_group(actor=SYSTEM, name=place.group.name).pk != place.group.pk
+        resource_groups_service.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+    assert (
+        resource_groups_service.create_resource_group(actor=SYSTEM, name=place.group.name).pk
+        != place.group.pk
+    )
 
 
 def test_no_machine_comes_back_into_a_deleted_group(place: Place) -> None:
-    services.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
-    groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
+    resource_groups_service.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
     with pytest.raises(NotFound):
-        services.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.CONNECTED)
+        machines_service.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.CONNECTED)
 
 
 @pytest.mark.parametrize("role", [Role.USER, Role.DOMAIN_ADMIN, Role.MONITOR])
@@ -227,12 +239,14 @@ def test_superadmins_alone_write_groups(place: Place, role: Role) -> None:
     actor = actor_for(make_user(domain=place.project.domain, role=role))
     pk = place.group.pk
     writes: list[Any] = [
-        lambda: groups.create_resource_group(actor=actor, name="more"),
-        lambda: groups.update_resource_group(actor=actor, group_id=pk, changes={"is_active": False}),
-        lambda: groups.delete_resource_group(actor=actor, group_id=pk),
-        lambda: groups.grant_resource_group(actor=actor, group_id=pk, grantee=place.owner),
-        lambda: groups.revoke_resource_group(actor=actor, group_id=pk, grant_id=1),
-        lambda: groups.move_agent(actor=actor, agent_id=place.agent.pk, group_id=pk),
+        lambda: resource_groups_service.create_resource_group(actor=actor, name="more"),
+        lambda: resource_groups_service.update_resource_group(
+            actor=actor, group_id=pk, changes={"is_active": False}
+        ),
+        lambda: resource_groups_service.delete_resource_group(actor=actor, group_id=pk),
+        lambda: resource_groups_service.grant_resource_group(actor=actor, group_id=pk, grantee=place.owner),
+        lambda: resource_groups_service.revoke_resource_group(actor=actor, group_id=pk, grant_id=1),
+        lambda: resource_groups_service.move_agent(actor=actor, agent_id=place.agent.pk, group_id=pk),
     ]
     for write in writes:
         with pytest.raises(PermissionDenied):
@@ -254,7 +268,7 @@ def test_superadmins_alone_write_groups(place: Place, role: Role) -> None:
     ],
 )
 def test_wrong_values_are_refused_at_their_field(place: Place, changes: dict[str, Any], field: str) -> None:
-    groups.create_resource_group(actor=SYSTEM, name="taken")
+    resource_groups_service.create_resource_group(actor=SYSTEM, name="taken")
     with pytest.raises(InvalidInput) as refusal:
         change(place, **changes)
     assert set(refusal.value.fields) == {field}
@@ -263,10 +277,12 @@ def test_wrong_values_are_refused_at_their_field(place: Place, changes: dict[str
 def test_a_name_that_another_took_at_the_same_moment_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = groups.create_resource_group(actor=SYSTEM, name="other")
-    monkeypatch.setattr(groups, "_check", lambda group: None)  # it looked before the other was written
+    other = resource_groups_service.create_resource_group(actor=SYSTEM, name="other")
+    monkeypatch.setattr(
+        resource_groups_service, "_check", lambda group: None
+    )  # it looked before the other was written
     with pytest.raises(InvalidInput, match="same moment") as refused:
-        groups.create_resource_group(actor=SYSTEM, name="other")
+        resource_groups_service.create_resource_group(actor=SYSTEM, name="other")
     assert list(refused.value.fields) == ["name"]
     with pytest.raises(InvalidInput, match="same moment"):
         change(place, name="other")

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from accounts.core.roles import Role
-from agents import lifecycle as agent_lifecycle
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agent_lifecycle
 from agents.models import Agent
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput

@@ -4,9 +4,9 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
-from agents import lifecycle as agents_lifecycle
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agents_lifecycle
 from agents.models import Agent, AgentSlot
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.messaging.dispatch import TaskName

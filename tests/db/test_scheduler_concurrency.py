@@ -10,8 +10,8 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models import Sum
 
-from agents import groups
 from agents.models import AgentSlot, ResourceGroup
+from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict
@@ -225,7 +225,7 @@ def test_a_plan_and_a_change_of_its_group_at_once_both_count(cluster):
     is_paused = {"is_active": False}
 
     def pause() -> object:
-        return groups.update_resource_group(actor=SYSTEM, group_id=cluster.group.pk, changes=is_paused)
+        return service.update_resource_group(actor=SYSTEM, group_id=cluster.group.pk, changes=is_paused)
 
     results = at_the_same_time(lambda: commit_plan(decided), pause)
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents import lifecycle as agents_lifecycle
-from agents.states import AgentState
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agents_lifecycle
 from common import clock
 from common.actors import SYSTEM
 from common.values.resources import ResourceSlots

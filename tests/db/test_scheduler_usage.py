@@ -12,8 +12,8 @@ from django.db import IntegrityError, connection, transaction
 
 from accounts.core.limits import Level
 from accounts.models import User
-from agents.groups import move_agent, update_resource_group
 from agents.models import Agent
+from agents.resource_groups.service import move_agent, update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput

@@ -10,11 +10,11 @@ import pytest
 from django.core.cache import cache
 from django.db import transaction
 
-from agents import lifecycle as agent_lifecycle
-from agents.runtime.base import RuntimeRefused
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agent_lifecycle
+from agents.runtime.port import RuntimeRefused
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.states import AgentState
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
 from sessions_app import clock_steps, lifecycle, reconcile

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from accounts.tenancy.service import remove_member
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from images.models import Registry

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agents import observation
+from agents.machines import observation
 from agents.runtime.usage import ContainerUsage
 from common import clock
 from sessions_app import metrics

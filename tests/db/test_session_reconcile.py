@@ -5,10 +5,10 @@ from threading import Barrier
 
 import pytest
 
-from agents import lifecycle as agent_lifecycle
-from agents.runtime.base import ContainerSpec, NetworkSpec, RuntimeUnavailable
-from agents.runtime.simulated import SimulatedRuntime
-from agents.states import AgentState
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agent_lifecycle
+from agents.runtime.port import ContainerSpec, NetworkSpec, RuntimeUnavailable
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
 from sessions_app import reconcile, specs

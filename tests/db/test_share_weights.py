@@ -8,7 +8,7 @@ import pytest
 from accounts.core.limits import Level
 from accounts.core.roles import Role
 from accounts.models import User
-from agents.groups import Grantee
+from agents.grantee import Grantee
 from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, NotFound, PermissionDenied

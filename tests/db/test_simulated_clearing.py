@@ -9,9 +9,9 @@ from django.core.management import CommandError, call_command
 
 from accounts.core.roles import Role
 from accounts.models import Domain, LimitUse, Membership, Project, User
-from agents.groups import create_resource_group
+from agents.machines.simulation import Shape
 from agents.models import Agent, ResourceGroup
-from agents.simulation import Shape
+from agents.resource_groups.service import create_resource_group
 from common.actors import SYSTEM
 from common.audit import record
 from common.messaging.redis import client

@@ -13,14 +13,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Domain, LimitUse, User
-from agents.groups import create_resource_group
+from agents.core.states import AgentState
+from agents.machines.service import heartbeat_agents
+from agents.machines.simulation import Shape
 from agents.models import Agent, AgentSlot, ResourceGroup
-from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_shelf import Conduct, InRedis
+from agents.resource_groups.service import create_resource_group
+from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.runtime.simulated.state import Conduct, InRedis
 from agents.selectors import runtime_of
-from agents.services import heartbeat_agents
-from agents.simulation import Shape
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.messaging.redis import client

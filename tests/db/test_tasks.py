@@ -12,13 +12,13 @@ from django.db import connection
 
 from accounts.models import BrowserLogin, SignInLink
 from accounts.tasks import purge_sign_ins
-from agents import lifecycle as agent_lifecycle
-from agents import walls
+from agents.core.states import AgentState
+from agents.machines import lifecycle as agent_lifecycle
+from agents.machines import network_isolation
 from agents.models import Agent
-from agents.runtime.base import NetworkSpec, RuntimeRefused, RuntimeUnavailable
-from agents.runtime.log_entries import LogTail
-from agents.runtime.simulated import SimulatedRuntime
-from agents.states import AgentState
+from agents.runtime.docker.log_entries import LogTail
+from agents.runtime.port import NetworkSpec, RuntimeRefused, RuntimeUnavailable
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from agents.tasks import heartbeat_agents, keep_walls
 from common import clock
 from common.actors import SYSTEM
@@ -234,8 +234,8 @@ def test_machine_that_stopped_answering_is_noticed_unless_another_round_is_at_it
 
 def test_one_round_raises_walls_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds: list[str] = []
-    monkeypatch.setattr(walls, "keep_walls", lambda: rounds.append("round"))
-    with somebody_at("agents.walls"):
+    monkeypatch.setattr(network_isolation, "keep_walls", lambda: rounds.append("round"))
+    with somebody_at("agents.machines.network_isolation"):
         keep_walls()
     assert rounds == []
     keep_walls()

@@ -9,12 +9,14 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from agents import groups, services, walls
+from agents.machines import network_isolation
+from agents.machines import service as machines_service
+from agents.machines.network_isolation import WallsMissing
 from agents.models import Agent
-from agents.runtime.base import ContainerSpec
+from agents.resource_groups import service as resource_groups_service
+from agents.runtime.port import ContainerSpec
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
-from agents.walls import WallsMissing
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
@@ -48,18 +50,20 @@ def register(engine: SimulatedRuntime) -> Agent:
     """A machine with a network, as far as anybody can tell from its address."""
     address = f"unix:///walls-{next(_numbers)}.sock"
     adopt_runtime(address, engine)
-    groups.create_resource_group(actor=SYSTEM, name=f"walls-{next(_numbers)}", is_default=False)
-    return services.register_agent(actor=SYSTEM, name=f"walls-{next(_numbers)}", address=address)
+    resource_groups_service.create_resource_group(
+        actor=SYSTEM, name=f"walls-{next(_numbers)}", is_default=False
+    )
+    return machines_service.register_agent(actor=SYSTEM, name=f"walls-{next(_numbers)}", address=address)
 
 
 def keep_walls_after(seconds: float) -> None:
     with clock.frozen_at(clock.now() + timedelta(seconds=seconds)):
-        walls.keep_walls()
+        network_isolation.keep_walls()
 
 
 def require_walls(agent: Agent) -> None:
     agent.refresh_from_db()
-    walls.require_walls(agent)
+    network_isolation.require_walls(agent)
 
 
 def test_first_launch_raises_the_walls_and_the_next_ones_rely_on_them(
@@ -85,7 +89,7 @@ def test_walls_do_not_outlive_the_machine_that_they_were_raised_on(
 ) -> None:
     require_walls(agent)
     engine.reboot()
-    services.heartbeat_agents()
+    machines_service.heartbeat_agents()
     require_walls(agent)
     assert len(engine.helpers) == 2
 
@@ -109,9 +113,9 @@ def test_best_effort_goes_on_without_walls_and_says_so(agent: Agent, settings: A
 def test_missing_walls_are_missed_at_each_round_until_they_stand(
     agent: Agent, engine: SimulatedRuntime
 ) -> None:
-    walls.keep_walls()
+    network_isolation.keep_walls()
     ContainerImage.objects.create(reference=BUILT, digest=f"sha256:{BUILT}")
-    walls.keep_walls()
+    network_isolation.keep_walls()
 
     agent.refresh_from_db()
     assert agent.data["walls"]["error"] == ""
@@ -137,7 +141,7 @@ def test_no_container_starts_where_the_machine_takes_no_rules(image: ContainerIm
 def test_superadmins_alone_read_on_the_agents_page_why_walls_are_missing(
     agent: Agent, people: People, browser_of: Callable[[User], Client]
 ) -> None:
-    walls.keep_walls()
+    network_isolation.keep_walls()
     assert "No walls around sessions" in browser_of(people.superadmin).get("/agents/").content.decode()
     assert "No walls around sessions" not in browser_of(people.member).get("/agents/").content.decode()
 
@@ -146,14 +150,16 @@ def test_helper_whose_process_died_is_removed_once_nobody_can_wait_for_it(
     engine: SimulatedRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(walls.time, "monotonic", lambda: now)
+    monkeypatch.setattr(network_isolation.time, "monotonic", lambda: now)
     spec = {"image": BUILT, "cpu_milli": 10, "mem_bytes": 2**25}
-    engine.ensure_container(ContainerSpec(name="berth-walls-1", labels=walls.helper_labels(), **spec))
+    engine.ensure_container(
+        ContainerSpec(name="berth-walls-1", labels=network_isolation.helper_labels(), **spec)
+    )
     engine.ensure_container(ContainerSpec(name="another", labels={}, **spec))
-    walls.reap_helpers(engine)
-    now += walls.ABANDONED_AFTER_S - 1  # another round, earlier than usual
-    walls.reap_helpers(engine)
+    network_isolation.reap_helpers(engine)
+    now += network_isolation.ABANDONED_AFTER_S - 1  # another round, earlier than usual
+    network_isolation.reap_helpers(engine)
     assert len(engine.list_containers({})) == 2
     now += 1
-    walls.reap_helpers(engine)
+    network_isolation.reap_helpers(engine)
     assert [state.name for state in engine.list_containers({})] == ["another"]

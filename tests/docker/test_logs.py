@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 import pytest_asyncio
 
-from agents.runtime.base import ContainerStatus
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.log_entries import LogPart
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.log_entries import LogPart
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerStatus
 from tests import engines
 from tests.docker.test_runtime_docker import start
 from tests.waiting import wait_until

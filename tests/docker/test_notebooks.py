@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from agents.runtime.base import NetworkSpec
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import NetworkSpec
 from portal.ops.session_image import ensure_session_image
 from sessions_app.gateway.notebooks import NotebookServer, is_computing
 from sessions_app.main_process import STOP_SIGNAL, main_process

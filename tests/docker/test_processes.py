@@ -18,10 +18,10 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from agents.models import Agent
-from agents.runtime.base import MountSpec
-from agents.runtime.base_async import ProcessSpec
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import MountSpec
+from agents.runtime.port_async import ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
 from sessions_app.gateway.keepers import Keepers, Life
 from tests import engines, factories
@@ -209,8 +209,8 @@ import asyncio, sys
 import django
 django.setup()
 from pathlib import Path
-from agents.runtime.base_async import ProcessSpec
-from agents.runtime.docker_async import DockerAsyncRuntime
+from agents.runtime.port_async import ProcessSpec
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from sessions_app.gateway.keepers import Life
 
 async def main(address, container, directory):

@@ -11,7 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from agents.runtime.base import (
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.encoding import bridge_name
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import (
     ContainerStatus,
     HelperSpec,
     MountSpec,
@@ -19,10 +22,7 @@ from agents.runtime.base import (
     ProcessTimeout,
     RuntimeRefused,
 )
-from agents.runtime.base_async import ProcessSpec
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.wire import bridge_name
+from agents.runtime.port_async import ProcessSpec
 from tests import engines
 from tests.waiting import wait_until
 

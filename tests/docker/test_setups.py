@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
 from common.values.resources import ResourceSlots
 from sessions_app.setup_parts import MARK, SETUP, STATUS, HomeFile, Progress, build_archive, read_progress
 from sessions_app.specs import KernelPlan, build_container_spec, home_volume_name

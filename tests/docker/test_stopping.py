@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from agents.runtime.base import ContainerState, ContainerStatus
-from agents.runtime.base_async import ProcessSpec
-from agents.runtime.docker_async import DockerAsyncRuntime
-from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.docker.async_runtime import DockerAsyncRuntime
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerState, ContainerStatus
+from agents.runtime.port_async import ProcessSpec
 from common.values.resources import ResourceSlots
 from portal.ops.session_image import ensure_session_image
 from sessions_app.specs import KernelPlan, build_container_spec

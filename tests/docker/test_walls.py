@@ -12,12 +12,12 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from agents import walls
+from agents.machines import network_isolation
 from agents.models import Agent
-from agents.runtime.base import HelperSpec, NetworkSpec, ProcessResult
-from agents.runtime.docker_client import run_once
-from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.wire import helper_config
+from agents.runtime.docker.connection import run_once
+from agents.runtime.docker.encoding import helper_config
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import HelperSpec, NetworkSpec, ProcessResult
 from portal.ops.engine_objects import connect, remove_walls
 from portal.ops.session_image import ensure_session_image
 from tests import engines
@@ -65,7 +65,7 @@ def image_id(runtime: DockerRuntime, tmp_path_factory: pytest.TempPathFactory) -
 def machine(image_id: str) -> Agent:
     """This machine, behind walls."""
     agent = Agent(name="here", address=engines.ADDRESS)
-    assert walls.raise_walls(agent, [image_id]) == ""
+    assert network_isolation.raise_walls(agent, [image_id]) == ""
     return agent
 
 
@@ -227,13 +227,13 @@ def test_walls_that_were_removed_are_raised_again(
 ) -> None:
     inside, machine = make_session("main1", "machine")
     there = InNetworkOf(machine.name)
-    monkeypatch.setattr(walls, "runtime_of", lambda _: there)
+    monkeypatch.setattr(network_isolation, "runtime_of", lambda _: there)
     agent = Agent(name="there", address=engines.ADDRESS)
     like_a_bridge = "ip link set eth0 down && ip link set eth0 name bth0 && ip link set bth0 up"
     assert on_machine(there, engines.TINY_IMAGE, "sh", "-c", like_a_bridge) == ""
     wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
 
-    assert walls.raise_walls(agent, [image_id]) == ""
+    assert network_isolation.raise_walls(agent, [image_id]) == ""
     assert "hello" not in inside.answer_of(machine.address, 8000)
 
     said: list[str] = []
@@ -242,7 +242,7 @@ def test_walls_that_were_removed_are_raised_again(
     assert said == ["removed the walls"]
     wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
 
-    assert walls.raise_walls(agent, [image_id]) == ""
+    assert network_isolation.raise_walls(agent, [image_id]) == ""
     assert "hello" not in inside.answer_of(machine.address, 8000)
     there.close()
 
@@ -251,7 +251,7 @@ def test_raising_twice_changes_nothing_and_leaves_no_container(
     machine: Agent, runtime: DockerRuntime, image_id: str
 ) -> None:
     before = on_machine(runtime, image_id, *RULES)
-    assert walls.raise_walls(machine, [image_id]) == ""
+    assert network_isolation.raise_walls(machine, [image_id]) == ""
     assert sorted_rules(on_machine(runtime, image_id, *RULES)) == sorted_rules(before)
     ours = {"io.berth.role": "walls", "io.berth.installation": settings.BERTH_INSTALLATION}
     assert runtime.list_containers(ours) == []
@@ -266,4 +266,6 @@ def sorted_rules(text: str) -> list[str]:
 def test_image_without_the_tool_is_named_as_the_reason(runtime: DockerRuntime) -> None:
     tiny = runtime.inspect_image(engines.TINY_IMAGE)
     assert tiny is not None
-    assert "nft" in walls.raise_walls(Agent(name="here", address=engines.ADDRESS), [tiny.image_id])
+    assert "nft" in network_isolation.raise_walls(
+        Agent(name="here", address=engines.ADDRESS), [tiny.image_id]
+    )

@@ -2,7 +2,7 @@
 
 import threading
 
-from agents.runtime.base import (
+from agents.runtime.port import (
     ContainerSpec,
     ContainerState,
     HelperSpec,
@@ -11,7 +11,7 @@ from agents.runtime.base import (
     ProcessResult,
     RuntimeUnavailable,
 )
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 
 
 class LostRuntime(SimulatedRuntime):

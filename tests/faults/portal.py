@@ -36,8 +36,8 @@ PARTS = {
 PATIENCE_S = 90
 SECOND = "second"
 REGISTER_SECOND = """
-from agents.groups import create_resource_group
-from agents.services import register_agent
+from agents.resource_groups.service import create_resource_group
+from agents.machines.service import register_agent
 from common.actors import SYSTEM
 group = create_resource_group(actor=SYSTEM, name="second")
 register_agent(actor=SYSTEM, name="second", address="{address}", resource_group=group)

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.runtime import wire
-from agents.runtime.base import (
+from agents.runtime.docker import encoding
+from agents.runtime.docker.connection import fault_of_answer
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import (
     ContainerGone,
     ContainerSpec,
     ContainerStatus,
@@ -26,8 +28,6 @@ from agents.runtime.base import (
     RuntimeRefused,
     RuntimeUnavailable,
 )
-from agents.runtime.docker_client import fault_of_answer
-from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.profiles.seccomp import profile_text
 
 
@@ -36,8 +36,8 @@ def spec(**changes: object) -> ContainerSpec:
     return ContainerSpec(**(told | {"mem_bytes": 2**30} | changes))  # type: ignore[arg-type]
 
 
-def host_config(**changes: object) -> wire.Json:
-    config: wire.Json = wire.container_config(spec(**changes))["HostConfig"]
+def host_config(**changes: object) -> encoding.Json:
+    config: encoding.Json = encoding.container_config(spec(**changes))["HostConfig"]
     return config
 
 
@@ -69,8 +69,8 @@ def test_container_runs_on_its_cores_and_writes_to_its_root_only_if_it_may() -> 
 
 
 def test_credentials_go_in_a_header_of_their_own() -> None:
-    assert wire.registry_headers(None) == {}
-    headers = wire.registry_headers(RegistryCredentials("reader", "secret"))
+    assert encoding.registry_headers(None) == {}
+    headers = encoding.registry_headers(RegistryCredentials("reader", "secret"))
     told = json.loads(base64.urlsafe_b64decode(headers["X-Registry-Auth"]))
     assert told == {"username": "reader", "password": "secret"}
 
@@ -81,25 +81,28 @@ def test_kill_for_memory_is_read_with_its_instant() -> None:
         "timeNano": 1_795_304_861_500_000_000,
         "Actor": {"Attributes": {"name": "berth-1"}},
     }
-    kill = wire.memory_kill_of(event)
+    kill = encoding.memory_kill_of(event)
     assert (kill.container, kill.at) == ("berth-1", datetime(2026, 11, 21, 23, 47, 41, 500_000, tzinfo=UTC))
 
 
 def test_container_without_a_network_has_none() -> None:
     assert host_config()["NetworkMode"] == "none"
-    assert "NetworkingConfig" not in wire.container_config(spec())
+    assert "NetworkingConfig" not in encoding.container_config(spec())
 
 
 def test_container_is_known_in_its_network_by_its_aliases() -> None:
-    config = wire.container_config(spec(network="berth-n", aliases=("main1",)))
+    config = encoding.container_config(spec(network="berth-n", aliases=("main1",)))
 
     assert config["HostConfig"]["NetworkMode"] == "berth-n"
     assert config["NetworkingConfig"] == {"EndpointsConfig": {"berth-n": {"Aliases": ["main1"]}}}
 
 
 def test_what_is_not_asked_for_is_left_to_the_image() -> None:
-    assert {"Entrypoint", "User", "WorkingDir", "Hostname"}.isdisjoint(wire.container_config(spec()))
-    assert wire.container_config(spec(command=("sleep", "infinity")))["Entrypoint"] == ["sleep", "infinity"]
+    assert {"Entrypoint", "User", "WorkingDir", "Hostname"}.isdisjoint(encoding.container_config(spec()))
+    assert encoding.container_config(spec(command=("sleep", "infinity")))["Entrypoint"] == [
+        "sleep",
+        "infinity",
+    ]
 
 
 def test_mounts_say_what_they_are() -> None:
@@ -126,7 +129,7 @@ def test_mounts_say_what_they_are() -> None:
 
 def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
     first, second = (
-        wire.network_config(NetworkSpec(name, {}), IPv4Network("10.213.0.16/28")) for name in ("a", "b")
+        encoding.network_config(NetworkSpec(name, {}), IPv4Network("10.213.0.16/28")) for name in ("a", "b")
     )
 
     assert first["EnableIPv6"] is False
@@ -137,7 +140,7 @@ def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
 
 
 def test_archive_of_an_owner_has_the_top_of_the_volume_and_nothing_else() -> None:
-    archive = wire.owner_archive(MountSpec("volume", "/home/work", "home", owner=(1000, 100)))
+    archive = encoding.owner_archive(MountSpec("volume", "/home/work", "home", owner=(1000, 100)))
     with tarfile.open(fileobj=io.BytesIO(archive)) as unpacked:
         [top] = unpacked.getmembers()
     assert (top.name, top.isdir(), top.uid, top.gid, top.mode) == ("../work", True, 1000, 100, 0o755)
@@ -146,7 +149,7 @@ def test_archive_of_an_owner_has_the_top_of_the_volume_and_nothing_else() -> Non
 @given(st.sets(st.integers(0, 255), max_size=200), st.integers(24, 30))
 def test_free_subnets_overlap_nothing_that_is_taken(taken_hosts: set[int], prefix: int) -> None:
     taken = [f"10.9.0.{host}/32" for host in taken_hosts] + ["fd00::/64", "nonsense", "192.168.0.0/16"]
-    free = list(wire.free_subnets("10.9.0.0/24", prefix, taken))
+    free = list(encoding.free_subnets("10.9.0.0/24", prefix, taken))
 
     hosts_of_free = {int(address) & 255 for subnet in free for address in subnet}
     assert hosts_of_free.isdisjoint(taken_hosts)
@@ -157,19 +160,21 @@ def test_free_subnets_overlap_nothing_that_is_taken(taken_hosts: set[int], prefi
 
 
 def test_subnet_that_was_given_back_is_not_the_next_one_given() -> None:
-    firsts = {next(wire.free_subnets("10.9.0.0/16", 28, [], seed=f"berth-{number}")) for number in range(8)}
+    firsts = {
+        next(encoding.free_subnets("10.9.0.0/16", 28, [], seed=f"berth-{number}")) for number in range(8)
+    }
     assert len(firsts) > 1
 
 
 def test_network_that_holds_the_whole_pool_leaves_nothing() -> None:
-    assert list(wire.free_subnets("10.9.0.0/24", 28, ["10.0.0.0/8"])) == []
+    assert list(encoding.free_subnets("10.9.0.0/24", 28, ["10.0.0.0/8"])) == []
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40))), st.data())
 def test_frames_are_undone_however_they_are_cut(frames: list[tuple[int, bytes]], data: st.DataObject) -> None:
     stream = b"".join(bytes([kind, 0, 0, 0]) + len(body).to_bytes(4, "big") + body for kind, body in frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
-    splitter = wire.FrameSplitter()
+    splitter = encoding.FrameSplitter()
 
     ends = [0, *cuts, len(stream)]
     pieces = [stream[begin:end] for begin, end in pairwise(ends)]
@@ -177,7 +182,7 @@ def test_frames_are_undone_however_they_are_cut(frames: list[tuple[int, bytes]],
 
 
 def test_pull_progress_sums_layers_and_never_goes_back() -> None:
-    tracker = wire.PullTracker()
+    tracker = encoding.PullTracker()
     seen = [
         tracker.feed(line)
         for line in (
@@ -199,12 +204,12 @@ def test_pull_progress_sums_layers_and_never_goes_back() -> None:
 
 
 def test_instants_of_the_engine_are_read_and_its_zero_is_none() -> None:
-    assert wire.parse_instant("0001-01-01T00:00:00Z") is None
-    assert wire.parse_instant("") is None
-    assert wire.parse_instant("2026-11-21T03:06:45.626367123Z") == datetime(
+    assert encoding.parse_instant("0001-01-01T00:00:00Z") is None
+    assert encoding.parse_instant("") is None
+    assert encoding.parse_instant("2026-11-21T03:06:45.626367123Z") == datetime(
         2026, 11, 21, 3, 6, 45, 626367, tzinfo=UTC
     )
-    assert wire.parse_instant("2026-11-21T04:06:45+01:00") == datetime(2026, 11, 21, 3, 6, 45, tzinfo=UTC)
+    assert encoding.parse_instant("2026-11-21T04:06:45+01:00") == datetime(2026, 11, 21, 3, 6, 45, tzinfo=UTC)
 
 
 def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
@@ -215,8 +220,8 @@ def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
         "Status": "Up 3 seconds",
         "Labels": None,
     }
-    assert wire.state_of_listing(row).exit_code is None
-    over = wire.state_of_listing(row | {"State": "exited", "Status": "Exited (137) 2 minutes ago"})
+    assert encoding.state_of_listing(row).exit_code is None
+    over = encoding.state_of_listing(row | {"State": "exited", "Status": "Exited (137) 2 minutes ago"})
     assert (over.status, over.exit_code) == (ContainerStatus.EXITED, 137)
 
 
@@ -244,8 +249,8 @@ def test_engine_on_the_network_needs_certificates() -> None:
 
 def test_network_whose_bridge_is_taken_gets_another_one() -> None:
     subnet = IPv4Network("10.213.0.16/28")
-    configs = [wire.network_config(NetworkSpec("a", {}), subnet, spare=number) for number in range(3)]
+    configs = [encoding.network_config(NetworkSpec("a", {}), subnet, spare=number) for number in range(3)]
     bridges = [config["Options"]["com.docker.network.bridge.name"] for config in configs]
     assert len(set(bridges)) == 3
-    assert bridges[0] == wire.bridge_name("a")
+    assert bridges[0] == encoding.bridge_name("a")
     assert all(name.startswith("bth") and len(name) == 15 for name in bridges)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.capacity import capacity_of
+from agents.core.states import STATE_TITLES, TRANSITIONS, AgentState, is_legal
+from agents.core.usable_capacity import capacity_of
 from agents.discovery import discover_devices
 from agents.discovery.mock import MockDiscovery
 from agents.discovery.nvidia import NvidiaDiscovery
-from agents.runtime.base import RuntimeUnavailable
+from agents.runtime.port import RuntimeUnavailable
 from agents.runtime.registry import adopt_runtime, async_runtime_for, runtime_for
-from agents.states import STATE_TITLES, TRANSITIONS, AgentState, is_legal
 from tests.doubles.runtimes import LostRuntime
 
 GIB = 2**30

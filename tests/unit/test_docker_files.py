@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agents.runtime import docker_files
-from agents.runtime.base import ContainerGone, RuntimeRefused, RuntimeUnavailable
-from agents.runtime.base_async import Channel, Process, ProcessSpec
-from agents.runtime.base_files import Entry, EntryType, PathForbidden, PathMissing, PathUnfit, Place
-from agents.runtime.docker_files import DockerFiles
-from agents.runtime.wire import parse_instant
+from agents.runtime.docker import files as docker_files
+from agents.runtime.docker.encoding import parse_instant
+from agents.runtime.docker.files import DockerFiles
+from agents.runtime.port import ContainerGone, RuntimeRefused, RuntimeUnavailable
+from agents.runtime.port_async import Channel, Process, ProcessSpec
+from agents.runtime.port_files import Entry, EntryType, PathForbidden, PathMissing, PathUnfit, Place
 
 MTIME = "2030-01-01T00:00:00Z"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agents.runtime.base_async import Channel, ProcessSpec
-from agents.runtime.execs import ChannelSplitter
+from agents.runtime.docker.exec import ChannelSplitter
+from agents.runtime.port_async import Channel, ProcessSpec
 from common.errors import InvalidInput
 from sessions_app import exec_protocol
 from sessions_app.exec_protocol import bearer_of, parse_order, parse_signal

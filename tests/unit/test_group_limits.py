@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.group_limits import MOST_LIMITS, WEEK, Hours, checked, limits_in
+from agents.core.group_limits import MOST_LIMITS, WEEK, Hours, checked, limits_in
 from common.values.time_zones import zone_named
 
 TYPES = ["interactive", "batch"]

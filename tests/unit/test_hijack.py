@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.runtime import hijack as hijacking
-from agents.runtime.base import ContainerGone, RuntimeRefused, RuntimeUnavailable, TlsMaterial
-from agents.runtime.engine_http import PATH_STAT_HEADER, EngineHttp
-from agents.runtime.hijack import HEAD_BYTES, REFUSAL_BYTES, Stream, connect, hijack
+from agents.runtime.docker import stream as hijacking
+from agents.runtime.docker.async_http import PATH_STAT_HEADER, EngineHttp
+from agents.runtime.docker.stream import HEAD_BYTES, REFUSAL_BYTES, Stream, connect, hijack
+from agents.runtime.port import ContainerGone, RuntimeRefused, RuntimeUnavailable, TlsMaterial
 
 DEADLINE_S = 30
 UPGRADED = b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n"

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from agents.models import Agent
-from agents.runtime.base_async import Process
+from agents.runtime.port_async import Process
 from sessions_app.gateway import keepers as keepers_module
 from sessions_app.gateway.keepers import Keeper, Keepers
 

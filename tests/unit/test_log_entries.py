@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.runtime.docker_logs import EntrySplitter, stored_bytes
-from agents.runtime.log_entries import START, EntrySearch, LogEntry, LogTail, text_of
+from agents.runtime.docker.log_entries import START, EntrySearch, LogEntry, LogTail, text_of
+from agents.runtime.docker.logs import EntrySplitter, stored_bytes
 
 TIMES = [b"2026-01-01T00:00:00.5Z", b"2026-01-01T00:00:01Z"]
 

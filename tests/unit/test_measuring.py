@@ -7,10 +7,10 @@ from threading import Event
 
 import pytest
 
+from agents.machines.observation import MEASURED_AT_ONCE, Measurements, measure_containers
 from agents.models import Agent
-from agents.observation import MEASURED_AT_ONCE, Measurements, measure_containers
 from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from sessions_app.metrics import run_round
 from tests import engines
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from agents.runtime.wire import RAISE_OOM_SCORE
+from agents.runtime.docker.encoding import RAISE_OOM_SCORE
 from common.values.resources import ResourceSlots
 from sessions_app.specs import (
     KernelPlan,

@@ -49,7 +49,7 @@ def test_the_nearest_files_fill_a_minute(monkeypatch: pytest.MonkeyPatch) -> Non
         ("templates/base.html", True),
         ("static/src/app.js", True),
         ("templates/agents/detail.html", False),
-        ("agents/overcommit.py", False),
+        ("agents/capacity/overcommit.py", False),
     ],
 )
 def test_what_nobody_imports_concerns_everything(name: str, verdict: bool) -> None:

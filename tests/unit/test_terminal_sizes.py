@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from agents.runtime import execs
-from agents.runtime.base import ContainerGone, RuntimeFault, RuntimeRefused, RuntimeUnavailable
-from agents.runtime.base_async import ProcessSpec
-from agents.runtime.engine_http import EngineHttp
-from agents.runtime.execs import DockerProcess
+from agents.runtime.docker import exec as docker_exec
+from agents.runtime.docker.async_http import EngineHttp
+from agents.runtime.docker.exec import DockerProcess
+from agents.runtime.port import ContainerGone, RuntimeFault, RuntimeRefused, RuntimeUnavailable
+from agents.runtime.port_async import ProcessSpec
 
 DEADLINE_S = 30
 BUSY = RuntimeRefused("timeout waiting for exec session ready")
@@ -115,8 +115,8 @@ async def test_what_has_ended_is_asked_once(
 
 
 async def test_an_engine_that_never_takes_it_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execs, "RESIZE_PATIENCE_S", 0.05)
-    monkeypatch.setattr(execs, "RESIZE_PAUSE_S", 0.001)
+    monkeypatch.setattr(docker_exec, "RESIZE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(docker_exec, "RESIZE_PAUSE_S", 0.001)
     engine = BusyEngine(*[BUSY] * 10_000)
     engine.state = RuntimeUnavailable("no answer")
     await started(engine, ProcessSpec())

@@ -3,7 +3,7 @@
 import pytest
 from django.template import Context, Template
 
-from agents.states import AgentState
+from agents.core.states import AgentState
 from common.pages.status_styles import Tone, look_of
 from common.templatetags import berth
 from common.values.durations import ago_words, duration_words

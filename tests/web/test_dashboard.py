@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.core.roles import Role
 from accounts.models import User
-from agents.lifecycle import transition
-from agents.states import AgentState
+from agents.core.states import AgentState
+from agents.machines.lifecycle import transition
 from common import clock
 from common.actors import SYSTEM
 from scheduler.tick import run_tick

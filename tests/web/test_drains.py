@@ -8,8 +8,8 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.models import User
+from agents.core.states import AgentState
 from agents.models import Agent
-from agents.states import AgentState
 from portal.web import drains
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from agents.groups import update_resource_group
+from agents.resource_groups.service import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from tests.factories_sessions import Place, make_place

@@ -12,8 +12,8 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.models import User
+from agents.core.states import AgentState
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
-from agents.states import AgentState
 from images.models import ContainerImage, Registry
 from tests.conftest import People
 from tests.factories import make_user

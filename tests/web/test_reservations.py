@@ -10,8 +10,8 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.models import User
-from agents import groups
 from agents.models import Reservation
+from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -152,7 +152,7 @@ def test_where_machines_are_many_their_names_are_typed(
 ) -> None:
     monkeypatch.setattr("scheduler.web.reservation_forms.MOST_BOXES", 1)
     other, foreign = make_place().agent, make_place().agent
-    groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
+    service.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     shown = superadmin.get(page_of(place)).content.decode()
     assert '<textarea name="agents"' in shown
     assert f'value="{other.name}"' not in shown

@@ -10,8 +10,9 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.models import User
-from agents import groups
+from agents import grantee
 from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups import service
 from common.actors import SYSTEM
 from sessions_app.models import ComputeSession
 from tests.factories import make_project, make_user
@@ -155,12 +156,12 @@ def test_it_is_paused_and_resumed_and_those_who_wait_are_told(
 
 
 def test_a_group_without_machines_says_so_where_it_is_chosen(place: Place, browser_of: Browser) -> None:
-    groups.create_resource_group(actor=SYSTEM, name="empty")
+    service.create_resource_group(actor=SYSTEM, name="empty")
     assert "empty (has no machines)" in browser_of(place.owner).get("/sessions/new/").content.decode()
 
 
 def test_machines_are_moved_between_groups(place: Place, superadmin: Client) -> None:
-    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    other = service.create_resource_group(actor=SYSTEM, name="other")
     page = f"/resource-groups/{other.pk}/"
     assert superadmin.post(f"{page}agents/", {"agent": place.agent.name})["Location"] == f"{page}#agents"
     place.agent.refresh_from_db()
@@ -184,7 +185,7 @@ def test_of_many_machines_the_first_are_shown_and_the_others_are_searched_for(
 ) -> None:
     monkeypatch.setattr("scheduler.web.groups.SHOWN_AGENTS", 1)
     second, third = (make_place().agent for _number in range(2))
-    groups.move_agent(actor=SYSTEM, agent_id=second.pk, group_id=place.group.pk)
+    service.move_agent(actor=SYSTEM, agent_id=second.pk, group_id=place.group.pk)
     page = f"/resource-groups/{place.group.pk}/"
     shown = superadmin.get(page).content.decode()
     assert "1 of 2 are shown" in shown
@@ -198,7 +199,7 @@ def test_of_many_machines_the_first_are_shown_and_the_others_are_searched_for(
 
 @pytest.mark.parametrize("level", ["domain", "project", "user"])
 def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, level: str) -> None:
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
     names = {
         "domain": place.project.domain.name,
         "project": f"{place.project.domain.name}/{place.project.name}",
@@ -208,7 +209,7 @@ def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, l
     answer = superadmin.post(f"{page}grants/", {"level": level, "grantee": names[level]})
     assert answer["Location"] == f"{page}#grants"
     grant = GroupGrant.objects.get()
-    assert groups.level_of(grant.grantee) == level
+    assert grantee.level_of(grant.grantee) == level
     assert "Revoke" in superadmin.get(page).content.decode()
     superadmin.post(f"{page}grants/{grant.pk}/revoke/")
     assert not GroupGrant.objects.exists()
@@ -217,9 +218,9 @@ def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, l
 def test_a_revoke_says_first_how_many_wait_by_that_grant_alone_and_then_what_comes_of_them(
     place: Place, superadmin: Client
 ) -> None:
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
     of_project, of_person = (
-        groups.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=each)
+        service.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=each)
         for each in (place.project, place.owner)
     )
     place.enqueue()
@@ -296,7 +297,7 @@ def test_monitors_look_and_change_nothing(place: Place, browser_of: Browser) -> 
 
 
 def test_the_access_log_leads_to_the_group(place: Place, superadmin: Client) -> None:
-    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_active": False})
+    service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_active": False})
     log = superadmin.get("/audit/").content.decode()
     assert "Resource group changed" in log
 

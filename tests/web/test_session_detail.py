@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils.html import escape
 
 from accounts.models import User
-from agents.runtime.base import PullProgress
+from agents.runtime.port import PullProgress
 from common.actors import SYSTEM
 from sessions_app import lifecycle, metrics, presenters, reconcile
 from sessions_app.models import ComputeSession, Kernel

@@ -12,10 +12,10 @@ from asgiref.sync import sync_to_async
 
 from accounts.models import KeyPair
 from agents.models import Agent
-from agents.runtime.base import ContainerGone, ContainerSpec
-from agents.runtime.base_async import KEEPER_VARIABLE, Channel, Process, ProcessSpec
+from agents.runtime.port import ContainerGone, ContainerSpec
+from agents.runtime.port_async import KEEPER_VARIABLE, Channel, Process, ProcessSpec
 from agents.runtime.registry import runtime_for
-from agents.runtime.simulated_async import EchoProcess, SimulatedAsyncRuntime
+from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
 from sessions_app import exec_protocol
 from sessions_app.gateway import exec as gateway_exec
 from sessions_app.gateway import process_socket

@@ -8,8 +8,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from accounts.models import KeyPair
-from agents.runtime.base_files import Place
-from agents.runtime.simulated_files import SimulatedFiles
+from agents.runtime.port_files import Place
+from agents.runtime.simulated.files import SimulatedFiles
 from sessions_app import files
 from sessions_app.idle_models import SessionIdle
 from tests import factories

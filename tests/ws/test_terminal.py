@@ -12,10 +12,10 @@ from asgiref.sync import sync_to_async
 from accounts.core.roles import Role
 from accounts.models import BrowserLogin
 from agents.models import Agent
-from agents.runtime.base import ContainerSpec
-from agents.runtime.base_async import Channel, Process, ProcessSpec
+from agents.runtime.port import ContainerSpec
+from agents.runtime.port_async import Channel, Process, ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
-from agents.runtime.simulated_async import EchoProcess, SimulatedAsyncRuntime
+from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
 from sessions_app.gateway import connections, process_socket, terminal
 from sessions_app.gateway.access import authorizer
 from sessions_app.gateway.connections import Kind, OpenConnections

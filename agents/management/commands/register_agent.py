@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents.machines.service import register_agent
 from agents.selectors import access_resource_group
-from agents.services import register_agent
 from common.actors import SYSTEM
 from common.errors import BerthError
 from common.values.resources import format_slots

@@ -21,13 +21,13 @@ from accounts.core.roles import ProjectRole, Role
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import Project, User
 from accounts.tenancy.service import add_member, create_domain, create_project, create_user
-from agents.groups import create_resource_group
+from agents.core.states import AgentState
+from agents.machines.network_isolation import WallsMissing, require_walls
+from agents.machines.service import refresh_agent, register_agent
 from agents.models import Agent, ResourceGroup
-from agents.runtime.base import RuntimeFault
+from agents.resource_groups.service import create_resource_group
+from agents.runtime.port import RuntimeFault
 from agents.selectors import runtime_of
-from agents.services import refresh_agent, register_agent
-from agents.states import AgentState
-from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import BerthError
 from images.services import discover_image

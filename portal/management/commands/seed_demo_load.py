@@ -19,8 +19,8 @@ from accounts.core.roles import Role
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
 from accounts.tenancy.service import create_domain
+from agents.core.states import AgentState
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
-from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.values.resources import CPU, MEM

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management import BaseCommand, CommandError
 from django.db import IntegrityError
 
+from agents.machines.simulation import Shape
 from agents.models import ResourceGroup
-from agents.runtime.simulated_shelf import Conduct
-from agents.simulation import Shape
+from agents.runtime.simulated.state import Conduct
 from portal import simulation
 from sessions_app.models import ComputeSession
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.runtime.base import ContainerStatus
-from agents.runtime.wire import container_config
+from agents.runtime.docker.encoding import container_config
+from agents.runtime.port import ContainerStatus
 from tests.docker.hostile.stage import Stage
 from tests.waiting import wait_until
 

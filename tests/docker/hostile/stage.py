@@ -17,11 +17,11 @@ from uuid import UUID, uuid4
 import docker
 import docker.errors
 
-from agents import walls
+from agents.machines import network_isolation
 from agents.models import Agent
-from agents.runtime.base import ContainerSpec, NetworkSpec
-from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.wire import container_config, owner_archive
+from agents.runtime.docker.encoding import container_config, owner_archive
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import ContainerSpec, NetworkSpec
 from common.values.resources import ResourceSlots
 from portal.ops.session_image import ensure_session_image
 from sessions_app import specs
@@ -82,7 +82,7 @@ class Stage:
         self.image = ensure_session_image(print, self._data_dir, address=engines.ADDRESS)
         found = self.runtime.inspect_image(self.image)
         assert found is not None
-        why = walls.raise_walls(Agent(name="here", address=engines.ADDRESS), [found.image_id])
+        why = network_isolation.raise_walls(Agent(name="here", address=engines.ADDRESS), [found.image_id])
         assert not why, why
         self.neighbour_network = self.session_network()
         self.neighbour = self._start_neighbour()

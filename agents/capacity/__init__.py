@@ -1,0 +1,1 @@
+"""Free capacity, over-commit and which images are where."""

@@ -1,0 +1,214 @@
+"""How much room each resource group has: all its machines that take sessions together, and the one with the most left."""
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count, Q
+
+from accounts.limits import ScopeIds
+from agents.core.states import AgentState
+from agents.models import (
+    Agent,
+    AgentDevice,
+    AgentImage,
+    AgentSlot,
+    Reservation,
+    ReservedAgent,
+    ResourceGroupQuerySet,
+)
+from agents.selectors import usable_resource_groups
+from common import clock
+from common.actors import Actor
+from common.values.resources import CPU, MEM, ResourceSlots
+
+NOTHING = ResourceSlots()
+IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
+
+_AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
+# Nobody knows them one by one, or one has the part that is asked for, or enough are whole.
+_KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = asked.name"
+_HAS_DEVICES = f"""(
+    NOT EXISTS ({_KNOWN})
+    OR asked.amount < 1000 AND EXISTS ({_KNOWN} AND device.is_present AND device.occupied <= 1000 - asked.amount)
+    OR asked.amount >= 1000 AND asked.amount <= 1000 * (
+        {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_present AND device.occupied = 0
+    )
+)"""
+# It is reserved for others now, or will be for anybody before what begins now has ended.
+_CLOSED = f"""
+    SELECT FROM {ReservedAgent._meta.db_table} machine
+    JOIN {Reservation._meta.db_table} reserved ON reserved.id = machine.reservation_id
+    WHERE machine.agent_id = agent.id AND reserved.ends_at > %(now)s AND reserved.starts_at < %(until)s AND (
+        reserved.starts_at > %(now)s OR
+        (reserved.domain_id = %(domain)s OR reserved.project_id = %(project)s OR reserved.user_id = %(user)s) IS NOT TRUE
+    )
+"""
+_ASKED = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
+AMOUNTS = f"""
+    SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity + slot.surplus), sum(slot.occupied), sum(slot.capacity)
+    FROM {_SLOT} slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
+    WHERE agent.state = %(state)s GROUP BY 1, 2
+"""
+WIDEST = f"""
+    WITH machine AS (
+        SELECT agent.resource_group_id AS group_id, agent.name,
+            jsonb_object_agg(slot.slot_name, slot.free)::text AS free,
+            sum(slot.free) FILTER (WHERE slot.slot_name NOT IN (%(cpu)s, %(mem)s)) AS devices,
+            max(slot.free) FILTER (WHERE slot.slot_name = %(cpu)s) AS cpu,
+            max(slot.free) FILTER (WHERE slot.slot_name = %(mem)s) AS mem
+        FROM (
+            SELECT agent_id, slot_name, greatest(0, least(capacity, capacity + surplus - occupied)) AS free FROM {_SLOT}
+        ) AS slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
+        WHERE agent.state = %(state)s GROUP BY agent.id
+    )
+    SELECT DISTINCT ON (group_id) group_id, name, free FROM machine WHERE cpu > 0 AND mem > 0
+    ORDER BY group_id, coalesce(devices, 0) DESC, cpu::float * mem DESC, name
+"""
+
+ROOMY = f"""
+    SELECT known.id FROM unnest(%(groups)s::bigint[]) AS known (id)
+    WHERE EXISTS (
+        SELECT FROM {_AGENT} agent
+        WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
+          AND %(model)s IN ('', agent.device_model)
+          AND (%(image)s = '' OR EXISTS (
+            SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
+          ))
+          AND NOT EXISTS ({_CLOSED}) AND NOT EXISTS (
+            SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS asked (name, amount)
+            WHERE NOT EXISTS (
+                SELECT FROM {_SLOT} slot
+                WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name
+                  AND slot.capacity >= asked.amount AND slot.occupied <= slot.capacity + slot.surplus - asked.amount
+                  AND (asked.name IN (%(cpu)s, %(mem)s) OR {_HAS_DEVICES})
+            )
+        )
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRoom:
+    """A group as it is now, in base units. `agents` take sessions, `idle_agents` do not; the amounts are of the former, as they
+    promise them.
+    A session of up to `widest` starts at once, on `widest_agent`, which is "" where no machine has room; where it is not
+    active, none starts."""
+
+    id: int
+    name: str
+    agents: int
+    idle_agents: int
+    capacity: ResourceSlots
+    occupied: ResourceSlots
+    widest_agent: str
+    widest: ResourceSlots
+    is_active: bool = True
+    real: ResourceSlots = NOTHING  # what the machines have, where they promise more
+
+    @property
+    def free(self) -> ResourceSlots:
+        left = self.capacity - self.occupied
+        return ResourceSlots({name: max(0, amount) for name, amount in left.items()})
+
+
+def group_rooms(actor: Actor) -> list[GroupRoom]:
+    """Those of the groups that the actor may use, the usual one first; those without machines too. 3 queries, one row for
+    each slot of a group."""
+    return rooms_in(usable_resource_groups(actor).order_by("-is_default", "name"))
+
+
+def rooms_in(groups: ResourceGroupQuerySet) -> list[GroupRoom]:
+    """The same of these, in their order."""
+    return rooms_of(with_takers(groups))
+
+
+def with_takers(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
+    """Each with `taking` and `idle`, its machines that take sessions and those that do not now."""
+    return groups.annotate(
+        taking=Count("agents", filter=Q(agents__state=AgentState.CONNECTED)),
+        idle=Count("agents", filter=Q(agents__state__in=IDLE)),
+    )
+
+
+def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
+    """The same of groups that came `with_takers`. 2 queries."""
+    amounts, widest = _amounts(), _widest()
+    found = []
+    for group in groups:
+        capacity, occupied, real = amounts.get(group.pk, ({}, {}, {}))
+        agent, free = widest.get(group.pk, ("", {}))
+        found.append(
+            GroupRoom(
+                id=group.pk,
+                name=group.name,
+                agents=group.taking,
+                idle_agents=group.idle,
+                capacity=ResourceSlots(capacity),
+                occupied=ResourceSlots(occupied),
+                widest_agent=agent,
+                widest=ResourceSlots(free),
+                is_active=group.is_active,
+                real=ResourceSlots(real),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a session needs to start on a machine now, in base units. `scopes`: who may use what is reserved for them; `lasts`: how long
+    it counts as running; `image`: of one that the machine must have, "" where a registry has it."""
+
+    slots: ResourceSlots
+    architecture: str
+    scopes: ScopeIds
+    lasts: timedelta
+    device_model: str = ""
+    image: str = ""
+
+
+def with_room(group_ids: Collection[int], sought: Sought) -> set[int]:
+    """Those of these groups in which one machine takes it now. One query, which leaves a group at the first; none without groups."""
+    if not group_ids:
+        return set()
+    now = clock.now()
+    asked: dict[str, Any] = {
+        "groups": list(group_ids),
+        **_ASKED,
+        "architecture": sought.architecture,
+        "model": sought.device_model,
+        "image": sought.image,
+        "names": list(sought.slots),
+        "amounts": list(sought.slots.values()),
+        "now": now,
+        "until": now + sought.lasts,
+        "domain": sought.scopes.domain,
+        "project": sought.scopes.project,
+        "user": sought.scopes.user,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(ROOMY, asked)
+        return {group_id for (group_id,) in cursor.fetchall()}
+
+
+def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]]:
+    """{group: (what its machines promise, what is held of it, what they have)}."""
+    found: dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(AMOUNTS, _ASKED)
+        for group_id, slot_name, *told in cursor.fetchall():
+            for amounts, amount in zip(found.setdefault(group_id, ({}, {}, {})), told, strict=True):
+                amounts[slot_name] = int(amount)
+    return found
+
+
+def _widest() -> dict[int, tuple[str, dict[str, int]]]:
+    """{group: (machine, what it has free)}: the one with the most devices free, then the most cores times memory, of
+    those that have some of both."""
+    with connection.cursor() as cursor:
+        cursor.execute(WIDEST, _ASKED)
+        return {group_id: (name, json.loads(free)) for group_id, name, free in cursor.fetchall()}

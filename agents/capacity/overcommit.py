@@ -1,0 +1,41 @@
+"""How much more a group lets its machines promise than they have."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import connection
+
+from agents.models import Agent, AgentSlot, ResourceGroup
+from common.values.resources import CPU, MEM
+
+_SLOT = AgentSlot._meta.db_table
+# In two statements: the second sees what was committed while the first waited for the rows.
+_LOCK = f"""
+    SELECT FROM {_SLOT} WHERE agent_id = ANY(%(agents)s) AND slot_name IN (%(cpu)s, %(mem)s) ORDER BY id FOR NO KEY UPDATE
+"""
+# One agent after the other, by index: where PostgreSQL takes the tables for empty, as they were when it last looked, it would go through
+# all that are asked for again for each of them.
+_PROMISE = f"""
+    WITH wanted AS MATERIALIZED (
+        SELECT slot.id, slot.surplus, floor(slot.capacity * CASE slot.slot_name
+            WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS promised
+        FROM unnest(%(agents)s::bigint[]) AS asked (id) CROSS JOIN LATERAL (
+            SELECT resource_group_id FROM {Agent._meta.db_table} WHERE id = asked.id OFFSET 0
+        ) AS agent CROSS JOIN LATERAL (
+            SELECT * FROM {_SLOT} WHERE agent_id = asked.id AND slot_name IN (%(cpu)s, %(mem)s) OFFSET 0
+        ) AS slot JOIN {ResourceGroup._meta.db_table} AS resources ON resources.id = agent.resource_group_id
+    )
+    UPDATE {_SLOT} AS slot SET surplus = wanted.promised FROM wanted
+    WHERE slot.id = wanted.id AND wanted.surplus <> wanted.promised
+"""
+
+
+def promise(agent_ids: Collection[int]) -> bool:
+    """Have these machines promise what their groups say now: CPU and memory alone, as a factor of what they have. Whether that
+    changed anything. To be called in the transaction that changed their group, its factors or what they have, behind the
+    locks of groups and agents. What is held stays held; where that is more, nothing starts until enough has ended."""
+    asked: dict[str, Any] = {"agents": list(agent_ids), "cpu": CPU, "mem": MEM}
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, asked)
+        cursor.execute(_PROMISE, asked)
+        return bool(cursor.rowcount > 0)

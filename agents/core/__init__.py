@@ -1,0 +1,1 @@
+"""States, usable capacity and limits of groups. Pure."""

@@ -1,0 +1,1 @@
+"""Agents: registration, heartbeats, accelerators, network isolation."""

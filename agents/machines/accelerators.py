@@ -1,0 +1,72 @@
+"""Writes of accelerators: as a machine tells them, or as simulated ones have them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection
+
+from agents.discovery.base import AcceleratorDevice
+from agents.models import MODEL_LENGTH, Agent, AgentDevice
+
+SIMULATED_LINKED = 4  # devices of a simulated machine are joined by so many
+SIMULATED_MEM_BYTES = 80 * 2**30
+_SIMULATE = f"""
+    INSERT INTO {AgentDevice._meta.db_table}
+        (agent_id, slot_name, device_id, index, model, mem_bytes, numa_node, link_group)
+    SELECT agent_id, %(slot)s, %(slot)s || '-' || index, index, %(model)s, %(mem_bytes)s,
+           index / %(linked)s, index / %(linked)s
+    FROM unnest(%(agents)s::bigint[]) AS agent_id, generate_series(0, %(count)s - 1) AS index
+    ORDER BY agent_id, index
+"""
+_SEEN = ("slot_name", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present")
+
+
+def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> bool:
+    """Whether anything changed of the devices of a locked agent. None: nobody looked. One that is gone keeps its row while it
+    is held, and nobody gets it; it is the same one when it comes back."""
+    if seen is None:
+        return False
+    known = {row.device_id: row for row in agent.devices.order_by("pk").select_for_update(no_key=True)}
+    there = {device.device_id for device in seen}
+    gone = [row for row in known.values() if row.device_id not in there]
+    dropped = [row.pk for row in gone if not row.occupied]
+    lost = [row.pk for row in gone if row.occupied and row.is_present]
+    AgentDevice.objects.filter(pk__in=lost).update(is_present=False)
+    AgentDevice.objects.filter(pk__in=dropped).delete()
+    changed = [device for device in seen if _told(known.get(device.device_id)) != _values(device)]
+    AgentDevice.objects.bulk_create(
+        [
+            AgentDevice(
+                agent=agent, device_id=device.device_id, **dict(zip(_SEEN, _values(device), strict=True))
+            )
+            for device in changed
+        ],
+        update_conflicts=True,
+        unique_fields=("agent", "device_id"),
+        update_fields=_SEEN,
+    )
+    return bool(lost or dropped or changed)
+
+
+def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model: str) -> None:
+    """So many for each of these machines, which have none yet, joined by fours. 1 statement."""
+    values: dict[str, Any] = {
+        "agents": list(agent_ids),
+        "slot": slot_name,
+        "count": count,
+        "model": model,
+        "mem_bytes": SIMULATED_MEM_BYTES,
+        "linked": SIMULATED_LINKED,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_SIMULATE, values)
+
+
+def _values(device: AcceleratorDevice) -> tuple[object, ...]:
+    return (
+        device.slot_name, device.index, device.model[:MODEL_LENGTH], device.mem_bytes, device.numa_node, device.link_group, True
+    )  # fmt: skip
+
+
+def _told(row: AgentDevice | None) -> tuple[object, ...] | None:
+    return None if row is None else tuple(getattr(row, name) for name in _SEEN)

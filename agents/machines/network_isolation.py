@@ -1,0 +1,143 @@
+"""The walls around sessions' networks on a machine: nothing of the machine itself, of other sessions or of the cloud's
+own services is reached from inside. `walls.sh` is what stands; a helper on the machine's engine raises it.
+
+A machine's walls are gone when it boots, and may be torn down by whoever sets its firewall anew. So they are raised
+again in every new life of a machine and every few minutes, and each launch looks whether they stand."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from agents.machines.lifecycle import push_agent_change
+from agents.models import Agent
+from agents.runtime.port import ContainerRuntime, HelperSpec, RuntimeFault
+from agents.selectors import connected_agents, runtime_of
+from common import clock
+from images.selectors import built_image_ids
+
+log = structlog.get_logger(__name__)
+_helpers_seen_at: dict[str, float] = {}
+
+RENEWED_EVERY = timedelta(minutes=5)
+TRUSTED_FOR = timedelta(minutes=15)
+"""A launch relies on walls that are not older; the rounds renew them long before."""
+
+RAISERS = 8
+ABANDONED_AFTER_S = 50.0
+"""Longer than anybody waits for a helper."""
+
+ERROR_LENGTH = 500
+NOT_REQUIRED = "best-effort"
+
+
+class WallsMissing(RuntimeFault):
+    """The walls of a machine do not stand and cannot be raised."""
+
+    code = "walls_missing"
+
+
+def require_walls(agent: Agent) -> None:
+    """Walls stand on the machine, raised now if need be. Raises WallsMissing, unless BERTH_WALLS takes machines
+    without."""
+    if stand(agent, TRUSTED_FOR):
+        return
+    why = raise_walls(agent, built_image_ids())
+    record_walls(agent.pk, why)
+    if why and settings.BERTH_WALLS != NOT_REQUIRED:
+        raise WallsMissing(why)
+
+
+def keep_walls() -> None:
+    """One round over the machines whose walls are old, gone or could not be raised."""
+    due = [agent for agent in connected_agents() if not stand(agent, RENEWED_EVERY)]
+    image_ids = built_image_ids() if due else []
+    with ThreadPoolExecutor(RAISERS, thread_name_prefix="walls") as pool:
+        reasons = pool.map(lambda agent: raise_walls(agent, image_ids), due)
+        for agent, why in zip(due, reasons, strict=True):
+            record_walls(agent.pk, why)
+
+
+def stand(agent: Agent, trusted_for: timedelta) -> bool:
+    """Whether the walls were raised in this life of the machine, within that time. Engines in memory need none."""
+    if agent.is_simulated:
+        return True
+    walls = agent.data.get("walls", {})
+    if walls.get("error", "never raised") or walls["life_id"] != agent.data.get("life_id"):
+        return False
+    age = clock.now() - datetime.fromisoformat(walls["raised_at"])
+    return timedelta(0) <= age < trusted_for
+
+
+def raise_walls(agent: Agent, image_ids: Sequence[str]) -> str:
+    """Why the walls do not stand now; empty where they do. `image_ids` are images that may run as root on machines:
+    the first of them that the machine holds is taken. Talks to the engine, never to the database."""
+    try:
+        runtime = runtime_of(agent)
+        image_id = next((each for each in image_ids if runtime.inspect_image(each) is not None), None)
+        if image_id is None:
+            return "No walls around sessions: the session image that bin/up built is not on the machine."
+        done = runtime.run_helper(helper_spec(image_id))
+    except RuntimeFault as fault:
+        return f"No walls around sessions: {fault}"[:ERROR_LENGTH]
+    said = " ".join(done.output.decode(errors="replace").split())
+    if done.exit_code:
+        return f"No walls around sessions (exit code {done.exit_code}): {said}"[:ERROR_LENGTH]
+    if said:
+        log.warning("walls.partly", agent=agent.name, said=said[:ERROR_LENGTH])
+    return ""
+
+
+def helper_spec(image_id: str) -> HelperSpec:
+    return HelperSpec(
+        name=f"berth-walls-{uuid4().hex[:12]}",
+        image=image_id,
+        labels=helper_labels(),
+        command=("sh", "-c", _script()),
+        capabilities=("NET_ADMIN",),
+    )
+
+
+def helper_labels() -> dict[str, str]:
+    return {"io.berth.installation": settings.BERTH_INSTALLATION, "io.berth.role": "walls"}
+
+
+def reap_helpers(runtime: ContainerRuntime) -> None:
+    """Remove helpers whose process died before it could: those seen for longer than a helper may take. Raises
+    RuntimeFault."""
+    now = time.monotonic()
+    there = {state.name for state in runtime.list_containers(helper_labels())}
+    for name in there:
+        if now - _helpers_seen_at.setdefault(name, now) >= ABANDONED_AFTER_S:
+            log.warning("walls.helper_reaped", container=name)
+            runtime.remove_container(name)
+            del _helpers_seen_at[name]
+
+
+@cache
+def _script() -> str:
+    return Path(__file__).with_suffix(".sh").read_text()
+
+
+@transaction.atomic
+def record_walls(agent_id: int, why: str) -> None:
+    """Write down that the walls were raised in the present life of the machine, or why not."""
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    before = agent.data.get("walls", {}).get("error", "")
+    agent.data["walls"] = {
+        "error": why,
+        "life_id": agent.data.get("life_id"),
+        "raised_at": clock.now().isoformat(),
+    }
+    agent.save(update_fields=["data"])
+    if why:
+        log.warning("walls.missing", agent_id=agent.pk, agent=agent.name, error=why)
+    if why != before:
+        push_agent_change(agent)

@@ -1,0 +1,278 @@
+"""Writes of machines."""
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.selectors import require_superadmin
+from agents.capacity.overcommit import promise
+from agents.core.states import AgentState
+from agents.core.usable_capacity import capacity_of
+from agents.events import CapacityChanged
+from agents.machines import lifecycle
+from agents.machines.accelerators import write_devices
+from agents.machines.observation import Observation, observe, observe_all
+from agents.models import MODEL_LENGTH, Agent, AgentImage, AgentSlot, ResourceGroup
+from agents.resource_groups.service import put_into_group
+from agents.runtime.port import ImageInfo, RuntimeFault
+from agents.selectors import access_agent, access_resource_group, hold_group, runtime_of
+from common import clock
+from common.actors import SYSTEM, Actor
+from common.audit import record
+from common.clock import Step
+from common.errors import InvalidInput, Unavailable
+from common.messaging.events import announce
+from common.values.resources import MILLI, ResourceSlots
+from common.values.text import quoted
+
+log = structlog.get_logger(__name__)
+
+LOST_AFTER = timedelta(seconds=30)
+"""So long may a machine be silent: two heartbeats may be missed."""
+
+ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\Z")
+ERROR_LENGTH = 500
+HEARTBEATS_AT_ONCE = 1000
+REFERENCE_LENGTH = 255
+
+
+def register_agent(
+    *,
+    actor: Actor,
+    name: str,
+    address: str,
+    tls_directory: str = "",
+    resource_group: ResourceGroup | None = None,
+) -> Agent:
+    """Take a machine into use, with what its engine says about it. A known name gets the new address, and is
+    connected again if it was retired. Without a group a known one stays where it is; a new one joins the default one.
+
+    Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine already, Conflict if it
+    is to leave a group in which it is reserved."""
+    require_superadmin(actor)
+    if not ADDRESS.match(address):
+        raise InvalidInput(
+            _("{address} is not the address of an engine.").format(address=quoted(address, 80)),
+            hint=_("Write unix:///var/run/docker.sock, or tcp://host:2376 with certificates."),
+            fields={"address": [_("Not the address of an engine.")]},
+        )
+    known = Agent.objects.filter(name=name).first()
+    agent = known or Agent(name=name)
+    agent.address, agent.tls_directory = address, tls_directory
+    observation = _observe(agent)
+
+    with transaction.atomic():
+        agent.resource_group = _hold_group_of(known, actor, resource_group)
+        agent.engine_id = observation.info.engine_id
+        note_observation(agent, observation)
+        _clean(agent)
+        agent.save()
+        if agent.state == AgentState.RETIRED:
+            lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=actor)
+        record.record(actor=actor, action="agents.register_agent", target=agent, changes={"address": address})
+        return record_heartbeat(agent.pk, observation)
+
+
+def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | None) -> ResourceGroup:
+    """The group of a machine that is registered, where a known one is put into it first. Raises NotFound, Conflict."""
+    if known is None:
+        return hold_group(named or access_resource_group(actor))
+    if named is None and known.resource_group.deleted_at is None:
+        named = known.resource_group
+    return put_into_group(actor, known, named or access_resource_group(actor)).resource_group
+
+
+def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
+    """Look at a machine now. Raises Unavailable if its engine does not answer."""
+    require_superadmin(actor)
+    agent = access_agent(actor, agent_id)
+    return record_heartbeat(agent.pk, _observe(agent))
+
+
+def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
+    """Drain a machine, take it out for maintenance, retire it, or take it back. Raises Conflict."""
+    require_superadmin(actor)
+    agent = access_agent(actor, agent_id)
+    with transaction.atomic():
+        if to is not AgentState.RETIRED:
+            hold_group(agent.resource_group)
+        return lifecycle.transition(agent.pk, to=to, actor=actor)
+
+
+def heartbeat_agents() -> None:
+    """One round over all machines that should answer."""
+    watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
+    as_before = []
+    for agent, seen in observe_all(watched.prefetch_related("slots", "images")):
+        if isinstance(seen, RuntimeFault):
+            record_silence(agent.pk, str(seen))
+        elif seen.info.engine_id != agent.engine_id:
+            record_silence(agent.pk, f"Another engine answers at {agent.address}. Register the agent anew.")
+        elif is_as_before(agent, seen):
+            as_before.append(agent.pk)
+        else:
+            record_heartbeat(agent.pk, seen)
+        if len(as_before) == HEARTBEATS_AT_ONCE:
+            record_heartbeats(as_before)
+            as_before = []
+    record_heartbeats(as_before)
+
+
+def is_as_before(agent: Agent, seen: Observation) -> bool:
+    """Whether a heartbeat of a machine, read with its slots and images, has no news but that it lives."""
+    if agent.state == AgentState.LOST or agent.last_error:
+        return False
+    noted = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
+    note_observation(agent, seen)
+    return noted == (agent.architecture, agent.engine_version, agent.device_model, agent.data) and (
+        agent.capacity == _capacity_seen(seen)
+        and {row.reference: row.image_id for row in agent.images.all()}
+        == {name: image.image_id for name, image in _images_seen(seen).items()}
+    )
+
+
+@transaction.atomic
+def record_heartbeats(agent_ids: Sequence[int]) -> None:
+    """These live, and are as they were: one statement for all. What was lost or fell silent meanwhile is left to the next
+    round, and so is a row that somebody holds."""
+    free = Agent.objects.filter(pk__in=agent_ids, last_error="").exclude(state=AgentState.LOST)
+    held = free.order_by("pk").select_for_update(no_key=True, skip_locked=True).values("pk")
+    if agent_ids:
+        Agent.objects.filter(pk__in=held).update(heartbeat_at=clock.now())
+
+
+@transaction.atomic
+def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
+    """The machine lives: write down what it has; a lost one is what it was before again."""
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    note_observation(agent, seen)
+    has_changed = agent.device_model != Agent.objects.values_list("device_model", flat=True).get(pk=agent_id)
+    agent.save(
+        update_fields=[
+            "heartbeat_at", "last_error", "architecture", "engine_version", "device_model", "data"
+        ]
+    )  # fmt: skip
+
+    has_changed |= _write_capacity(agent, _capacity_seen(seen))
+    has_changed |= write_devices(agent, seen.devices)
+    has_changed |= _write_images(agent, seen)
+    if agent.state == AgentState.LOST:
+        agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
+    elif has_changed:
+        announce(CapacityChanged(agent.resource_group_id))
+        lifecycle.push_agent_change(agent)
+    return agent
+
+
+@transaction.atomic
+def shift_instants(step: Step) -> None:
+    """The clock was set: no machine has been silent, or lost, for longer because of that."""
+    list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
+    Agent.objects.update(
+        heartbeat_at=step.moves("heartbeat_at"), state_changed_at=step.moves("state_changed_at")
+    )
+
+
+@transaction.atomic
+def record_silence(agent_id: int, why: str) -> Agent:
+    """The machine did not answer; after LOST_AFTER without a heartbeat it is lost."""
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    agent.last_error = why[:ERROR_LENGTH]
+    agent.save(update_fields=["last_error"])
+    log.warning("agent.silent", agent_id=agent.pk, agent=agent.name, error=why)
+    if AgentState(agent.state).is_watched and clock.now() - agent.heartbeat_at >= LOST_AFTER:
+        agent = lifecycle.transition(agent.pk, to=AgentState.LOST, actor=SYSTEM)
+    return agent
+
+
+def _observe(agent: Agent) -> Observation:
+    try:
+        return observe(runtime_of(agent), agent.address)
+    except RuntimeFault as fault:
+        raise Unavailable(
+            _("The engine of agent “{agent}” cannot be used: {error}").format(agent=agent.name, error=fault),
+            hint=_("Check that the engine runs and that its address and certificates are right."),
+        ) from fault
+
+
+def note_observation(agent: Agent, seen: Observation) -> None:
+    """Put on the row, unsaved, what an engine said."""
+    agent.heartbeat_at = clock.now()
+    agent.last_error = ""
+    agent.architecture = seen.info.architecture
+    agent.engine_version = seen.info.version
+    agent.data |= {
+        "os": seen.info.os,
+        "kernel": seen.info.kernel,
+        "api_version": seen.info.api_version,
+        "storage_driver": seen.info.storage_driver,
+        "cores": seen.info.cpu_milli // MILLI,
+        "has_live_restore": seen.info.has_live_restore,
+        "life_id": seen.info.life_id,
+    }
+    if seen.devices is not None:
+        agent.data["devices"] = [device.to_json() for device in seen.devices]
+        models = {device.model[:MODEL_LENGTH] for device in seen.devices}
+        agent.device_model = models.pop() if len(models) == 1 else ""
+
+
+def _capacity_seen(seen: Observation) -> ResourceSlots:
+    return capacity_of(seen.info.cpu_milli, seen.info.mem_bytes, seen.info.devices)
+
+
+def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
+    """By name. Engines allow longer ones than we keep, which no session can name."""
+    return {
+        reference: image
+        for image in seen.images
+        for reference in image.references
+        if len(reference) <= REFERENCE_LENGTH
+    }
+
+
+def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
+    """Whether anything changed. Where live sessions hold more than a machine still has, nothing starts until enough of them
+    have ended."""
+    slots = {slot.slot_name: slot for slot in agent.slots.order_by("pk").select_for_update(no_key=True)}
+    has_changed = False
+    for name in {*slots, *capacity}:
+        slot = slots.get(name) or AgentSlot(agent=agent, slot_name=name, capacity=0)
+        if slot.pk is None or slot.capacity != capacity[name]:
+            slot.capacity = capacity[name]
+            slot.save(update_fields=["capacity"] if slot.pk else None)
+            has_changed = True
+    if has_changed:
+        promise([agent.pk])
+    return has_changed
+
+
+def _write_images(agent: Agent, seen: Observation) -> bool:
+    """Whether anything changed."""
+    there = _images_seen(seen)
+    known = {row.reference: (row.image_id, row.pk) for row in agent.images.all()}
+    gone = [
+        pk for name, (image_id, pk) in known.items() if name not in there or there[name].image_id != image_id
+    ]
+    come = [
+        AgentImage(agent=agent, reference=name, image_id=image.image_id, size_bytes=image.size_bytes)
+        for name, image in there.items()
+        if name not in known or known[name][0] != image.image_id
+    ]
+    if gone:
+        AgentImage.objects.filter(pk__in=gone).delete()
+    AgentImage.objects.bulk_create(come)
+    return bool(gone or come)
+
+
+def _clean(row: Agent) -> None:
+    """Raises InvalidInput with a sentence for each wrong field."""
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        sentences = error.message_dict
+        raise InvalidInput(next(iter(sentences.values()))[0], fields=sentences) from error

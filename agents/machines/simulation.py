@@ -1,0 +1,112 @@
+"""Machines that run nothing, many at once: made and removed for benches and demonstrations."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from django.db import transaction
+
+from accounts.selectors import require_superadmin
+from agents.capacity.overcommit import promise
+from agents.core.states import AgentState
+from agents.core.usable_capacity import capacity_of
+from agents.machines import lifecycle
+from agents.machines.accelerators import simulate_devices
+from agents.machines.observation import Observation
+from agents.machines.service import note_observation
+from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.runtime.addresses import SHARED, SIMULATED
+from agents.runtime.registry import runtime_for
+from agents.runtime.simulated.state import Conduct
+from common.actors import Actor
+from common.audit import record
+from common.values.resources import MILLI
+
+AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of one simulated machine, and of how its containers go."""
+
+    cores: int = 64
+    mem_gib: int = 512
+    gpus: int = 8
+    conduct: Conduct = field(default_factory=Conduct)
+    gpu_model: str = ""
+
+
+@transaction.atomic
+def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shape: Shape) -> Sequence[Agent]:
+    """So many more machines of this shape in `group`, named `<group>-00001` and so on."""
+    require_superadmin(actor)
+    known = Agent.objects.filter(name__startswith=f"{group.name}-").values_list("name", flat=True)
+    taken = set(known)
+    names = list(_free_names(group.name, taken, count))
+    made = Agent.objects.bulk_create((_agent(name, group, shape) for name in names), batch_size=AT_ONCE)
+    capacity = capacity_of(shape.cores * MILLI, shape.mem_gib * 2**30, {"gpu": shape.gpus * MILLI})
+    AgentSlot.objects.bulk_create(
+        (
+            AgentSlot(agent=agent, slot_name=name, capacity=amount)
+            for agent in made
+            for name, amount in capacity.items()
+        ),
+        batch_size=AT_ONCE,
+    )
+    promise([agent.pk for agent in made])
+    simulate_devices([agent.pk for agent in made], "gpu", shape.gpus, shape.gpu_model)
+    changes = {"count": count, "cores": shape.cores, "mem_gib": shape.mem_gib, "gpus": shape.gpus}
+    record.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)
+    if made:
+        lifecycle.push_agent_change(made[-1])
+    return made
+
+
+@transaction.atomic
+def remove_simulated_agents(*, actor: Actor, group: ResourceGroup) -> tuple[int, int]:
+    """Delete the simulated machines of `group`, and the group if nothing is left of it. Those that a session names, be it one
+    that has ended, are retired, and the group is switched off. How many were deleted, and retired."""
+    require_superadmin(actor)
+    agents = Agent.objects.filter(resource_group=group, address__startswith=SIMULATED)
+    free = agents.filter(kernels__isnull=True, designating_sessions__isnull=True).values_list("pk", flat=True)
+    deleted = Agent.objects.filter(pk__in=list(free))
+    counts = deleted.count(), agents.count() - deleted.count()
+    deleted.delete()
+    for agent in agents.in_use():
+        lifecycle.transition(agent.pk, to=AgentState.RETIRED, actor=actor)
+    changes = {"deleted": counts[0], "retired": counts[1]}
+    record.record(actor=actor, action="agents.remove_simulated_agents", target=group, changes=changes)
+    if group.agents.exists() or group.sessions.exists():
+        ResourceGroup.objects.filter(pk=group.pk).update(is_active=False)
+    else:
+        group.delete()
+    return counts
+
+
+def address_of(name: str, shape: Shape) -> str:
+    told: dict[str, object] = {"cpu": shape.cores, "mem_gib": shape.mem_gib, "gpu": shape.gpus}
+    conduct = shape.conduct
+    further = {
+        "start_s": conduct.start_s, "run_s": conduct.run_s, "fail": conduct.fail_rate, "lose": conduct.lose_rate
+    }  # fmt: skip
+    told |= {name: f"{value:g}" for name, value in further.items() if value}
+    return f"{SIMULATED}{name}?{SHARED}&{urlencode(told)}"
+
+
+def _free_names(stem: str, taken: set[str], count: int) -> Iterator[str]:
+    number = 0
+    while count:
+        number += 1
+        if (name := f"{stem}-{number:05}") not in taken:
+            count -= 1
+            yield name
+
+
+def _agent(name: str, group: ResourceGroup, shape: Shape) -> Agent:
+    """As its first heartbeat would find it."""
+    address = address_of(name, shape)
+    info = runtime_for(address).info()
+    agent = Agent(name=name, address=address, resource_group=group, engine_id=info.engine_id)
+    note_observation(agent, Observation(info, ()))
+    agent.device_model = shape.gpu_model
+    return agent

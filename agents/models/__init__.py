@@ -1,0 +1,41 @@
+"""All tables of this app."""
+
+from agents.models.accelerator import MODEL_LENGTH, AgentDevice
+from agents.models.agent import DEVICE_TOLD, Agent, AgentImage, AgentQuerySet, AgentSlot
+from agents.models.reservation import Reservation, ReservedAgent
+from agents.models.resource_group import (
+    LEAST_HALF_LIFE_S,
+    LEAST_SPAN_S,
+    MOST_HALF_LIFE_S,
+    MOST_NOTICE_S,
+    MOST_OVERCOMMIT,
+    GroupGrant,
+    ResourceGroup,
+    ResourceGroupQuerySet,
+    Scheduler,
+    SessionType,
+    Strategy,
+)
+
+__all__ = [
+    "DEVICE_TOLD",
+    "LEAST_HALF_LIFE_S",
+    "LEAST_SPAN_S",
+    "MODEL_LENGTH",
+    "MOST_HALF_LIFE_S",
+    "MOST_NOTICE_S",
+    "MOST_OVERCOMMIT",
+    "Agent",
+    "AgentDevice",
+    "AgentImage",
+    "AgentQuerySet",
+    "AgentSlot",
+    "GroupGrant",
+    "Reservation",
+    "ReservedAgent",
+    "ResourceGroup",
+    "ResourceGroupQuerySet",
+    "Scheduler",
+    "SessionType",
+    "Strategy",
+]

@@ -1,0 +1,33 @@
+"""Reservations that end before their time, and what the access log tells of any."""
+
+from collections.abc import Collection
+from typing import Any
+
+from agents.grantee import level_of, name_of
+from agents.models import Agent, Reservation, ResourceGroup
+from common.actors import Actor
+from common.audit import record
+
+
+def cancel(actor: Actor, group: ResourceGroup, reservation: Reservation) -> None:
+    """It is gone, and the access log tells whose it was. To be called by whoever holds its group."""
+    told = all_of(reservation, [each.agent for each in reservation.machines.all()])
+    record.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
+    reservation.delete()
+
+
+def all_of(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
+    """As the access log tells of one that is made or gone: whose it was, too."""
+    told, grantee = columns_of(reservation, machines), reservation.grantee
+    return told if grantee is None else {**told, level_of(grantee): name_of(grantee)}
+
+
+def columns_of(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
+    """As the access log tells them."""
+    return {
+        "name": reservation.name,
+        "reason": reservation.reason,
+        "starts_at": reservation.starts_at.isoformat(),
+        "ends_at": reservation.ends_at.isoformat(),
+        "agents": sorted(agent.name for agent in machines),
+    }

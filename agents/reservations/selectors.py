@@ -1,0 +1,149 @@
+"""Reads of reservations: for the scheduler, and for people, of whom only those that it concerns learn whose it is."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, Q, QuerySet
+from django.db.models.functions import JSONObject
+from django.utils.translation import gettext as _
+
+from accounts.selectors import own_project_ids, sees_everything
+from agents.grantee import level_of, name_of
+from agents.models import Reservation, ReservedAgent, ResourceGroup, ResourceGroupQuerySet
+from common import clock
+from common.actors import Actor
+from common.errors import NotFound
+
+
+def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroupQuerySet:
+    """Each with `reserved`: of every machine that is reserved at `now` or will be, {"agent", "reservation", "starts_at", "ends_at",
+    "domain", "project", "user"}, by start; of those to come the next of each machine alone. No query of its own."""
+    group_id = OuterRef(OuterRef("pk"))
+    to_come = ReservedAgent.objects.filter(reservation__group=group_id, reservation__starts_at__gt=now)
+    next_ones = to_come.order_by("agent_id", "reservation__starts_at").distinct("agent_id")
+    begun = Q(reservation__starts_at__lte=now, reservation__ends_at__gt=now)
+    machines = ReservedAgent.objects.filter(
+        begun | Q(pk__in=next_ones.values("pk")), reservation__group=OuterRef("pk")
+    ).order_by("reservation__starts_at", "pk")
+    names = ("starts_at", "ends_at", "domain", "project", "user")
+    told = JSONObject(
+        agent="agent_id", reservation="reservation_id", **{name: f"reservation__{name}" for name in names}
+    )
+    return groups.annotate(reserved=ArraySubquery(machines.values(json=told)))
+
+
+def reservations_of(group: ResourceGroup) -> QuerySet[Reservation]:
+    """Those that have begun or are to come, by start, with their machines and whom they are for. 2 queries."""
+    return _with_parts(Reservation.objects.current(clock.now()).filter(group=group))
+
+
+def _with_parts(reservations: QuerySet[Reservation]) -> QuerySet[Reservation]:
+    whole = reservations.select_related("domain", "project__domain", "user")
+    return whole.prefetch_related("machines__agent")
+
+
+def access_reservation(group: ResourceGroup, reservation_id: int) -> Reservation:
+    """One that has begun or is to come. Raises NotFound."""
+    reservation = reservations_of(group).filter(pk=reservation_id).first()
+    if reservation is None:
+        raise NotFound(_("“{name}” has no such reservation.").format(name=group.name))
+    return reservation
+
+
+def concerned(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
+    """Ids of those of which the actor may know whose they are, and why: own ones; all for superadmins and monitors."""
+    found = list(reservations)
+    if sees_everything(actor):
+        return {each.pk for each in found}
+    projects = set(own_project_ids(actor)) if any(each.project_id for each in found) else set()
+    return {
+        each.pk
+        for each in found
+        if (each.user_id is not None and each.user_id == actor.user_id)
+        or (each.domain_id is not None and each.domain_id == actor.domain_id)
+        or each.project_id in projects
+    }
+
+
+def overlapping(
+    agent_ids: Iterable[int], starts_at: datetime, ends_at: datetime, *, but: int | None = None
+) -> ReservedAgent | None:
+    """The first machine of these that is reserved at some time between, with its reservation; `but`: not by that one. One query."""
+    clash: Any = ReservedAgent.objects.filter(
+        agent__in=list(agent_ids), reservation__starts_at__lt=ends_at, reservation__ends_at__gt=starts_at
+    ).exclude(reservation=but)
+    found: ReservedAgent | None = (
+        clash.select_related("agent", "reservation").order_by("reservation__starts_at", "agent__name").first()
+    )
+    return found
+
+
+def reserved_at_all(agent_id: int) -> Reservation | None:
+    """The first reservation of a machine that has begun or is to come. One query."""
+    found: Reservation | None = (
+        Reservation.objects.current(clock.now()).filter(machines__agent=agent_id).first()
+    )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A reservation as somebody may know it: of those of others no name, reason and grantee. `level` is domain, project, user,
+    or "" for maintenance."""
+
+    id: int
+    name: str
+    reason: str
+    starts_at: datetime
+    ends_at: datetime
+    level: str
+    grantee: str
+    agents: list[str]
+    is_open: bool
+    is_known: bool
+
+
+def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
+    """The reservations of a group that the actor sees, by start. 3 queries at most."""
+    return _entries(actor, reservations_of(group))
+
+
+def calendar_with(
+    actor: Actor, group: ResourceGroup, begins_at: datetime, ends_at: datetime
+) -> tuple[list[Entry], list[Entry]]:
+    """As `calendar`, and those that hold at some time between the two instants, ended ones too; both by start. 3 queries at most."""
+    now = clock.now()
+    between = Q(starts_at__lt=ends_at, ends_at__gt=begins_at)
+    found = Reservation.objects.filter(between | Q(ends_at__gt=now), group=group)
+    entries = _entries(actor, _with_parts(found))
+    shown = [each for each in entries if each.starts_at < ends_at and each.ends_at > begins_at]
+    return [each for each in entries if each.ends_at > now], shown
+
+
+def entry_of(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
+    """One of the calendar. Raises NotFound."""
+    (entry,) = _entries(actor, [access_reservation(group, reservation_id)])
+    return entry
+
+
+def _entries(actor: Actor, reservations: Iterable[Reservation]) -> list[Entry]:
+    now, found = clock.now(), list(reservations)
+    known = concerned(actor, found)
+    return [
+        Entry(
+            id=each.pk,
+            name=each.name if each.pk in known else "",
+            reason=each.reason if each.pk in known else "",
+            starts_at=each.starts_at,
+            ends_at=each.ends_at,
+            level=level_of(grantee) if (grantee := each.grantee) and each.pk in known else "",
+            grantee=name_of(grantee) if grantee and each.pk in known else "",
+            agents=sorted(machine.agent.name for machine in each.machines.all()),
+            is_open=each.starts_at <= now,
+            is_known=each.pk in known,
+        )
+        for each in found
+    ]

@@ -1,0 +1,201 @@
+"""Writes of reservations. Superadmins alone make, change and cancel them."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from agents.events import CapacityChanged
+from agents.grantee import Grantee, level_of
+from agents.locks import hold_to_change
+from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
+from agents.ports import plan_discarder
+from agents.reservations.cancel import all_of, cancel, columns_of
+from agents.reservations.selectors import access_reservation, overlapping
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.errors import Conflict, InvalidInput
+from common.messaging.events import announce
+from common.values.text import quoted
+
+MOST_AGENTS = 10_000  # that one request names
+LONGEST = timedelta(days=366)
+FURTHEST = timedelta(days=366)
+TOLERATED = timedelta(minutes=1)  # of a start that was now when it was typed
+
+
+@transaction.atomic
+def reserve_agents(
+    *,
+    actor: Actor,
+    group_id: int,
+    name: str,
+    agents: Collection[str],
+    starts_at: datetime | None,
+    ends_at: datetime,
+    grantee: Grantee | None = None,
+    reason: str = "",
+) -> Reservation:
+    """Keep these machines of the group, by name, for a domain, a project or a person, or for nobody; without a start from now
+    on. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    group = hold_to_change(actor, group_id)
+    now = clock.now()
+    start = now if starts_at is None else max(starts_at, now - TOLERATED)
+    if starts_at is not None and starts_at < start:
+        raise _wrong("starts_at", _("{time} UTC is past. Begin now or later.").format(time=_told(starts_at)))
+    _check(name, start, ends_at, now)
+    machines = _machines(group, agents)
+    _demand_free(machines, start, ends_at)
+
+    whom = {} if grantee is None else {level_of(grantee): grantee}
+    reservation = Reservation.objects.create(
+        group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
+    )
+    _keep_machines(reservation, machines)
+    told = all_of(reservation, machines)
+    record.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
+    _replan(group)
+    return reservation
+
+
+@transaction.atomic
+def change_reservation(
+    *,
+    actor: Actor,
+    group_id: int,
+    reservation_id: int,
+    name: str | None = None,
+    reason: str | None = None,
+    agents: Collection[str] | None = None,
+    starts_at: datetime | None = None,
+    ends_at: datetime | None = None,
+) -> Reservation:
+    """Change what is given, of one that has not ended; whose it is stays, and when it began, once it has. Raises NotFound,
+    PermissionDenied, InvalidInput, Conflict."""
+    group = hold_to_change(actor, group_id)
+    reservation = access_reservation(group, reservation_id)
+    machines = [each.agent for each in reservation.machines.all()]
+    before = columns_of(reservation, machines)
+    now = clock.now()
+    _demand_to_come(reservation, starts_at, ends_at, now)
+    reservation.name = reservation.name if name is None else name
+    reservation.reason = reservation.reason if reason is None else reason
+    reservation.starts_at = starts_at or reservation.starts_at
+    reservation.ends_at = ends_at or reservation.ends_at
+    _check(reservation.name, reservation.starts_at, reservation.ends_at, now)
+    if agents is not None:
+        machines = _machines(group, agents)
+    changes = record.changed(before, columns_of(reservation, machines))
+    if not changes:
+        return reservation
+
+    _demand_free(machines, reservation.starts_at, reservation.ends_at, but=reservation)
+    reservation.save(update_fields=["name", "reason", "starts_at", "ends_at"])
+    reservation.machines.all().delete()
+    _keep_machines(reservation, machines)
+    record.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
+    _replan(group)
+    return reservation
+
+
+@transaction.atomic
+def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> None:
+    """Its machines are for everybody again. Raises NotFound, PermissionDenied."""
+    group = hold_to_change(actor, group_id)
+    cancel(actor, group, access_reservation(group, reservation_id))
+    _replan(group)
+
+
+def _keep_machines(reservation: Reservation, machines: Collection[Agent]) -> None:
+    """Raises Conflict."""
+    during = (reservation.starts_at, reservation.ends_at)
+    try:
+        with transaction.atomic():
+            ReservedAgent.objects.bulk_create(
+                ReservedAgent(reservation=reservation, agent=agent, during=during) for agent in machines
+            )
+    except IntegrityError as error:  # unreachable while everybody holds the group
+        raise Conflict(_("Some of these machines are reserved at that time.")) from error
+
+
+def _demand_to_come(
+    reservation: Reservation, starts_at: datetime | None, ends_at: datetime | None, now: datetime
+) -> None:
+    """That what is changed has not happened already. Raises InvalidInput."""
+    if ends_at is not None and ends_at <= now:
+        sentence = _("{time} UTC is past. To end it now, cancel the reservation.")
+        raise _wrong("ends_at", sentence.format(time=_told(ends_at)))
+    if starts_at is None or starts_at == reservation.starts_at:
+        return
+    if reservation.starts_at <= now:
+        sentence = _("It began at {time} UTC, which stays.")
+        raise _wrong("starts_at", sentence.format(time=_told(reservation.starts_at)))
+    if starts_at < now - TOLERATED:
+        raise _wrong("starts_at", _("{time} UTC is past. Begin now or later.").format(time=_told(starts_at)))
+
+
+def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
+    """Raises InvalidInput."""
+    if not name.strip():
+        raise _wrong("name", _("Give it a name."))
+    if ends_at <= starts_at:
+        raise _wrong("ends_at", _("It has to end after it begins."))
+    if starts_at - now > FURTHEST:
+        sentence = _("{time} UTC is more than a year ahead. Give an earlier time.")
+        raise _wrong("starts_at", sentence.format(time=_told(starts_at)))
+    if ends_at - starts_at > LONGEST:
+        sentence = _(
+            "A reservation lasts a year at most. For longer, put the machines into a group of their own."
+        )
+        raise _wrong("ends_at", sentence)
+
+
+def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
+    """Raises InvalidInput."""
+    if not names:
+        raise _wrong("agents", _("Choose one machine at least."))
+    found = list(group.agents.in_use().filter(name__in=names).order_by("pk"))
+    missing = sorted(set(names) - {agent.name for agent in found})
+    if missing:
+        sentence = _("“{group}” has no machine {agent}.")
+        raise _wrong("agents", sentence.format(group=group.name, agent=quoted(missing[0], 64)))
+    return found
+
+
+def _demand_free(
+    machines: Collection[Agent], starts_at: datetime, ends_at: datetime, *, but: Reservation | None = None
+) -> None:
+    """`but`: they may be in that one. Raises Conflict."""
+    clash = overlapping(
+        [agent.pk for agent in machines], starts_at, ends_at, but=None if but is None else but.pk
+    )
+    if clash is None:
+        return
+    sentence = _("“{agent}” is reserved for “{name}” already, from {start} to {end} UTC.").format(
+        agent=clash.agent.name,
+        name=clash.reservation.name,
+        start=_told(clash.reservation.starts_at),
+        end=_told(clash.reservation.ends_at),
+    )
+    raise Conflict(
+        sentence,
+        hint=_("Choose another time or other machines, or cancel that reservation first."),
+        fields={"agents": [sentence]},
+    )
+
+
+def _replan(group: ResourceGroup) -> None:
+    """What was planned before is not committed, and what waits is looked at again at once."""
+    plan_discarder.get()([group.pk])
+    announce(CapacityChanged(group.pk))
+
+
+def _told(instant: datetime) -> str:
+    """In UTC: pages give instants in the zone of whoever asks."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _wrong(field: str, sentence: str) -> InvalidInput:
+    return InvalidInput(sentence, fields={field: [sentence]})

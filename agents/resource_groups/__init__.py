@@ -1,0 +1,1 @@
+"""Resource groups: access, limits, when their sessions end."""

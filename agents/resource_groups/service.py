@@ -1,0 +1,283 @@
+"""Writes of resource groups, and of who may use them. Superadmins alone make them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from accounts.admission_gate import precede_admissions
+from accounts.selectors import require_superadmin
+from agents.capacity.overcommit import promise
+from agents.events import CapacityChanged
+from agents.grantee import Grantee, level_of, name_of
+from agents.locks import hold_to_change
+from agents.models import Agent, GroupGrant, ResourceGroup
+from agents.ports import excluded_sessions_holder, plan_discarder, session_counts
+from agents.reservations.cancel import cancel
+from agents.reservations.selectors import reservations_of, reserved_at_all
+from agents.resource_groups.session_end_rules import ENDS, contradictions
+from agents.selectors import access_agent, access_group, grants_of
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.db.connection import constraint_of
+from common.errors import Conflict, InvalidInput, NotFound
+from common.messaging.events import announce
+
+FACTORS = ("cpu_overcommit", "mem_overcommit")
+
+EDITABLE = (
+    "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
+    "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
+    "session_types", "max_session_slots", "limits", *FACTORS, *ENDS,
+)  # fmt: skip
+
+ADMITTING = ("is_public", "session_types")
+
+SHOWN = 5
+
+
+@transaction.atomic
+def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> ResourceGroup:
+    """A group without machines; `columns` are of EDITABLE, and a new default takes that from the one before. Raises
+    PermissionDenied, InvalidInput, Conflict for a default beside which another became it."""
+    require_superadmin(actor)
+    group = ResourceGroup(name=name, **columns)
+    if group.is_default:
+        _take_default(actor, None)
+    _check(group)
+    _check_ends(group)
+
+    _save(group)
+    record.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
+    return group
+
+
+@transaction.atomic
+def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, Any]) -> ResourceGroup:
+    """Other values for these columns of EDITABLE; a new default takes that from the one before. What waits is looked at again
+    at once, and held where it is not let in any more. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    hold = _hold_as_default if changes.get("is_default") else hold_to_change
+    group = hold(actor, group_id)
+    before = _values(group)
+    if group.is_default and changes.get("is_default") is False:
+        raise Conflict(
+            _("“{name}” is the default resource group.").format(name=group.name),
+            hint=_("Make another one the default instead."),
+        )
+    for column, value in changes.items():
+        setattr(group, column, value)
+    _check(group)
+    changed = record.changed(before, _values(group))
+    if not changed.keys().isdisjoint(ENDS):
+        _check_ends(group)
+
+    if changed:
+        plan_discarder.get()([group.pk])  # what was planned by the old rules is not committed
+        _save(group, update_fields=list(changed))
+        record.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
+        if not changed.keys().isdisjoint(ADMITTING):
+            excluded_sessions_holder.get()(group.pk)
+        if not changed.keys().isdisjoint(FACTORS):
+            promise(group.agents.values_list("pk", flat=True))
+        announce(CapacityChanged(group.pk))
+    return group
+
+
+@transaction.atomic
+def delete_resource_group(*, actor: Actor, group_id: int) -> None:
+    """It is gone for everybody, and so are its reservations; what ended in it still says its name. Raises NotFound, PermissionDenied,
+    Conflict (machines, waiting or running sessions, the default while there are others)."""
+    group = hold_to_change(actor, group_id)
+    if group.is_default and ResourceGroup.objects.present().exclude(pk=group.pk).exists():
+        raise Conflict(
+            _("“{name}” is the default resource group.").format(name=group.name),
+            hint=_("Make another one the default first."),
+        )
+    _demand_no_machines(group)
+    _demand_no_sessions(group)
+
+    group.deleted_at, group.is_default, group.is_active = clock.now(), False, False
+    group.save(update_fields=["deleted_at", "is_default", "is_active"])
+    group.grants.all().delete()
+    for reservation in reservations_of(group):  # of retired machines, which nobody could take out of it later
+        cancel(actor, group, reservation)
+    record.record(actor=actor, action="agents.delete_resource_group", target=group)
+
+
+@transaction.atomic
+def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> GroupGrant:
+    """Let a domain, a project or a person use it; a repeat changes nothing. Raises NotFound, PermissionDenied."""
+    group = hold_to_change(actor, group_id)
+    whom: dict[str, Any] = {level_of(grantee): grantee}
+    grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
+    if is_new:
+        record.record(actor=actor, action="agents.grant_resource_group", target=group, changes=_told(grantee))
+    return grant
+
+
+@transaction.atomic
+def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None:
+    """From now on they send no session there by that grant; what waits there by it is held, what runs goes on. Raises NotFound, PermissionDenied."""
+    group = hold_to_change(actor, group_id)
+    grant = grants_of(group).filter(pk=grant_id).first()
+    if grant is None:
+        raise NotFound(_("“{name}” has no such grant.").format(name=group.name))
+
+    record.record(
+        actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
+    )
+    grant.delete()
+    plan_discarder.get()([group.pk])  # nor by what was planned before
+    excluded_sessions_holder.get()(group.pk)
+
+
+@transaction.atomic
+def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
+    """Put a machine into another group; what runs on it goes on. Raises NotFound, PermissionDenied, Conflict for one that is
+    reserved, or was moved at the same moment."""
+    group = access_group(actor, group_id)
+    require_superadmin(actor)
+    return put_into_group(actor, access_agent(actor, agent_id), group)
+
+
+def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
+    """The machine, in `group`; to be called in a transaction. Until that ends nobody moves or reserves it and the group is not
+    deleted. Raises NotFound, Conflict."""
+    before = agent.resource_group_id
+    found = ResourceGroup.objects.select_for_update(no_key=True).filter(pk__in={before, group.pk})
+    held = {each.pk: each for each in found.order_by("pk")}  # both before the machine, as commits of plans do
+    if group.pk not in held or held[group.pk].deleted_at is not None:
+        raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
+    if before != group.pk:
+        plan_discarder.get()(held)
+    moved: Agent = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
+    if moved.resource_group_id != before:
+        sentence = _("“{agent}” was put into another resource group at the same moment.")
+        raise Conflict(sentence.format(agent=agent.name), hint=_("Look where it is now, and try again."))
+    moved.resource_group = held[group.pk]
+    if before == group.pk:
+        return moved
+    _demand_not_reserved(moved)
+
+    moved.save(update_fields=["resource_group"])
+    promise([moved.pk])
+    changes = {"resource_group": [held[before].name, group.name]}
+    record.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
+    for changed_id in (before, group.pk):
+        announce(CapacityChanged(changed_id))
+    return moved
+
+
+def _told(grantee: Grantee) -> dict[str, str]:
+    """For the access log."""
+    return {level_of(grantee): name_of(grantee)}
+
+
+def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
+    """As `hold_to_change`, and no other group is the default any more."""
+    access_group(actor, group_id)
+    require_superadmin(actor)
+    _take_default(actor, group_id)
+    return access_group(actor, group_id)
+
+
+def _take_default(actor: Actor, group_id: int | None) -> None:
+    """From the group that has it, for this or a new one. Raises Conflict where another became the default meanwhile."""
+    precede_admissions()
+    found = ResourceGroup.objects.select_for_update().filter(Q(is_default=True) | Q(pk=group_id))
+    held = {each.pk: each for each in found.order_by("pk")}  # both in one order, as a machine that moves
+    if ResourceGroup.objects.filter(is_default=True).exclude(pk__in=held).exists():
+        raise _default_is_taken()  # to wait for that one too would be out of order
+    for other in (each for each in held.values() if each.pk != group_id):
+        other.is_default = False
+        other.save(update_fields=["is_default"])
+        changes = {"is_default": [True, False]}
+        record.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
+
+
+def _demand_not_reserved(agent: Agent) -> None:
+    reservation = reserved_at_all(agent.pk)
+    if reservation is not None:
+        raise Conflict(
+            _("“{agent}” is reserved for “{name}” in its group.").format(
+                agent=agent.name, name=reservation.name
+            ),
+            hint=_("Cancel that reservation first."),
+        )
+
+
+def _demand_no_machines(group: ResourceGroup) -> None:
+    names = list(group.agents.in_use().order_by("name").values_list("name", flat=True)[: SHOWN + 1])
+    if names:
+        machines = _(", ").join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")
+        raise Conflict(
+            _("“{name}” has machines: {machines}.").format(name=group.name, machines=machines),
+            hint=_("Put them into another resource group, or retire them, first."),
+        )
+
+
+def _demand_no_sessions(group: ResourceGroup) -> None:
+    counts = session_counts.get()(group.pk)
+    waiting, running = counts.get("waiting", 0), counts.get("running", 0)
+    if waiting:
+        sentence = ngettext(
+            "{count} session waits in “{name}”.", "{count} sessions wait in “{name}”.", waiting
+        )
+        raise Conflict(
+            sentence.format(count=waiting, name=group.name),
+            hint=_("Pause the group, so that nothing starts, and cancel what waits, or let it start, first."),
+        )
+    if running:
+        sentence = ngettext("{count} session runs in “{name}”.", "{count} sessions run in “{name}”.", running)
+        raise Conflict(
+            sentence.format(count=running, name=group.name), hint=_("Stop it, or wait until it ends, first.")
+        )
+
+
+def _check(group: ResourceGroup) -> None:
+    """Raises InvalidInput with a sentence for each wrong field."""
+    try:
+        group.full_clean()
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+
+
+def _check_ends(group: ResourceGroup) -> None:
+    """Raises InvalidInput where its limits contradict each other. What was there before may go on as it is."""
+    found = contradictions(group)
+    if found:
+        raise InvalidInput(
+            next(iter(found.values())), fields={column: [told] for column, told in found.items()}
+        )
+
+
+def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:
+    """Raises InvalidInput where another took the name at the same moment, Conflict where it became the default."""
+    try:
+        with transaction.atomic():
+            group.save(update_fields=update_fields)
+    except IntegrityError as error:
+        constraint = constraint_of(error)
+        if constraint == "one_default_resource_group":
+            raise _default_is_taken() from error
+        if constraint != "resource_group_name_once":
+            raise
+        sentence = _("Another resource group got this name at the same moment. Choose another name.")
+        raise InvalidInput(sentence, fields={"name": [sentence]}) from error
+
+
+def _default_is_taken() -> Conflict:
+    return Conflict(
+        _("Another resource group became the default at the same moment."),
+        hint=_("Look which one it is now, and try again."),
+    )
+
+
+def _values(group: ResourceGroup) -> dict[str, Any]:
+    values = {column: getattr(group, column) for column in EDITABLE}
+    return {**values, **{column: float(values[column]) for column in FACTORS}}

@@ -1,0 +1,37 @@
+"""When sessions of a resource group end by themselves: the columns that say it, and what contradicts itself in them. Pure but
+for the sentences; what the limits do stands in docs/subsystems/idle.md."""
+
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext as _
+
+from accounts.core.utilization import LEAST_USES, has_least_use, too_late_to_end
+from common.values.durations import duration_words
+
+if TYPE_CHECKING:
+    from agents.models import ResourceGroup
+
+ENDS = (
+    "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch",
+    "max_extensions", "extension_s",
+)  # fmt: skip
+
+
+def contradictions(group: "ResourceGroup") -> dict[str, str]:
+    """{column: what is wrong with it and what to do}: limits that another one makes meaningless for all
+    sessions that nobody extends."""
+    found = {}
+    lifetime_s = group.max_lifetime_s
+    if lifetime_s is not None and group.max_idle_s is not None and group.max_idle_s >= lifetime_s:
+        found["max_idle_s"] = _(
+            "After {lifetime} every session has ended, so none is idle for {idle}. Make the idle timeout shorter than the"
+            " lifetime, or leave it empty."
+        ).format(lifetime=duration_words(lifetime_s), idle=duration_words(group.max_idle_s))
+    needed_s = group.use_window_s + group.use_grace_s
+    if has_least_use(group) and (too_late := too_late_to_end(lifetime_s, needed_s)):
+        found["use_grace_s"] = too_late
+    if group.max_extensions and not group.extension_s:
+        found["extension_s"] = _(
+            "An extension of no time extends nothing. Give its length, or allow no extensions."
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Docker engines behind the container runtime port."""

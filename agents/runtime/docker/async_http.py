@@ -1,0 +1,140 @@
+"""HTTP with one Docker engine from the event loop, and the wall where its errors become ours."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import aiohttp
+
+from agents.runtime.docker.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, fault_of_answer
+from agents.runtime.docker.stream import READ_BYTES, Stream, hijack
+from agents.runtime.port import RuntimeFault, RuntimeRefused, RuntimeUnavailable, TlsMaterial
+
+PATH_STAT_HEADER = "X-Docker-Container-Path-Stat"
+REFUSAL_BYTES = 2**12
+SILENCE_TIMEOUT_S = 300
+SCANS = 2
+"""How many large logs of an engine are read to their end at the same time before anything of them is handed on."""
+
+
+@contextmanager
+def translated(address: str) -> Iterator[None]:
+    """The wall: only RuntimeFaults leave the block."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        why = str(error) or type(error).__name__
+        raise RuntimeUnavailable(f"Engine {address} does not answer: {why}") from error
+
+
+class EngineHttp:
+    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material. Used from one event loop."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None) -> None:
+        self.address = address
+        self._tls = _ssl_context(tls) if tls else None
+        self._is_local = address.startswith("unix://")
+        if not self._is_local and tls is None:
+            raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
+        self._base = "http://engine" if self._is_local else address.replace("tcp://", "https://", 1)
+        self._http: aiohttp.ClientSession | None = None
+        self.scans = asyncio.Semaphore(SCANS)
+
+    async def call(
+        self, method: str, url: str, body: Mapping[str, object] | None = None, **query: str
+    ) -> Any:
+        """The decoded answer; None for an empty one."""
+        async with self._request(method, url, query, json=body) as answer:
+            text = await answer.read()
+        return json.loads(text) if text else None
+
+    async def head(self, url: str, **query: str) -> Mapping[str, Any]:
+        """What the engine says about a path, without its content."""
+        async with self._request("HEAD", url, query) as answer:
+            return _path_stat(answer)
+
+    @asynccontextmanager
+    async def download(
+        self, url: str, *, silence_s: float | None = None, **query: str
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """The answer's content as it comes. It may be silent for `silence_s`, or for ever."""
+        async with self._request("GET", url, query, timeout=_streaming(silence_s)) as answer:
+            yield self._content(answer)
+
+    async def upload(self, url: str, chunks: AsyncIterable[bytes], **query: str) -> None:
+        """Sends a body of any length, as fast as the engine takes it. What `chunks` raises passes."""
+        async with self._request(
+            "PUT", url, query, data=_body(chunks), timeout=_streaming(SILENCE_TIMEOUT_S)
+        ):
+            return
+
+    async def hijack(self, url: str, body: Mapping[str, object]) -> tuple[Stream, bytes]:
+        """Takes a connection over: the stream, and what it said already."""
+        with translated(self.address):
+            return await hijack(self.address, self._tls, url, json.dumps(body).encode())
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, url: str, query: Mapping[str, str], **more: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        with translated(self.address):
+            async with self._session().request(method, self._base + url, params=query, **more) as answer:
+                if answer.status >= 400:
+                    raise await _fault(answer)
+                yield answer
+
+    def _session(self) -> aiohttp.ClientSession:
+        """Made at its first use: it belongs to the running event loop."""
+        if self._http is None:
+            path = self.address.removeprefix("unix://")
+            connector = (
+                aiohttp.UnixConnector(path, limit=0)
+                if self._is_local
+                else aiohttp.TCPConnector(ssl=self._tls or False, limit=0)
+            )
+            timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
+            self._http = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return self._http
+
+    async def _content(self, answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+        with translated(self.address):
+            async for data in answer.content.iter_chunked(READ_BYTES):
+                yield data
+
+
+def _streaming(silence_s: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
+
+
+async def _body(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        if chunk:
+            yield chunk
+
+
+async def _fault(answer: aiohttp.ClientResponse) -> RuntimeFault:
+    text = (await answer.content.read(REFUSAL_BYTES)).decode(errors="replace")
+    try:
+        return fault_of_answer(answer.status, str(json.loads(text)["message"]))
+    except (ValueError, KeyError, TypeError):
+        return fault_of_answer(answer.status, text or f"HTTP {answer.status}")
+
+
+def _path_stat(answer: aiohttp.ClientResponse) -> Mapping[str, Any]:
+    told = json.loads(base64.b64decode(answer.headers[PATH_STAT_HEADER]))
+    assert isinstance(told, dict)
+    return told
+
+
+def _ssl_context(tls: TlsMaterial) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    context.load_cert_chain(tls.cert_file, tls.key_file)
+    return context

@@ -1,0 +1,66 @@
+"""The port on a real Docker engine, for the event loop: processes, files and live logs."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+
+from agents.runtime.docker import logs
+from agents.runtime.docker.async_http import EngineHttp, translated
+from agents.runtime.docker.exec import DockerProcess, end_kept
+from agents.runtime.docker.files import DockerFiles
+from agents.runtime.docker.log_entries import START, LogPart, LogPosition
+from agents.runtime.port import ContainerGone, TlsMaterial
+from agents.runtime.port_async import MEASURE_TIMEOUT_S, AsyncRuntime, Process, ProcessSpec
+from agents.runtime.port_files import ContainerFiles
+from agents.runtime.usage import ContainerUsage, usage_of_stats
+
+
+class DockerAsyncRuntime(AsyncRuntime):
+    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material. Used from one event loop."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
+        self.address = address
+        self._http = EngineHttp(address, tls)
+
+    async def open_process(self, name: str, spec: ProcessSpec) -> Process:
+        process = DockerProcess(self._http, name, spec)
+        try:
+            await process.start()
+        except BaseException:
+            await process.close()
+            raise
+        return process
+
+    async def end_kept(self, name: str, keeper: str) -> None:
+        with suppress(ContainerGone):
+            await end_kept(self._http, name, keeper)
+
+    async def running_containers(self, labels: Mapping[str, str]) -> list[str]:
+        filters = {
+            "status": ["running"],
+            "label": [f"{label}={value}" for label, value in labels.items()],
+        }
+        found = await self._http.call("GET", "/containers/json", filters=json.dumps(filters))
+        return sorted(container["Names"][0].removeprefix("/") for container in found)
+
+    async def measure_container(self, name: str) -> ContainerUsage:
+        # One reading: with two, which the engine takes by default, each answer would take a second.
+        query = {"stream": "0", "one-shot": "1"}
+        with translated(self.address):
+            async with asyncio.timeout(MEASURE_TIMEOUT_S):
+                stats = await self._http.call("GET", f"/containers/{name}/stats", None, **query)
+        if not stats.get("memory_stats"):
+            raise ContainerGone(f"Container {name} is not running.")
+        return usage_of_stats(stats)
+
+    def files(self, name: str) -> ContainerFiles:
+        return DockerFiles(self._http, name, self.open_process)
+
+    def follow_logs(
+        self, name: str, position: LogPosition = START, *, has_previews: bool = False
+    ) -> AsyncGenerator[LogPart, None]:
+        return logs.follow(self._http, name, position, has_previews=has_previews)
+
+    async def close(self) -> None:
+        await self._http.close()

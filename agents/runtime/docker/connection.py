@@ -1,0 +1,305 @@
+"""One connection to one Docker engine, and the wall where its errors become ours."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from functools import wraps
+from threading import Lock
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import docker
+import docker.constants
+import docker.errors
+import docker.tls
+import requests
+import urllib3
+
+from agents.runtime.docker.encoding import FrameSplitter, parse_instant
+from agents.runtime.port import (
+    ContainerGone,
+    ImageMissing,
+    LabelledObject,
+    NetworkMissing,
+    OutOfCapacity,
+    ProcessResult,
+    ProcessTimeout,
+    RuntimeFault,
+    RuntimeRefused,
+    RuntimeUnavailable,
+    TlsMaterial,
+)
+from common.resilience.circuit_breaker import Circuit, Outage
+from common.resilience.fault_points import pause
+
+CONNECT_TIMEOUT_S = 3
+CALL_TIMEOUT_S = 30
+PING_TIMEOUT_S = 3
+SILENCE_TIMEOUT_S = 300
+"""A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
+
+READ_BYTES = 2**16
+HELPER_OUTPUT_BYTES = 2**16
+
+TRANSPORT_FAULTS = (
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    docker.errors.DockerException,
+    OSError,
+)
+
+# Engines from 28 on put "failed to set up container networking: " before it.
+_NO_NETWORK = re.compile(r"(?:^|: )network \S+ not found")
+_FULL = (
+    "no space left on device",
+    "cannot allocate memory",
+    "could not find an available",
+)
+
+
+class EngineClient(docker.APIClient):
+    """The SDK's client with a short time to connect, an end to each wait, and blind to the environment:
+    REQUESTS_CA_BUNDLE there would override the engine's own authority."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None, api_version: str) -> None:
+        super().__init__(
+            base_url=address,
+            version=api_version,
+            timeout=CALL_TIMEOUT_S,
+            tls=_tls_config(tls) or False,
+        )
+        self.trust_env = False
+
+    def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]
+        wait_s = kwargs.get("timeout")
+        kwargs["timeout"] = (
+            CONNECT_TIMEOUT_S,
+            SILENCE_TIMEOUT_S if wait_s is None else wait_s,
+        )
+        return super().request(method, url, **kwargs)
+
+    def url_of(self, path: str) -> str:
+        """URL of an API path that the SDK has no fitting method for."""
+        return f"{self.base_url}/v{self.api_version}{path}"
+
+
+def _tls_config(tls: TlsMaterial | None) -> docker.tls.TLSConfig | None:
+    if tls is None:
+        return None
+    pair = (tls.cert_file, tls.key_file)
+    return docker.tls.TLSConfig(client_cert=pair, ca_cert=tls.ca_file, verify=True)
+
+
+class Connection:
+    """Gives the client of an engine, made at the first use and again after a failure. Thread-safe."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None) -> None:
+        if not address.startswith("unix://") and tls is None:
+            raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
+        self.address = address
+        self._tls = tls
+        self._lock = Lock()
+        self._client: EngineClient | None = None
+        self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
+
+    def demand_answer(self) -> None:
+        """The engine answered just now, or does so within seconds; what hangs is not waited for by every caller.
+        Raises RuntimeUnavailable."""
+        try:
+            self._circuit.demand_answer()
+        except Outage as outage:
+            raise RuntimeUnavailable(f"Engine {self.address} does not answer: {outage}") from outage
+
+    def note_answer(self) -> None:
+        self._circuit.note_answer()
+
+    def note_failure(self) -> None:
+        self._circuit.doubt()
+        self.forget()
+
+    def _ping(self) -> None:
+        """A call that waits long for its answer may be busy; one that waits for this is not."""
+        try:
+            client = self.client()
+            client.get(f"{client.base_url}/_ping", timeout=PING_TIMEOUT_S).raise_for_status()
+        except TRANSPORT_FAULTS as error:
+            self.forget()
+            raise ConnectionError(root_cause(error)) from error
+
+    def client(self) -> EngineClient:
+        """Speaks the API version of the engine, asked once per connection."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _connect(self) -> EngineClient:
+        first = EngineClient(self.address, self._tls, docker.constants.MINIMUM_DOCKER_API_VERSION)
+        answer = first.get(f"{first.base_url}/version", timeout=CONNECT_TIMEOUT_S)
+        first.close()
+        answer.raise_for_status()
+        return EngineClient(self.address, self._tls, answer.json()["ApiVersion"])
+
+    def forget(self) -> None:
+        """The next use connects anew; calls under way end by themselves."""
+        with self._lock:
+            self._client = None
+
+    def close(self) -> None:
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+class Connected(Protocol):
+    connection: Connection
+
+
+Self = TypeVar("Self", bound=Connected)
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def translated(
+    method: Callable[Concatenate[Self, Given], Result],
+) -> Callable[Concatenate[Self, Given], Result]:
+    """The wall: what leaves the method is a RuntimeFault; a dead connection is not used again."""
+
+    @wraps(method)
+    def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        try:
+            result = method(self, *args, **kwargs)
+        except docker.errors.APIError as error:
+            self.connection.note_answer()
+            raise fault_of(error) from error
+        except TRANSPORT_FAULTS as error:
+            self.connection.note_failure()
+            why = root_cause(error)
+            raise RuntimeUnavailable(f"Engine {self.connection.address} does not answer: {why}") from error
+        self.connection.note_answer()
+        pause(method.__name__)
+        return result
+
+    return guarded
+
+
+def answered(
+    method: Callable[Concatenate[Self, Given], Result],
+) -> Callable[Concatenate[Self, Given], Result]:
+    """`translated`, and the engine must have answered just now: one that hangs is not waited for by every caller."""
+    ask = translated(method)
+
+    @wraps(method)
+    def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        self.connection.demand_answer()
+        return ask(self, *args, **kwargs)
+
+    return guarded
+
+
+def fault_of(error: docker.errors.APIError) -> RuntimeFault:
+    """Our word for an answer of the engine that is an error."""
+    text = str(error.explanation or error)
+    return fault_of_answer(error.status_code or 500, text)
+
+
+def fault_of_answer(status: int, text: str) -> RuntimeFault:
+    """The same from an HTTP status and the engine's message."""
+    low = text.lower()
+    if any(words in low for words in _FULL):
+        return OutOfCapacity(text)
+    if status == 404 and "no such image" in low:
+        return ImageMissing(text)
+    if status == 404 and ("no such container" in low or "no such exec" in low):
+        return ContainerGone(text)
+    if status in (404, 500) and _NO_NETWORK.search(low):
+        return NetworkMissing(text)
+    if status == 409 and ("is not running" in low or "is paused" in low):
+        return ContainerGone(text)
+    if status in (502, 503, 504):
+        return RuntimeUnavailable(text)
+    return RuntimeRefused(text)
+
+
+def root_cause(error: BaseException) -> str:
+    """The innermost reason, without the wrappings of the HTTP libraries."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return str(error) or type(error).__name__
+
+
+def raise_refusal(answer: requests.Response) -> None:
+    """Raises the SDK's error for an answer that is one, with the engine's words in it."""
+    try:
+        answer.raise_for_status()
+    except requests.HTTPError as error:
+        raise docker.errors.create_api_error_from_http_exception(error) from error
+
+
+def message_of(answer: requests.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError):
+        return f"HTTP {answer.status_code}"
+
+
+def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s: int) -> ProcessResult:
+    """A container from nothing to its end, and gone again. Raises ProcessTimeout."""
+    client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
+    try:
+        client.start(name)
+        code = client.wait(name, timeout=timeout_s)["StatusCode"]
+        return ProcessResult(exit_code=code, output=client.logs(name)[:HELPER_OUTPUT_BYTES])
+    except (requests.Timeout, requests.ConnectionError) as error:
+        raise ProcessTimeout(f"The helper {name} did not end within {timeout_s} s.") from error
+    finally:
+        client.remove_container(name, v=True, force=True)
+
+
+def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the engine remembers, oldest first. It is asked up to its own present: with an instant that is still to come it
+    would wait for that."""
+    answer = client.get(f"{client.base_url}/_ping", timeout=CALL_TIMEOUT_S)
+    present = parsedate_to_datetime(answer.headers["Date"])
+    params = {"since": "1", "until": str(int(present.timestamp())), "filters": json.dumps(filters)}
+    with client.get(client.url_of("/events"), params=params, timeout=CALL_TIMEOUT_S) as answer:
+        raise_refusal(answer)
+        return [json.loads(line) for line in answer.text.splitlines() if line]
+
+
+def payloads(answer: requests.Response) -> Iterator[bytes]:
+    frames = FrameSplitter()
+    while data := answer.raw.read1(READ_BYTES):
+        yield frames.feed(data)
+
+
+def first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -> bytes:
+    """The beginning of a stream, read to its end. Raises TimeoutError."""
+    deadline = time.monotonic() + timeout_s
+    kept = bytearray()
+    for payload in payloads:
+        kept += payload[: limit_bytes - len(kept)]
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(kept)
+
+
+def life_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime | None]:
+    """The engine's own bridge, which it makes anew at each start that finds no container running, at each boot at least: its id, and
+    when it was made; None where that is later than the engine's `now`, for its clock was set back."""
+    found = client.networks(names=["bridge"])
+    bridge: dict[str, Any] = next((network for network in found if network["Name"] == "bridge"), {})
+    made_at = parse_instant(bridge.get("Created", ""))
+    return bridge.get("Id", ""), made_at if made_at and now and made_at <= now else None
+
+
+def label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"label": [f"{name}={value}" for name, value in labels.items()]}
+
+
+def labelled(rows: list[dict[str, Any]]) -> list[LabelledObject]:
+    found = [LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows]
+    return sorted(found, key=lambda item: item.name)

@@ -1,0 +1,378 @@
+"""How Docker engines write things down: container configuration, states, log frames, pull progress, subnets.
+Pure."""
+
+import base64
+import io
+import ipaddress
+import json
+import re
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from agents.runtime.port import (
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    HelperSpec,
+    ImageInfo,
+    MemoryKill,
+    MountSpec,
+    NetworkSpec,
+    PullProgress,
+    RegistryCredentials,
+)
+from agents.runtime.profiles import seccomp
+
+CPU_PERIOD_US = 100_000
+LOG_FILES = 8
+"""The engine drops a whole file when the last one is full: with many of them it keeps nearly what it may."""
+
+OOM_SCORE_OF_SESSIONS = 300
+"""A machine without memory ends sessions before its own services; and a session leaves room above for the programs of
+its person (`RAISE_OOM_SCORE`), which end before their app server."""
+
+RAISE_OOM_SCORE = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
+"""Begins the line of a shell that then becomes a program of the person: of all in the session, that one ends first."""
+
+SIGNAL_THE_GROUP = {"TINI_KILL_PROCESS_GROUP": "1"}
+"""Has the engine's init, tini, pass signals on to the process group of the command instead of to its process alone."""
+
+BRIDGE_NAME_LENGTH = 15
+FRAME_HEADER_LENGTH = 8
+HELPER_MEM_BYTES = 64 * 2**20
+HELPER_PIDS = 32
+
+_MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
+_ENGINE_STATUS = {
+    "created": ContainerStatus.CREATED,
+    "running": ContainerStatus.RUNNING,
+    "restarting": ContainerStatus.RUNNING,
+    "paused": ContainerStatus.PAUSED,
+    "exited": ContainerStatus.EXITED,
+    "removing": ContainerStatus.DEAD,
+    "dead": ContainerStatus.DEAD,
+}
+_EXITED = re.compile(r"^Exited \((\d+)\)")
+_INSTANT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-]\d\d:\d\d)$")
+
+Json = dict[str, Any]
+
+
+def machine_name(architecture: str) -> str:
+    """`uname -m` for either way to call an architecture: amd64 and x86_64 are both "x86_64"."""
+    return _MACHINE_NAMES.get(architecture, architecture)
+
+
+# What we tell the engine
+
+
+def container_config(spec: ContainerSpec) -> Json:
+    """Body of POST /containers/create. A container without a network gets none, never the engine's shared
+    bridge."""
+    environment = {**spec.environment, **(SIGNAL_THE_GROUP if spec.stop_signal else {})}
+    config: Json = {
+        "Image": spec.image,
+        "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
+        "Labels": dict(spec.labels),
+        "HostConfig": _host_config(spec),
+    }
+    optional = {
+        # In the place of the image's entry point too: that would take our command for its arguments.
+        "Entrypoint": list(spec.command) if spec.command is not None else None,
+        "User": spec.user,
+        "WorkingDir": spec.working_dir,
+        "Hostname": spec.hostname,
+        "StopSignal": spec.stop_signal,
+    }
+    config.update({key: value for key, value in optional.items() if value})
+    if spec.network:
+        endpoint = {"Aliases": list(spec.aliases)}
+        config["NetworkingConfig"] = {"EndpointsConfig": {spec.network: endpoint}}
+    return config
+
+
+def _host_config(spec: ContainerSpec) -> Json:
+    return {
+        "CapDrop": ["ALL"],
+        "CapAdd": list(spec.capabilities),
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={seccomp.profile_text()}"],
+        "ReadonlyRootfs": spec.is_readonly,
+        "Memory": spec.mem_bytes,
+        "MemorySwap": spec.mem_bytes,
+        "CpuPeriod": CPU_PERIOD_US,
+        "CpuQuota": spec.cpu_milli * CPU_PERIOD_US // 1000,
+        "CpuShares": max(2, spec.cpu_milli * 1024 // 1000),
+        "CpusetCpus": spec.cpuset,
+        "PidsLimit": spec.pids_limit,
+        "ShmSize": spec.shm_bytes,
+        "OomScoreAdj": OOM_SCORE_OF_SESSIONS,
+        "Ulimits": [
+            {"Name": "nofile", "Soft": spec.nofile, "Hard": spec.nofile},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+        ],
+        "LogConfig": {
+            "Type": "json-file",
+            "Config": {
+                "max-size": str(spec.log_bytes // LOG_FILES),
+                "max-file": str(LOG_FILES),
+            },
+        },
+        "Init": spec.has_init,
+        "IpcMode": "private",
+        "NetworkMode": spec.network or "none",
+        "RestartPolicy": {"Name": "no"},
+        "Mounts": [_mount(mount) for mount in spec.mounts if mount.kind != "tmpfs"],
+        "Tmpfs": {mount.target: _tmpfs(mount) for mount in spec.mounts if mount.kind == "tmpfs"},
+    }
+
+
+def helper_config(spec: HelperSpec) -> Json:
+    """Body of POST /containers/create: root in the machine's network, of the users that the machine has; all else is
+    closed. What the image says of users and entry points is not asked."""
+    return {
+        "Image": spec.image,
+        "Labels": dict(spec.labels),
+        "Entrypoint": list(spec.command),
+        "Cmd": [],
+        "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+        "User": "0:0",
+        "WorkingDir": "/",
+        "HostConfig": {
+            "NetworkMode": "host",
+            "UsernsMode": "host",
+            "CapDrop": ["ALL"],
+            "CapAdd": list(spec.capabilities),
+            "SecurityOpt": ["no-new-privileges:true"],
+            "ReadonlyRootfs": True,
+            "Memory": HELPER_MEM_BYTES,
+            "PidsLimit": HELPER_PIDS,
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}},
+        },
+    }
+
+
+def _mount(mount: MountSpec) -> Json:
+    told: Json = {
+        "Type": mount.kind,
+        "Target": mount.target,
+        "ReadOnly": mount.is_readonly,
+    }
+    if mount.kind == "bind":
+        told["BindOptions"] = {"Propagation": "rprivate"}
+    return told | {"Source": mount.source}
+
+
+def _tmpfs(mount: MountSpec) -> str:
+    """Options in words: among `Mounts` a tmpfs could not be told to let programs run, as compilers and pip need."""
+    access = "ro" if mount.is_readonly else "rw"
+    return f"{access},nosuid,nodev,exec,mode=1777,size={mount.size_bytes}"
+
+
+def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network, spare: int = 0) -> Json:
+    """Body of POST /networks/create: a bridge whose interface has a name that rules can be written on. `spare` counts
+    through further names, for when the first one is taken."""
+    return {
+        "Name": spec.name,
+        "CheckDuplicate": True,
+        "Driver": "bridge",
+        "EnableIPv6": False,
+        "Labels": dict(spec.labels),
+        "IPAM": {"Driver": "default", "Config": [{"Subnet": str(subnet)}]},
+        "Options": {
+            "com.docker.network.bridge.name": bridge_name(f"{spec.name}~{spare}" if spare else spec.name),
+            "com.docker.network.bridge.enable_icc": "true",
+        },
+    }
+
+
+def bridge_name(network: str) -> str:
+    """Interface name of a network, the same on every machine: `bth` and 12 hex digits (the kernel allows
+    15)."""
+    return ("bth" + sha256(network.encode()).hexdigest())[:BRIDGE_NAME_LENGTH]
+
+
+def free_subnets(
+    pool: str, prefix: int, taken: Iterable[str], *, seed: str = ""
+) -> Iterator[ipaddress.IPv4Network]:
+    """Subnets of the pool that overlap none of `taken` (IPv6 and nonsense there are ignored), in a circle that begins
+    where `seed` says: the addresses of a session that has just ended are not the next one's, while somebody may
+    still talk to them."""
+    whole = ipaddress.IPv4Network(pool)
+    first, step = int(whole.network_address), 1 << (32 - prefix)
+    count = whole.num_addresses // step
+    used: set[int] = set()
+    for text in taken:
+        try:
+            other = ipaddress.IPv4Network(text, strict=False)
+        except ValueError:
+            continue
+        if other.overlaps(whole):
+            low = max(int(other.network_address), first)
+            high = min(int(other.broadcast_address), int(whole.broadcast_address))
+            used.update(range((low - first) // step, (high - first) // step + 1))
+    begin = int.from_bytes(sha256(seed.encode()).digest()[:8])
+    for place in range(count):
+        index = (begin + place) % count
+        if index not in used:
+            yield ipaddress.IPv4Network((first + index * step, prefix))
+
+
+def owner_archive(mount: MountSpec) -> bytes:
+    """A tar for the mount's own place that does nothing but give its top an owner. Engines pass over an entry that is
+    called `.`, and write to no place above the mount where the root is read-only: so it goes up and down again."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        entry = tarfile.TarInfo(f"../{mount.target.rstrip('/').rpartition('/')[2]}")
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        entry.uid, entry.gid = mount.owner or (0, 0)
+        archive.addfile(entry)
+    return buffer.getvalue()
+
+
+def registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
+    if credentials is None:
+        return {}
+    told = {"username": credentials.username, "password": credentials.password}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+
+
+# What the engine tells us
+
+
+def parse_instant(text: str) -> datetime | None:
+    """RFC 3339 with up to nine decimals; the engine's zero instant and an empty text are None."""
+    match = _INSTANT.match(text)
+    if match is None or text.startswith("0001-"):
+        return None
+    seconds, fraction, zone = match.groups()
+    return datetime.fromisoformat(f"{seconds}.{(fraction or '0'):0<6}{zone.replace('Z', '+00:00')}")
+
+
+def state_of_inspection(body: Json) -> ContainerState:
+    """From GET /containers/{name}/json."""
+    state = body["State"]
+    status = _ENGINE_STATUS[state["Status"]]
+    has_ended = status in (ContainerStatus.EXITED, ContainerStatus.DEAD)
+    return ContainerState(
+        name=body["Name"].lstrip("/"),
+        container_id=body["Id"],
+        labels=body["Config"].get("Labels") or {},
+        status=status,
+        exit_code=state["ExitCode"] if has_ended else None,
+        was_oom_killed=bool(state.get("OOMKilled")),
+        error=state.get("Error") or "",
+        addresses=_addresses(body),
+        started_at=parse_instant(state.get("StartedAt") or ""),
+        finished_at=parse_instant(state.get("FinishedAt") or "") if has_ended else None,
+    )
+
+
+def state_of_listing(row: Json) -> ContainerState:
+    """From one row of GET /containers/json."""
+    exited = _EXITED.match(row.get("Status") or "")
+    return ContainerState(
+        name=row["Names"][0].lstrip("/") if row.get("Names") else row["Id"][:12],
+        container_id=row["Id"],
+        labels=row.get("Labels") or {},
+        status=_ENGINE_STATUS[row["State"]],
+        exit_code=int(exited.group(1)) if exited else None,
+        addresses=_addresses(row),
+    )
+
+
+def memory_kill_of(event: Json) -> MemoryKill:
+    """From an event `oom` of a container."""
+    at = datetime.fromtimestamp(event["timeNano"] / 1e9, UTC)
+    return MemoryKill(event["Actor"]["Attributes"]["name"], at)
+
+
+def _addresses(body: Json) -> dict[str, str]:
+    networks = (body.get("NetworkSettings") or {}).get("Networks") or {}
+    return {name: end["IPAddress"] for name, end in networks.items() if end and end.get("IPAddress")}
+
+
+def image_info(body: Json) -> ImageInfo:
+    """From GET /images/{name}/json or one row of GET /images/json."""
+    created = body.get("Created")
+    return ImageInfo(
+        image_id=body["Id"],
+        references=tuple(sorted(_image_names(body))),
+        size_bytes=body.get("Size") or 0,
+        labels=(body.get("Config") or {}).get("Labels") or body.get("Labels") or {},
+        architecture=machine_name(body.get("Architecture") or ""),
+        created_at=parse_instant(created) if isinstance(created, str) else None,
+    )
+
+
+def _image_names(body: Json) -> set[str]:
+    names = [*(body.get("RepoTags") or []), *(body.get("RepoDigests") or [])]
+    return {name for name in names if "<none>" not in name}
+
+
+def subnets_of(networks: Iterable[Json]) -> list[str]:
+    """All subnets in GET /networks."""
+    configs = [config for network in networks for config in ((network.get("IPAM") or {}).get("Config") or [])]
+    return [config["Subnet"] for config in configs if config.get("Subnet")]
+
+
+def carries(labels: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
+    """Whether all wanted labels are there with these values."""
+    return all((labels or {}).get(name) == value for name, value in wanted.items())
+
+
+class FrameSplitter:
+    """Undoes the engine's multiplexing of stdout and stderr: feed what came, get the payloads that are whole
+    or begun.
+
+    A payload is handed on as it comes, not held until its frame is complete."""
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._left = 0
+
+    def feed(self, data: bytes) -> bytes:
+        payloads = []
+        while data:
+            if self._left:
+                payloads.append(data[: self._left])
+                taken = len(payloads[-1])
+                self._left -= taken
+            else:
+                taken = FRAME_HEADER_LENGTH - len(self._header)
+                self._header += data[:taken]
+                if len(self._header) == FRAME_HEADER_LENGTH:
+                    self._left = int.from_bytes(self._header[4:], "big")
+                    self._header = b""
+            data = data[taken:]
+        return b"".join(payloads)
+
+
+class PullTracker:
+    """Sums the layers of a pull. Feed each line of the engine's answer, decoded; read `progress`."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, int] = {}
+        self._total: dict[str, int] = {}
+        self._finished: set[str] = set()
+
+    def feed(self, line: Json) -> PullProgress:
+        layer, status = line.get("id") or "", line.get("status") or ""
+        detail = line.get("progressDetail") or {}
+        if status in ("Pulling fs layer", "Waiting", "Already exists"):
+            self._total.setdefault(layer, 0)
+        if status == "Downloading":
+            self._total[layer] = max(self._total.get(layer, 0), detail.get("total") or 0)
+            self._done[layer] = max(self._done.get(layer, 0), detail.get("current") or 0)
+        if status in ("Download complete", "Pull complete") and layer in self._total:
+            self._done[layer] = self._total[layer]
+        if status in ("Pull complete", "Already exists"):
+            self._finished.add(layer)
+        return PullProgress(
+            done_bytes=sum(self._done.values()),
+            total_bytes=sum(self._total.values()),
+            layers_done=len(self._finished),
+            layers_total=len(self._total),
+        )

@@ -1,0 +1,298 @@
+"""Processes beside the main one of a container, by `docker exec`.
+
+The engine starts them and never ends them, so each says its pid first, and carries the name of its keeper in its
+environment: with either, `sh` in the container ends it. The pid comes before anything of the user's, and is only ever used
+inside the same container.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from agents.runtime.docker.async_http import EngineHttp, translated
+from agents.runtime.docker.encoding import FRAME_HEADER_LENGTH, RAISE_OOM_SCORE
+from agents.runtime.docker.stream import ANSWER_TIMEOUT_S, Stream
+from agents.runtime.port import ContainerGone, RuntimeFault, RuntimeUnavailable
+from agents.runtime.port_async import KEEPER_VARIABLE, SIGNALS, Channel, Process, ProcessSpec
+
+FIRST_LINE_BYTES = 2**12
+END_PATIENCE_S = 5.0
+END_POLL_S = 0.02
+CLOSE_ATTEMPTS = 2
+RESIZE_PATIENCE_S = 10.0
+RESIZE_PAUSE_S = 0.1
+
+ANNOUNCE = "printf 'PID:%s\\n' $$\n"
+GO_THERE = 'cd -- "$1" || exit 126\nshift\n'
+BEST_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
+GIVEN = 'exec "$@"'
+
+SIGNAL = 'kill -"$1" "-$2" 2>/dev/null || kill -"$1" "$2"'
+HANG_UP = """
+hang_up() {
+  for pid in $*; do
+    kill -HUP "-$pid" || kill -HUP "$pid"
+  done
+  sleep 1
+  for pid in $*; do
+    read -r line <"/proc/$pid/stat" || continue
+    set -- ${line##*) }
+    if [ "$5" = 0 ]; then kill -KILL "-$pid"; else kill -KILL "$pid"; fi
+  done
+} 2>/dev/null
+"""
+"""Hang up as a closing terminal does. What ignores that is killed: with a terminal (the seventh word of its stat) alone,
+since what it put into the background on purpose lives on; without one its whole group."""
+
+END_KEPT = """
+kept=
+for directory in /proc/[0-9]*; do
+  pid=${directory#/proc/}
+  [ "$pid" != 1 ] || continue
+  parent=
+  while read -r key value; do
+    case $key in PPid:) parent=$value; break;; esac
+  done <"$directory/status"
+  [ "$parent" = 0 ] || continue
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in *"$1="*"$2"*) kept="$kept $pid"; break;; esac
+  done <"$directory/environ"
+done
+[ -z "$kept" ] || hang_up $kept
+"""
+"""Only what the engine started has no parent in here: children of a process have its environment and stay."""
+
+
+class DockerProcess(Process):
+    """A `docker exec`."""
+
+    def __init__(self, http: EngineHttp, container: str, spec: ProcessSpec) -> None:
+        self._http = http
+        self._container = container
+        self._spec = spec
+        self._exec_id = ""
+        self._stream: Stream | None = None
+        self._channels = ChannelSplitter() if not spec.has_terminal else None
+        self._read: deque[tuple[Channel, bytes]] = deque()
+        self._pid = ""
+        self._has_ended = False
+        self._is_closed = False
+        self._size = (spec.columns, spec.rows)
+        self._resizing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Raises ContainerGone. Close it after a failure too."""
+        made = await self._http.call("POST", f"/containers/{self._container}/exec", _config(self._spec))
+        self._exec_id = made["Id"]
+        start = {"Detach": False, "Tty": self._spec.has_terminal, **_console_size(self._spec)}
+        self._stream, rest = await self._http.hijack(f"/exec/{self._exec_id}/start", start)
+        self._take(rest)
+        with translated(self._http.address):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                self._pid = await self._announced_pid()
+        if self._spec.has_terminal:
+            await self.resize(self._spec.columns, self._spec.rows)
+
+    async def read(self) -> tuple[Channel, bytes]:
+        while not self._read:
+            if self._stream is None or self._is_closed:
+                return Channel.OUTPUT, b""
+            try:
+                data = await self._stream.read()
+            except OSError as error:
+                self._has_ended = True
+                raise RuntimeUnavailable(f"Engine {self._http.address} broke off: {error}") from error
+            if not data:
+                self._has_ended = True
+                return Channel.OUTPUT, b""
+            if self._channels is None:
+                return Channel.OUTPUT, data
+            self._take(data)
+        return self._read.popleft()
+
+    def write(self, data: bytes) -> None:
+        if self._stream is not None and not self._is_closed:
+            self._stream.write(data)
+
+    @property
+    def unwritten_bytes(self) -> int:
+        return 0 if self._stream is None or self._is_closed else self._stream.unwritten_bytes
+
+    async def drain(self) -> None:
+        if self._stream is not None and not self._is_closed:
+            with translated(self._http.address):
+                await self._stream.drain()
+
+    async def end_input(self) -> None:
+        if self._stream is not None and not self._is_closed and not self._spec.has_terminal:
+            await self._stream.end_output()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Again and again while a busy engine refuses, for RESIZE_PATIENCE_S and until there is a newer size."""
+        wanted = self._size = (columns, rows)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RESIZE_PATIENCE_S), self._resizing:
+                while self._size == wanted and not self._is_closed and not await self._has_size(*wanted):
+                    await asyncio.sleep(RESIZE_PAUSE_S)
+
+    async def signal(self, name: str) -> None:
+        if name not in SIGNALS:
+            raise ValueError(name)
+        if self._pid and not self._is_closed and (await self._state())["Running"]:
+            await run_beside(self._http, self._container, self._spec.user, SIGNAL, name, self._pid)
+
+    async def exit_code(self) -> int | None:
+        """The engine notices an end a little later than the stream does."""
+        waited_s = 0.0
+        while True:
+            state = await self._state()
+            if not state["Running"] or not self._has_ended or waited_s >= END_PATIENCE_S:
+                code = state["ExitCode"]
+                return code if isinstance(code, int) and not state["Running"] else None
+            await asyncio.sleep(END_POLL_S)
+            waited_s += END_POLL_S
+
+    async def close(self) -> bool:
+        if self._is_closed:
+            return True
+        self.leave()
+        for _ in range(CLOSE_ATTEMPTS):
+            try:
+                await self._end()
+                return True
+            except RuntimeUnavailable:
+                continue
+            except ContainerGone:
+                return True
+            except RuntimeFault:
+                return False
+        return False
+
+    def leave(self) -> None:
+        self._is_closed = True
+        if self._stream is not None:
+            self._stream.close()
+
+    async def _end(self) -> None:
+        if not self._exec_id or not (await self._state())["Running"]:
+            return
+        if self._pid:
+            script = HANG_UP + 'hang_up "$1"'
+            await run_beside(self._http, self._container, self._spec.user, script, self._pid)
+        elif self._spec.keeper:
+            await end_kept(self._http, self._container, self._spec.keeper, self._spec.user)
+
+    async def _has_size(self, columns: int, rows: int) -> bool:
+        """Whether the engine takes it, or has nothing left to size."""
+        try:
+            await self._http.call("POST", f"/exec/{self._exec_id}/resize", h=str(rows), w=str(columns))
+        except ContainerGone:
+            return True
+        except RuntimeFault:
+            return await self._is_over()
+        return True
+
+    async def _is_over(self) -> bool:
+        """As far as the engine can say."""
+        try:
+            return not (await self._state())["Running"]
+        except ContainerGone:
+            return True
+        except RuntimeFault:
+            return False
+
+    async def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = await self._http.call("GET", f"/exec/{self._exec_id}/json")
+        return state
+
+    def _take(self, data: bytes) -> None:
+        if data:
+            self._read.extend(self._channels.feed(data) if self._channels else [(Channel.OUTPUT, data)])
+
+    async def _announced_pid(self) -> str:
+        """Takes the first line off the output. Raises ContainerGone if it is not a pid: there is no `sh`."""
+        line, kept = b"", []
+        while b"\n" not in line and len(line) <= FIRST_LINE_BYTES:
+            channel, data = await self.read()
+            if not data:
+                break
+            if channel is Channel.OUTPUT:
+                line += data
+            else:
+                kept.append((channel, data))
+        announced, _, rest = line.partition(b"\n")
+        pid = announced.strip().removeprefix(b"PID:").decode(errors="replace")
+        if not (announced.startswith(b"PID:") and pid.isdigit()):
+            words = announced.strip().decode(errors="replace")[:300]
+            raise ContainerGone(f"{self._container}: no shell: {words}")
+        self._read.extendleft(reversed([*kept, *([(Channel.OUTPUT, rest)] if rest else [])]))
+        return pid
+
+
+class ChannelSplitter:
+    """Undoes the engine's multiplexing and keeps apart what it held together: feed what came, get what is whole or
+    begun."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._left = 0
+        self._channel = Channel.OUTPUT
+
+    def feed(self, data: bytes) -> list[tuple[Channel, bytes]]:
+        parts = []
+        while data:
+            if self._left:
+                part, data = data[: self._left], data[self._left :]
+                self._left -= len(part)
+                parts.append((self._channel, part))
+                continue
+            missing = FRAME_HEADER_LENGTH - len(self._head)
+            self._head, data = self._head + data[:missing], data[missing:]
+            if len(self._head) == FRAME_HEADER_LENGTH:
+                self._channel = Channel.ERRORS if self._head[0] == Channel.ERRORS else Channel.OUTPUT
+                self._left = int.from_bytes(self._head[4:], "big")
+                self._head = b""
+        return parts
+
+
+async def end_kept(http: EngineHttp, container: str, keeper: str, user: str = "") -> None:
+    """Ends what carries this keeper's name. Raises ContainerGone."""
+    await run_beside(http, container, user, HANG_UP + END_KEPT, KEEPER_VARIABLE, keeper)
+
+
+async def run_beside(http: EngineHttp, container: str, user: str, script: str, *arguments: str) -> None:
+    """Runs a script of ours in the container; nobody waits for its end."""
+    config = {"Cmd": ["sh", "-c", script, "sh", *arguments], "User": user}
+    made = await http.call("POST", f"/containers/{container}/exec", config)
+    await http.call("POST", f"/exec/{made['Id']}/start", {"Detach": True})
+
+
+def _config(spec: ProcessSpec) -> dict[str, object]:
+    script = (
+        RAISE_OOM_SCORE
+        + ANNOUNCE
+        + (GO_THERE if spec.working_dir else "")
+        + (GIVEN if spec.argv else BEST_SHELL)
+    )
+    place = [spec.working_dir] if spec.working_dir else []
+    environment = dict(spec.environment)
+    if spec.has_terminal:
+        environment = {"TERM": "xterm-256color"} | environment
+    if spec.keeper:
+        environment[KEEPER_VARIABLE] = spec.keeper
+    return {
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": spec.has_terminal,
+        "Cmd": ["sh", "-c", script, "sh", *place, *spec.argv],
+        "Env": [f"{name}={value}" for name, value in environment.items()],
+        "User": spec.user,
+        **_console_size(spec),
+    }
+
+
+def _console_size(spec: ProcessSpec) -> dict[str, object]:
+    """Engines from API 1.42 on make the terminal with it; others do not know the word, and are told by `resize`."""
+    return {"ConsoleSize": [spec.rows, spec.columns]} if spec.has_terminal else {}

@@ -1,0 +1,387 @@
+"""Files of a container on a real Docker engine, by programs that every image with a shell has, as the container's user.
+
+The engine's own archives are not used for content: they are read and written as root, do not see what lies in memory, and
+hold the container's lock for as long as the client takes: until a slow download has ended nobody could stop the session.
+"""
+
+import asyncio
+import re
+import stat
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from secrets import token_hex
+
+from agents.runtime.docker.async_http import EngineHttp
+from agents.runtime.docker.encoding import parse_instant
+from agents.runtime.port import ContainerGone, RuntimeFault, RuntimeRefused, RuntimeUnavailable
+from agents.runtime.port_async import Channel, Process, ProcessSpec
+from agents.runtime.port_files import (
+    ContainerFiles,
+    Entry,
+    EntryType,
+    Owner,
+    PathForbidden,
+    PathMissing,
+    PathUnfit,
+    Place,
+    Staging,
+)
+
+STAGING_PREFIX = ".berth-upload-"
+OUTPUT_BYTES = 4 * 2**20
+QUICK_S = 30
+COMMIT_S = 600
+SILENCE_S = 300
+WORDS_BYTES = 2**12
+NO_SUCH_PROGRAM = 127
+ASKED_ONE_BY_ONE = 200
+MISSING, FORBIDDEN, UNFIT = 2, 13, 20
+IS_READABLE = b"r"
+
+# Go's os.FileMode, in which the engine says what a path is.
+_GO_DIRECTORY, _GO_SYMLINK, _GO_IRREGULAR = 1 << 31, 1 << 27, 0x8F280000
+
+GO_THERE = """
+umask 022
+go_to() {
+  cd -P -- "$1" 2>/dev/null && return
+  [ -d "$1" ] && exit 13
+  [ -e "$1" ] && exit 20
+  exit 2
+}
+"""
+OWNER = """
+while read -r key first rest; do
+  case $key in Uid:|Gid:) echo "$first";; Groups:) echo "$first $rest";; esac
+done </proc/self/status
+"""
+FIND = """
+directory=${1%/*} name=${1##*/}
+go_to "${directory:-/}"
+if [ "$2" = follow ] && [ -L "./$name" ] && [ -d "./$name" ]; then go_to "./$name"; name=; fi
+[ -e "./$name" ] || [ -L "./$name" ] || exit 2
+printf '%s\\0' "${PWD%/}/$name"
+[ ! -r "./$name" ] || { [ -d "./$name" ] && [ ! -x "./$name" ]; } || printf r
+printf '\\0'
+stat -c '%f %s %Y' -- "./$name" 2>/dev/null
+"""
+LIST = """
+go_to "$1"
+[ -r . ] || exit 13
+limit=$2 count=0 is_complete=yes
+set --
+for name in * .[!.]* ..?*; do
+  [ -e "$name" ] || [ -L "$name" ] || continue
+  count=$((count + 1))
+  [ "$count" -le "$limit" ] || { is_complete=; break; }
+  set -- "$@" "./$name"
+done
+[ $# = 0 ] || printf '%s\\0' "$@"
+printf '/%s\\0' "$is_complete"
+[ $# = 0 ] || exec stat -c '%f %s %Y' -- "$@" 2>/dev/null
+"""
+STAGE = """
+there=$1
+until [ -e "${there:-/}" ]; do there=${there%/*}; done
+[ -d "${there:-/}" ] || exit 20
+[ -e "$1" ] || mkdir -p -- "$1" 2>/dev/null || exit 13
+go_to "$1"
+umask 077
+mkdir -- "$2" 2>/dev/null || exit 13
+printf '%s\\0' "${PWD%/}"
+"""
+WRITE = """
+umask 077
+cat >"$1" || exit 1
+chmod "$2" "$1"
+"""
+UNPACK = """
+cd -- "$1" && exec tar -xpf -
+"""
+COMMIT = """
+check() {
+  for from in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$from" ] || [ -L "$from" ] || continue
+    to=$2/${from##*/}
+    if [ ! -d "$from" ] || [ -L "$from" ]; then
+      [ ! -d "$to" ] || { printf '%s' "$to"; exit 20; }
+    elif [ -d "$to" ]; then
+      (check "$from" "$to") || exit $?
+    elif [ -e "$to" ] || [ -L "$to" ]; then
+      printf '%s' "$to"
+      exit 20
+    fi
+  done
+}
+merge() {
+  for from in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$from" ] || [ -L "$from" ] || continue
+    to=$2/${from##*/}
+    if [ ! -d "$from" ] || [ -L "$from" ]; then
+      [ ! -d "$to" ] || exit 20
+      mv -f -- "$from" "$to" || exit 13
+    elif [ -d "$to" ]; then
+      (merge "$from" "$to") || exit $?
+    else
+      [ ! -e "$to" ] && [ ! -L "$to" ] || exit 20
+      mv -- "$from" "$to" || exit 13
+    fi
+  done
+}
+go_to "$1"
+check "$1/$2" "${1%/}"
+merge "$1/$2" "${1%/}"
+"""
+DISCARD = """
+chmod -R u+rwx -- "$1" 2>/dev/null
+rm -rf -- "$1"
+"""
+
+OpenProcess = Callable[[str, ProcessSpec], Awaitable[Process]]
+
+
+class DockerFiles(ContainerFiles):
+    """Made for one container."""
+
+    def __init__(self, http: EngineHttp, container: str, open_process: OpenProcess) -> None:
+        self._http = http
+        self._container = container
+        self._open_process = open_process
+
+    async def owner(self) -> Owner:
+        uid, gid, *groups = (await self.run(OWNER, path="")).split()
+        return Owner(int(uid), int(gid), frozenset(map(int, (gid, *groups))))
+
+    async def find(self, path: str, *, follows_link: bool) -> Place:
+        found = await self.run(GO_THERE + FIND, path, "follow" if follows_link else "", path=path)
+        reached, readable, line = found.split(b"\0")
+        path = _text(reached).rstrip("/") or "/"
+        entry = _entry_of_line(path.rpartition("/")[2], line.rstrip(b"\n")) if line else None
+        if entry is None or entry.type is EntryType.SYMLINK:
+            entry = await self._entry(path)  # only the engine says where a link leads to in the end
+        place = Place(path, entry, readable == IS_READABLE)
+        if follows_link and place.entry.type is EntryType.SYMLINK:
+            return await self.find(place.entry.target, follows_link=False)
+        return place
+
+    async def list_directory(self, path: str, limit: int) -> tuple[list[Entry], bool]:
+        told = await self.run(GO_THERE + LIST, path, str(limit), path=path)
+        *names, end, stats = told.split(b"\0")
+        is_complete = end == b"/yes"
+        shown = [_text(name.removeprefix(b"./")) for name in names]
+        lines = stats.split(b"\n")[:-1]
+        if len(lines) == len(shown):
+            entries = [_entry_of_line(name, line) for name, line in zip(shown, lines, strict=True)]
+        else:
+            entries = await self._entries_one_by_one(path, shown[:ASKED_ONE_BY_ONE])
+            is_complete &= len(shown) <= ASKED_ONE_BY_ONE
+        return sorted(entries, key=lambda entry: entry.name), is_complete
+
+    def read(self, place: Place) -> AsyncGenerator[bytes, None]:
+        return self._said_by("cat", "--", place.path, path=place.path)
+
+    def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
+        return self._said_by("tar", "-C", place.path, "-cf", "-", ".", path=place.path)
+
+    async def stage(self, directory: str) -> Staging:
+        name = STAGING_PREFIX + token_hex(8)
+        made = await self.run(GO_THERE + STAGE, directory, name, path=directory)
+        return DockerStaging(self, _text(made.removesuffix(b"\0")), name)
+
+    async def feed(self, script: str, *arguments: str, chunks: AsyncIterable[bytes], path: str) -> None:
+        """Gives a script of ours its input. Raises PathUnfit with its words if it fails."""
+        spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
+        process = await self._open_process(self._container, spec)
+        ending = asyncio.get_running_loop().create_task(_end_of(process))
+        try:
+            async for chunk in chunks:
+                process.write(chunk)
+                async with asyncio.timeout(SILENCE_S):
+                    with suppress(RuntimeUnavailable):  # it ended early: its words say why
+                        await process.drain()
+                if ending.done():
+                    break
+            await process.end_input()
+            async with asyncio.timeout(SILENCE_S):
+                code, words = await ending
+        except TimeoutError as error:
+            raise RuntimeUnavailable(f"{self._container}: {path} takes nothing for {SILENCE_S} s") from error
+        finally:
+            ending.cancel()
+            await process.close()
+        if code != 0:
+            raise _fault_of_words(code, words, path)
+
+    async def run(self, script: str, *arguments: str, path: str, limit_s: float = QUICK_S) -> bytes:
+        """What a script of ours says, in the container, as its user. Raises what its exit code means for `path`."""
+        spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
+        process = await self._open_process(self._container, spec)
+        try:
+            async with asyncio.timeout(limit_s):
+                output = await _output_of(process)
+                code = await process.exit_code()
+        except TimeoutError as error:
+            raise RuntimeUnavailable(f"{self._container}: no answer about {path} in {limit_s} s") from error
+        finally:
+            await process.close()
+        if code != 0 and not output:
+            raise _fault_of_code(code, path)
+        return output
+
+    async def _said_by(self, *argv: str, path: str) -> AsyncGenerator[bytes, None]:
+        """The output of a program as it comes. Raises PathUnfit if it failed before it said anything."""
+        process = await self._open_process(self._container, ProcessSpec(argv=argv, has_terminal=False))
+        words, has_output = b"", False
+        try:
+            while (said := await process.read())[1]:
+                channel, data = said
+                if channel is Channel.OUTPUT:
+                    has_output = True
+                    yield data
+                elif len(words) < WORDS_BYTES:
+                    words += data
+            code = 0 if has_output else await process.exit_code()
+        finally:
+            await process.close()
+        if code != 0:
+            raise _fault_of_words(code, words, path)
+
+    @property
+    def _archive(self) -> str:
+        return f"/containers/{self._container}/archive"
+
+    async def _entry(self, path: str) -> Entry:
+        try:
+            told = await self._http.head(self._archive, path=path)
+        except ContainerGone:
+            raise
+        except RuntimeRefused as refusal:
+            raise PathUnfit(
+                f"The engine does not see {path}: what lies in memory (tmpfs) is out of reach."
+            ) from refusal
+        return Entry(
+            name=path.rpartition("/")[2],
+            type=_type_of_go_mode(told["mode"]),
+            size_bytes=told["size"],
+            mode=told["mode"] & 0o777,
+            modified_at=parse_instant(told["mtime"]) or datetime.fromtimestamp(0, UTC),
+            target=told["linkTarget"],
+        )
+
+    async def _entries_one_by_one(self, path: str, names: list[str]) -> list[Entry]:
+        entries = []
+        for name in names:
+            try:
+                entries.append(await self._entry(f"{path.rstrip('/')}/{name}"))
+            except PathUnfit:
+                continue  # gone in the meantime
+        return entries
+
+
+class DockerStaging(Staging):
+    """`name` in `directory`, which the container's user reached."""
+
+    def __init__(self, files: DockerFiles, directory: str, name: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._name = name
+
+    async def write(self, name: str, mode: int, chunks: AsyncIterable[bytes]) -> None:
+        path = f"{self._directory}/{self._name}/{name}"
+        await self._files.feed(WRITE, path, f"{mode:04o}", chunks=chunks, path=path)
+
+    async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
+        path = f"{self._directory}/{self._name}"
+        await self._files.feed(UNPACK, path, chunks=chunks, path=path)
+
+    async def commit(self) -> None:
+        in_the_way = await self._files.run(
+            GO_THERE + COMMIT,
+            self._directory or "/",
+            self._name,
+            path=self._directory or "/",
+            limit_s=COMMIT_S,
+        )
+        if in_the_way:
+            raise PathUnfit(f"What is at {_text(in_the_way)} is of another kind.")
+
+    async def discard(self) -> None:
+        path = f"{self._directory}/{self._name}"
+        try:
+            await self._files.run(DISCARD, path, path=path, limit_s=COMMIT_S)
+        except RuntimeFault:
+            return
+
+
+async def _output_of(process: Process) -> bytes:
+    output = bytearray()
+    while (said := await process.read())[1]:
+        if said[0] is Channel.OUTPUT:
+            output += said[1][: OUTPUT_BYTES - len(output)]
+    return bytes(output)
+
+
+async def _end_of(process: Process) -> tuple[int | None, bytes]:
+    """How it ended, and what it complained of. One that ends while it is written to may take the connection with it, and its last
+    words: then its exit code says whether it failed. Raises RuntimeUnavailable where nothing does, for a program that ended well
+    after a break may have had only a part."""
+    words = b""
+    try:
+        while (said := await process.read())[1]:
+            if said[0] is Channel.ERRORS and len(words) < WORDS_BYTES:
+                words += said[1]
+    except RuntimeUnavailable:
+        if code := await process.exit_code():
+            return code, words
+        raise
+    return await process.exit_code(), words
+
+
+def _fault_of_words(code: int | None, words: bytes, path: str) -> RuntimeFault:
+    if code == NO_SUCH_PROGRAM:
+        return PathUnfit("The session's image has no program for this: a directory needs its `tar`.")
+    last = words.decode(errors="replace").strip().rpartition("\n")[2][:200]
+    return PathUnfit(f"The session cannot do this at {path}: {last or f'it ended with {code}'}")
+
+
+def _fault_of_code(code: int | None, path: str) -> RuntimeFault:
+    if code == MISSING:
+        return PathMissing(f"There is nothing at {path}.")
+    if code == UNFIT:
+        return PathUnfit(f"What is at {path} is of another kind.")
+    if code == FORBIDDEN:
+        return PathForbidden(f"The session's user may not do this at {path}.")
+    return PathUnfit(f"The container has no programs for this ({code}): {path}")
+
+
+def _entry_of_line(name: str, line: bytes) -> Entry:
+    """From `stat -c '%f %s %Y'`. Raises PathUnfit for what no `stat` says."""
+    match = re.fullmatch(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,11})", line)
+    if match is None:
+        raise PathUnfit(f"The container's stat says {line[:80]!r}")
+    mode, size, modified = int(match[1], 16), int(match[2]), int(match[3])
+    return Entry(
+        name=name,
+        type=_type_of_mode(mode),
+        size_bytes=size,
+        mode=mode & 0o777,
+        modified_at=datetime.fromtimestamp(max(0, min(modified, 2**32)), UTC),
+    )
+
+
+def _type_of_mode(mode: int) -> EntryType:
+    kinds = {stat.S_IFREG: EntryType.FILE, stat.S_IFDIR: EntryType.DIRECTORY, stat.S_IFLNK: EntryType.SYMLINK}
+    return kinds.get(stat.S_IFMT(mode), EntryType.OTHER)
+
+
+def _type_of_go_mode(mode: int) -> EntryType:
+    if mode & _GO_DIRECTORY:
+        return EntryType.DIRECTORY
+    if mode & _GO_SYMLINK:
+        return EntryType.SYMLINK
+    return EntryType.OTHER if mode & _GO_IRREGULAR else EntryType.FILE
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")

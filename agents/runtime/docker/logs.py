@@ -1,0 +1,242 @@
+"""Logs of containers on a Docker engine.
+
+What engines promise, and no more: a log that is read without following comes in the engine's order, whole from its oldest
+kept entry to the newest, whatever is rotated meanwhile; `tail` counts entries from the end. A log that is followed
+does not promise that: engines before 23 repeat or leave out entries when a file is full, and may end with it. So following
+only tells here that there is more to read. `since` is of no use either: pieces of a long line bear the time of its beginning.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from agents.runtime.docker.async_http import EngineHttp
+from agents.runtime.docker.connection import CALL_TIMEOUT_S, READ_BYTES, EngineClient, raise_refusal
+from agents.runtime.docker.encoding import FRAME_HEADER_LENGTH, state_of_inspection
+from agents.runtime.docker.log_entries import (
+    START,
+    EntrySearch,
+    LogEntry,
+    LogPart,
+    LogPosition,
+    LogTail,
+    TextSearch,
+    identity_of,
+    part_of,
+    text_of,
+)
+from agents.runtime.docker.log_previews import previews
+from agents.runtime.port import ContainerStatus
+
+ALL = "all"
+TAILS = (100, 1_000, 10_000)
+"""How much of the end of a log is read to find what is new: each further one costs the engine ten times as much."""
+
+HELD_BYTES = 2**20
+"""A log up to this size is read once when a reader comes; a larger one is first read to see whether it is whole."""
+
+PAUSE_S = 0.2
+LONGEST_PAUSE_S = 2.0
+"""A look that took long is followed by a longer pause, so that many readers of busy logs do not use all of a core."""
+
+BELL_S = 10.0
+"""After so long a log is looked at even if the engine did not tell of more."""
+
+SILENCE_S = 60.0
+ENTRY_BYTES = 69
+"""What the driver json-file writes beside a text."""
+
+WRITTEN_AS_TWO = b'"\\\n\r\t'
+WRITTEN_AS_SIX = bytes(set(range(32)) - set(WRITTEN_AS_TWO)) + b"<>&"
+
+
+class EntrySplitter:
+    """Turns the engine's frames, with timestamps, into entries: feed what came, get the entries that are whole."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[LogEntry]:
+        data = self._rest + data
+        entries, start = [], 0
+        while len(data) - start >= FRAME_HEADER_LENGTH:
+            begin = start + FRAME_HEADER_LENGTH
+            end = begin + int.from_bytes(data[begin - 4 : begin], "big")
+            if end > len(data):
+                break
+            at, _, text = data[begin:end].partition(b" ")
+            entries.append(LogEntry(data[start], at, text))
+            start = end
+        self._rest = data[start:]
+        return entries
+
+
+def stored_bytes(entries: Sequence[LogEntry]) -> int:
+    """Return about how much of a log file of the driver json-file the entries take, as Go writes JSON."""
+    text = text_of(entries)
+    longer = len(text) - len(text.translate(None, WRITTEN_AS_TWO))
+    longer += 5 * (len(text) - len(text.translate(None, WRITTEN_AS_SIX)))
+    if not text.isascii():
+        longer += 5 * text.decode(errors="replace").count("\ufffd")
+    return len(text) + longer + ENTRY_BYTES * len(entries)
+
+
+def least_left_bytes(inspection: dict[str, Any]) -> float:
+    """Return what a log at least holds once its beginning has been dropped: all its files but one are full."""
+    config = inspection["HostConfig"]["LogConfig"].get("Config") or {}
+    if "max-size" not in config:
+        return float("inf")
+    return 0.95 * int(config["max-size"]) * (int(config.get("max-file", 1)) - 1)
+
+
+def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
+    """Return the end of a log; the engine keeps little enough for memory. Raises APIError."""
+    least_left = least_left_bytes(client.inspect_container(name))
+    url = client.url_of(f"/containers/{name}/logs")
+    splitter, entries = EntrySplitter(), list[LogEntry]()
+    with client.get(url, params=_query(ALL), stream=True, timeout=CALL_TIMEOUT_S) as answer:
+        raise_refusal(answer)
+        while data := answer.raw.read1(READ_BYTES):
+            entries += splitter.feed(data)
+    return LogTail(tuple(entries), is_cut=stored_bytes(entries) >= least_left).last(limit_bytes)
+
+
+async def follow(
+    http: EngineHttp, name: str, position: LogPosition, *, has_previews: bool
+) -> AsyncGenerator[LogPart, None]:
+    """Yield what comes after `position` until the container has ended and its log was read to the end."""
+    lines = 0
+    while True:
+        began_at = monotonic()
+        # Asked before the log is read: of a container that has ended, all that it wrote is in there.
+        inspection = await http.call("GET", f"/containers/{name}/json")
+        unread = _unread(http, name, position, least_left_bytes(inspection), likely_lines=lines)
+        lines = 0
+        async with aclosing(unread) as parts:
+            async for part in parts:
+                position = part.position
+                lines += part.text.count(b"\n")
+                yield part
+        if state_of_inspection(inspection).status in (ContainerStatus.EXITED, ContainerStatus.DEAD):
+            return
+        await asyncio.sleep(min(max(PAUSE_S, 2 * (monotonic() - began_at)), LONGEST_PAUSE_S))
+        if not has_previews:
+            await _until_more(http, name, position)
+            continue
+        async with aclosing(previews(http, name, _until_more(http, name, position))) as texts:
+            async for text in texts:
+                yield LogPart(text, position, is_preview=True)
+
+
+async def _unread(
+    http: EngineHttp, name: str, position: LogPosition, least_left: float, *, likely_lines: int
+) -> AsyncGenerator[LogPart, None]:
+    """Yield what is in the log after `position` now, likely as many lines as the last time."""
+    if position == START:
+        async with http.scans:
+            beginning = await _beginning(http, name, least_left)
+        if beginning.whole is not None:
+            if beginning.whole:
+                yield part_of(beginning.whole, position)
+            return
+        first, has_gap = beginning.first, beginning.is_dropped
+    else:
+        for tail in _tails_for(position, likely_lines):
+            search = EntrySearch(position, is_whole=tail == ALL)
+            async with aclosing(_found(http, name, tail, search)) as parts:
+                async for part in parts:
+                    yield part
+            if search.is_found:
+                return
+        if search.may_be_renumbered:
+            by_text = TextSearch(position)
+            async with aclosing(_found(http, name, ALL, by_text)) as parts:
+                async for part in parts:
+                    yield part
+            if by_text.is_found:
+                return
+        first, has_gap = None, True
+    async with aclosing(_read(http, name, ALL)) as batches:
+        async for batch in batches:
+            part = part_of(batch, position, has_gap=has_gap or first not in (None, batch[0]))
+            position, first, has_gap = part.position, None, False
+            yield part
+
+
+def _tails_for(position: LogPosition, likely_lines: int) -> list[str]:
+    """Return how much of the end of the log to search for `position`, one after another, the last of them all of it."""
+    if position.reach is None:
+        return [ALL]
+    least = max(TAILS[0], position.reach + 2 * likely_lines)
+    return [str(least), *(str(tail) for tail in TAILS if tail > least), ALL]
+
+
+async def _found(
+    http: EngineHttp, name: str, tail: str, search: EntrySearch | TextSearch
+) -> AsyncGenerator[LogPart, None]:
+    """Yield what comes after the position that `search` looks for, if that is in the tail."""
+    position: LogPosition | None = None
+    async with aclosing(_read(http, name, tail)) as batches:
+        async for batch in batches:
+            if fresh := search.feed(batch):
+                part = part_of(fresh, position or search.position)
+                position = part.position
+                yield part
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The first entry that is left of a log, and whether there may have been others before it. `whole`: all entries of a
+    log that is small and whole."""
+
+    first: LogEntry | None
+    is_dropped: bool
+    whole: list[LogEntry] | None = None
+
+
+async def _beginning(http: EngineHttp, name: str, least_left: float) -> _Beginning:
+    first: LogEntry | None = None
+    held, stored = list[LogEntry](), 0
+    async with aclosing(_read(http, name, ALL)) as batches:
+        async for batch in batches:
+            first = first or batch[0]
+            stored += stored_bytes(batch)
+            if stored >= least_left:
+                return _Beginning(first, is_dropped=True)
+            if stored <= HELD_BYTES:
+                held += batch
+            else:
+                held.clear()
+    return _Beginning(first, is_dropped=False, whole=held if stored <= HELD_BYTES else None)
+
+
+async def _until_more(http: EngineHttp, name: str, position: LogPosition) -> None:
+    """Wait until the log goes on after `position` or ends, at most BELL_S."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BELL_S), aclosing(_read(http, name, "1", is_followed=True)) as batches:
+            is_first = True
+            async for batch in batches:
+                # Another piece of a line may look the same.
+                if not is_first or len(batch) > 1 or identity_of(batch[-1]) != position.last:
+                    return
+                is_first = False
+
+
+async def _read(
+    http: EngineHttp, name: str, tail: str, *, is_followed: bool = False
+) -> AsyncGenerator[list[LogEntry], None]:
+    """Yield the entries of a log as they come, some at a time."""
+    splitter = EntrySplitter()
+    query = _query(tail) | ({"follow": "1"} if is_followed else {})
+    silence_s = None if is_followed else SILENCE_S
+    async with http.download(f"/containers/{name}/logs", silence_s=silence_s, **query) as answer:
+        async for data in answer:
+            if entries := splitter.feed(data):
+                yield entries
+
+
+def _query(tail: str) -> dict[str, str]:
+    return {"stdout": "1", "stderr": "1", "timestamps": "1", "tail": tail}

@@ -1,0 +1,374 @@
+"""The port on a real Docker engine, over a local socket or mutual TLS (docker SDK)."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import docker.errors
+import requests
+import urllib3
+from docker.utils import parse_repository_tag
+
+from agents.runtime.docker.connection import (
+    CALL_TIMEOUT_S,
+    Connection,
+    EngineClient,
+    answered,
+    first_bytes,
+    label_filter,
+    labelled,
+    life_of,
+    message_of,
+    past_events,
+    payloads,
+    raise_refusal,
+    run_once,
+    translated,
+)
+from agents.runtime.docker.encoding import (
+    PullTracker,
+    carries,
+    container_config,
+    free_subnets,
+    helper_config,
+    image_info,
+    machine_name,
+    memory_kill_of,
+    network_config,
+    parse_instant,
+    registry_headers,
+    state_of_inspection,
+    state_of_listing,
+    subnets_of,
+)
+from agents.runtime.docker.log_entries import LogTail
+from agents.runtime.docker.logs import read_tail
+from agents.runtime.docker.volume_owner import Owners
+from agents.runtime.port import (
+    ContainerConflict,
+    ContainerRuntime,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    EngineInfo,
+    HelperSpec,
+    ImageInfo,
+    ImagePullFailed,
+    LabelledObject,
+    MemoryKill,
+    NetworkSpec,
+    OnProgress,
+    OutOfCapacity,
+    ProcessResult,
+    ProcessTimeout,
+    RegistryCredentials,
+    TlsMaterial,
+)
+
+HEARTBEAT_TIMEOUT_S = 5
+NETWORK_ATTEMPTS = 64
+RETRY_PAUSE_S = 0.05
+CONFLICTS_OF_A_RACE = 16
+
+CORES_ABSENT = "CPUs are not available"
+"""Said of a machine that counts its cores from another number than 0, since it is a container itself perhaps."""
+
+
+class DockerRuntime(ContainerRuntime):
+    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
+        self.connection = Connection(address, tls)
+        self._owners = Owners()
+
+    @property
+    def _client(self) -> EngineClient:
+        return self.connection.client()
+
+    @translated
+    def info(self) -> EngineInfo:
+        client = self._client
+        answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
+        raise_refusal(answer)
+        body = answer.json()
+        life_id, alive_since = life_of(client, parse_instant(body.get("SystemTime", "")))
+        return EngineInfo(
+            engine_id=body["ID"],
+            version=body["ServerVersion"],
+            api_version=client.api_version,
+            architecture=machine_name(body["Architecture"]),
+            os=body["OperatingSystem"],
+            cpu_milli=body["NCPU"] * 1000,
+            mem_bytes=body["MemTotal"],
+            kernel=body.get("KernelVersion", ""),
+            has_live_restore=bool(body.get("LiveRestoreEnabled")),
+            storage_driver=body.get("Driver", ""),
+            root_dir=body.get("DockerRootDir", ""),
+            life_id=life_id,
+            alive_since=alive_since,
+        )
+
+    def close(self) -> None:
+        self.connection.close()
+
+    # Images
+
+    @answered
+    def list_images(self) -> list[ImageInfo]:
+        found = [image_info(row) for row in self._client.images()]
+        return sorted(
+            (image for image in found if image.references),
+            key=lambda image: image.references,
+        )
+
+    @answered
+    def inspect_image(self, reference: str) -> ImageInfo | None:
+        try:
+            return image_info(self._client.inspect_image(reference))  # type: ignore[no-untyped-call]
+        except docker.errors.NotFound:
+            return None
+
+    @answered
+    def pull_image(
+        self,
+        reference: str,
+        *,
+        on_progress: OnProgress,
+        credentials: RegistryCredentials | None = None,
+    ) -> ImageInfo:
+        client = self._client
+        name, tag = parse_repository_tag(reference)
+        with client.post(
+            client.url_of("/images/create"),
+            params={"fromImage": name, "tag": tag or "latest"},
+            headers=registry_headers(credentials),
+            stream=True,
+        ) as answer:
+            if answer.status_code != requests.codes.ok:
+                raise ImagePullFailed(f"{reference}: {message_of(answer)}")
+            tracker = PullTracker()
+            for line in answer.iter_lines():
+                report = json.loads(line)
+                if "error" in report:
+                    raise ImagePullFailed(f"{reference}: {report['error']}")
+                on_progress(tracker.feed(report))
+        return image_info(client.inspect_image(reference))  # type: ignore[no-untyped-call]
+
+    # Networks and volumes
+
+    @answered
+    def ensure_network(self, spec: NetworkSpec) -> None:
+        client, refused, conflicts = self._client, list[str](), 0
+        for _ in range(NETWORK_ATTEMPTS):
+            if self._has_network(spec):
+                return
+            taken = [*subnets_of(client.networks()), *refused]
+            subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
+            if subnet is None:
+                break
+            try:
+                # An engine that was killed while it made a network keeps the bridge for ever, and does not list it.
+                body = network_config(spec, subnet, spare=conflicts // CONFLICTS_OF_A_RACE)
+                answer = client.post(client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S)
+                raise_refusal(answer)
+            except docker.errors.APIError as error:
+                # Somebody else took the subnet, or the name, between our look and our call: look again.
+                if "overlap" in str(error.explanation):
+                    refused.append(str(subnet))
+                elif "same bridge name" in str(error.explanation) or error.status_code == 409:
+                    conflicts += 1
+                    time.sleep(RETRY_PAUSE_S)
+                else:
+                    raise
+        raise OutOfCapacity(
+            f"No free /{spec.prefix} subnet left in {spec.pool} on {self.connection.address}."
+        )
+
+    def _has_network(self, spec: NetworkSpec) -> bool:
+        for network in self._client.networks(names=[spec.name]):
+            if network["Name"] == spec.name and not carries(network.get("Labels"), spec.labels):
+                raise ContainerConflict(f"Network {spec.name} exists and is not ours.")
+            if network["Name"] == spec.name:
+                return True
+        return False
+
+    @answered
+    def remove_network(self, name: str) -> None:
+        try:
+            self._client.remove_network(name)
+        except docker.errors.NotFound:
+            return
+
+    @answered
+    def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        return labelled(self._client.networks(filters=label_filter(labels)))
+
+    @answered
+    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        client = self._client
+        made = client.create_volume(name, driver="local", labels=dict(labels))
+        if not made.get("Labels"):
+            # An engine that was killed while it made the volume has its directory and forgot its labels.
+            client.remove_volume(name)
+            made = client.create_volume(name, driver="local", labels=dict(labels))
+        if not carries(made.get("Labels"), labels):
+            raise ContainerConflict(f"Volume {name} exists and is not ours.")
+
+    @answered
+    def remove_volume(self, name: str) -> None:
+        try:
+            self._client.remove_volume(name)
+        except docker.errors.NotFound:
+            return
+
+    @answered
+    def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        return labelled(self._client.volumes(filters=label_filter(labels)).get("Volumes") or [])
+
+    # Containers
+
+    @answered
+    def ensure_container(self, spec: ContainerSpec) -> ContainerState:
+        client = self._client
+        body = self._create(spec)
+        state = state_of_inspection(body)
+        if not carries(state.labels, spec.labels):
+            raise ContainerConflict(f"Container {spec.name} exists and is not ours.")
+        if state.status is ContainerStatus.CREATED:
+            self._owners.ensure(client, spec, body["Image"])
+        return state
+
+    def _create(self, spec: ContainerSpec) -> dict[str, Any]:
+        """What has the name afterwards, whoever made it. While another call makes it the name is taken, yet nobody
+        can see the container."""
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            try:
+                self._client.create_container_from_config(  # type: ignore[no-untyped-call]
+                    container_config(spec), spec.name
+                )
+            except docker.errors.APIError as error:
+                if spec.cpuset and CORES_ABSENT in str(error.explanation):
+                    spec = replace(spec, cpuset="")
+                    continue
+                if error.status_code != requests.codes.conflict:
+                    raise
+            try:
+                return dict(self._client.inspect_container(spec.name))
+            except docker.errors.NotFound:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY_PAUSE_S)
+
+    @answered
+    def start_container(self, name: str) -> None:
+        state = state_of_inspection(self._client.inspect_container(name))
+        if state.status is ContainerStatus.CREATED:  # the engine would start one that has ended once more
+            self._client.start(name)
+
+    @answered
+    def stop_container(self, name: str, grace_s: int) -> None:
+        try:
+            self._client.stop(name, timeout=grace_s)
+        except docker.errors.NotFound:
+            return
+
+    @answered
+    def remove_container(self, name: str) -> None:
+        client = self._client
+        try:
+            client.remove_container(name, v=True, force=True)
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError as error:
+            if error.status_code != 409:
+                raise
+            self._await_removal(name)
+
+    def _await_removal(self, name: str) -> None:
+        """Another caller removes it already; the promise is that it is gone."""
+        try:
+            self._client.wait(name, timeout=CALL_TIMEOUT_S, condition="removed")
+        except docker.errors.NotFound:
+            return
+
+    @answered
+    def inspect_container(self, name: str) -> ContainerState | None:
+        try:
+            return state_of_inspection(self._client.inspect_container(name))
+        except docker.errors.NotFound:
+            return None
+
+    @answered
+    def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
+        rows = self._client.containers(all=True, filters=label_filter(labels))
+        return sorted((state_of_listing(row) for row in rows), key=lambda state: state.name)
+
+    @answered
+    def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
+        filters = label_filter(labels) | {"type": ["container"], "event": ["oom"]}
+        return [memory_kill_of(event) for event in past_events(self._client, filters)]
+
+    @answered
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        return run_once(self._client, spec.name, helper_config(spec), timeout_s)
+
+    # Inside a container
+
+    @answered
+    def start_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+    ) -> None:
+        client = self._client
+        made = client.exec_create(
+            name,
+            list(argv),
+            stdout=False,
+            stderr=False,
+            environment=dict(environment or {}),
+            user=user,
+        )
+        client.exec_start(made["Id"], detach=True)
+
+    @answered
+    def run_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        timeout_s: float = 30,
+        output_limit: int = 2**20,
+    ) -> ProcessResult:
+        client = self._client
+        made = client.exec_create(name, list(argv), environment=dict(environment or {}), user=user)
+        start_url = client.url_of(f"/exec/{made['Id']}/start")
+        with client.post(
+            start_url,
+            json={"Detach": False, "Tty": False},
+            stream=True,
+            timeout=timeout_s,
+        ) as answer:
+            raise_refusal(answer)
+            try:
+                output = first_bytes(payloads(answer), output_limit, timeout_s)
+            except (TimeoutError, urllib3.exceptions.ReadTimeoutError) as error:
+                raise ProcessTimeout(f"{argv[0]} in {name} did not end within {timeout_s} s.") from error
+        code = client.exec_inspect(made["Id"])["ExitCode"]
+        return ProcessResult(exit_code=code, output=output)
+
+    @answered
+    def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
+        return read_tail(self._client, name, limit_bytes)
+
+    @answered
+    def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
+        self._client.put_archive(name, path, tar_bytes)

@@ -1,0 +1,381 @@
+"""An engine that runs nothing, keeps the port's promises and answers after a set delay: clusters of thousands of agents for
+tests, benches and demonstrations, on one machine. Its containers end when a test says so (`finish`), or by themselves as its
+`Conduct` has it.
+
+What it has lies on a `Shelf`: in the memory of this process, or in Redis, where all processes of a portal see the same
+(`simulated_shelf`).
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from threading import RLock
+
+from agents.runtime.docker.encoding import carries, free_subnets
+from agents.runtime.docker.log_entries import LogTail
+from agents.runtime.port import (
+    ContainerGone,
+    ContainerRuntime,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    EngineInfo,
+    HelperSpec,
+    ImageInfo,
+    ImageMissing,
+    ImagePullFailed,
+    LabelledObject,
+    MemoryKill,
+    NetworkSpec,
+    OnProgress,
+    OutOfCapacity,
+    ProcessResult,
+    PullProgress,
+    RegistryCredentials,
+    RuntimeRefused,
+    RuntimeUnavailable,
+)
+from agents.runtime.simulated.devices import SimulatedDevices
+from agents.runtime.simulated.state import Conduct, Container, Network, Shelf, ended, is_over, state_now
+from agents.runtime.simulated.values import (
+    IMAGE_BYTES,
+    IMAGE_ID_PREFIX,
+    demand_ours,
+    image,
+    log_of,
+    select,
+    steady_usage,
+)
+from agents.runtime.usage import ContainerUsage
+
+SIGTERM_EXIT_CODE = 143
+
+
+class SimulatedRuntime(ContainerRuntime):
+    """`registry` lists what can be pulled; `images` what is there already, `has_any_image` that all are. `devices` are slots
+    beside cores and memory."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "simulated",
+        cpu_milli: int = 8000,
+        mem_bytes: int = 16 * 2**30,
+        delay_s: float = 0.0,
+        images: Sequence[str] = (),
+        registry: Sequence[str] = (),
+        has_any_image: bool = False,
+        devices: Mapping[str, int] | None = None,
+        conduct: Conduct | None = None,
+        shelf: Shelf | None = None,
+    ) -> None:
+        self.name = name
+        self._lock = RLock()
+        self.delay_s = delay_s
+        self._conduct = conduct or Conduct()
+        self._has_any_image = has_any_image
+        self._info = EngineInfo(
+            engine_id=f"simulated:{name}",
+            version="0",
+            api_version="0",
+            architecture="x86_64",
+            os="simulated",
+            cpu_milli=cpu_milli,
+            mem_bytes=mem_bytes,
+            has_live_restore=True,
+            devices=dict(devices or {}),
+        )
+        self.accelerators = SimulatedDevices(self._info.devices)
+        self._images = {reference: image(reference) for reference in images}
+        self._registry = set(registry)
+        self._shelf = shelf or Shelf()
+        self._networks, self._volumes = self._shelf.networks, self._shelf.volumes
+        self._containers = self._shelf.containers
+        self.helpers: list[HelperSpec] = []
+
+    def finish(
+        self, name: str, *, exit_code: int = 0, output: bytes = b"", was_oom_killed: bool = False
+    ) -> None:
+        """The main process of a running container ends by itself, after it has written `output`."""
+        with self._lock:
+            container = self._running(name)
+            container.output += output
+            self._end(container, exit_code, was_oom_killed)
+
+    def kill_for_memory(self, name: str, at: datetime | None = None) -> None:
+        """The kernel ends a program in a running container, that of its main process not."""
+        with self._lock:
+            container = self._running(name)
+            container.memory_kills.append(at or datetime.now(UTC))
+            self._containers[name] = container
+
+    def use(self, name: str, usage: ContainerUsage) -> None:
+        """From now on the container has used this much."""
+        with self._lock:
+            self._running(name).usage = usage
+
+    def reboot(self, at: datetime | None = None) -> None:
+        """The machine has booted anew, as far as its engine tells: now, or `at`."""
+        self._info = replace(
+            self._info, life_id=f"{self._info.life_id}+", alive_since=at or datetime.now(UTC)
+        )
+
+    def processes_of(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """What was started in the container by `start_process` and `run_process`, in order."""
+        with self._lock:
+            return tuple(self._present(name).processes)
+
+    def output_of(self, name: str) -> tuple[bytes, bool]:
+        """What the container has written so far, and whether more may come."""
+        with self._lock:
+            container = self._present(name)
+            return container.output, container.state.status is ContainerStatus.RUNNING
+
+    def info(self) -> EngineInfo:
+        self._answer()
+        return self._info
+
+    @property
+    def answers(self) -> bool:
+        """True unless the machine is silent now."""
+        return not self._conduct.is_silent(self.name, time.time())
+
+    @property
+    def shelf(self) -> Shelf:
+        return self._shelf
+
+    def close(self) -> None:
+        return
+
+    # Images
+
+    def list_images(self) -> list[ImageInfo]:
+        self._answer()
+        with self._lock:
+            return [self._images[reference] for reference in sorted(self._images)]
+
+    def inspect_image(self, reference: str) -> ImageInfo | None:
+        self._answer()
+        with self._lock:
+            return self._image_of(reference.removeprefix(IMAGE_ID_PREFIX))
+
+    def pull_image(
+        self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
+    ) -> ImageInfo:
+        self._answer()
+        if reference not in self._registry:
+            raise ImagePullFailed(f"{reference}: not found")
+        for done in (0, IMAGE_BYTES):
+            on_progress(PullProgress(done, IMAGE_BYTES, int(done == IMAGE_BYTES), 1))
+        with self._lock:
+            return self._images.setdefault(reference, image(reference))
+
+    # Networks and volumes
+
+    def ensure_network(self, spec: NetworkSpec) -> None:
+        self._answer()
+        with self._lock:
+            if spec.name in self._networks:
+                demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
+                return
+            taken = [network.subnet for network in self._networks.values()]
+            subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
+            if subnet is None:
+                raise OutOfCapacity(f"No free /{spec.prefix} subnet left in {spec.pool}.")
+            self._networks[spec.name] = Network(dict(spec.labels), str(subnet))
+
+    def remove_network(self, name: str) -> None:
+        self._answer()
+        with self._lock:
+            if any(name in container.state.addresses for container in self._containers.values()):
+                raise RuntimeRefused(f"Network {name} has active endpoints.")
+            self._networks.pop(name, None)
+
+    def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        self._answer()
+        with self._lock:
+            return select({name: network.labels for name, network in self._networks.items()}, labels)
+
+    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        self._answer()
+        with self._lock:
+            demand_ours(name, self._volumes.setdefault(name, dict(labels)), labels)
+
+    def remove_volume(self, name: str) -> None:
+        self._answer()
+        with self._lock:
+            mounts = [mount for container in self._containers.values() for mount in container.spec.mounts]
+            if any(mount.kind == "volume" and mount.source == name for mount in mounts):
+                raise RuntimeRefused(f"Volume {name} is in use.")
+            self._volumes.pop(name, None)
+
+    def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        self._answer()
+        with self._lock:
+            return select(self._volumes, labels)
+
+    # Containers
+
+    def ensure_container(self, spec: ContainerSpec) -> ContainerState:
+        self._answer()
+        with self._lock:
+            known = self._containers.get(spec.name)
+            if known is not None:
+                demand_ours(spec.name, known.state.labels, spec.labels)
+                return known.state
+            if self._image_of(spec.image) is None:
+                raise ImageMissing(f"No such image: {spec.image}")
+            state = ContainerState(
+                name=spec.name,
+                container_id=f"{spec.name}-id",
+                labels=dict(spec.labels),
+                status=ContainerStatus.CREATED,
+            )
+            self._containers[spec.name] = Container(spec, state)
+            return state
+
+    def start_container(self, name: str) -> None:
+        self._answer()
+        with self._lock:
+            if self._present(name).state.status is not ContainerStatus.CREATED:
+                return
+        if self._conduct.start_s:
+            time.sleep(self._conduct.start_s)
+        with self._lock:
+            container = self._present(name)
+            if container.state.status is not ContainerStatus.CREATED:
+                return
+            now = datetime.now(UTC)
+            container.state = replace(
+                container.state,
+                status=ContainerStatus.RUNNING,
+                addresses=self._shelf.join(container.spec.network),
+                started_at=now,
+            )
+            container.ends_at, container.ends_with = self._conduct.end_of(name, now.timestamp())
+            self._containers[name] = container
+
+    def stop_container(self, name: str, grace_s: int) -> None:
+        self._answer()
+        with self._lock:
+            container = self._seen(name)
+            if container is not None and container.state.status is ContainerStatus.RUNNING:
+                self._end(container, SIGTERM_EXIT_CODE, False)
+
+    def remove_container(self, name: str) -> None:
+        self._answer()
+        with self._lock:
+            container = self._containers.get(name)
+            if container is not None:
+                self._shelf.leave(container)
+                self._containers.pop(name, None)
+
+    def inspect_container(self, name: str) -> ContainerState | None:
+        self._answer()
+        with self._lock:
+            container = self._seen(name)
+            return container.state if container else None
+
+    def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
+        self._answer()
+        with self._lock:
+            found = sorted(self._containers.items())
+            # Writes nothing: an end is written by whoever asks for its container alone.
+            return [state_now(each) for _, each in found if carries(each.state.labels, labels)]
+
+    def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
+        self._answer()
+        with self._lock:
+            containers = [each for each in self._containers.values() if carries(each.state.labels, labels)]
+            kills = [MemoryKill(each.spec.name, at) for each in containers for at in each.memory_kills]
+            return sorted(kills, key=lambda kill: kill.at)
+
+    def usage_of(self, name: str) -> ContainerUsage:
+        """Return what `AsyncRuntime.measure_container` does, without the delay."""
+        self.check_answers()
+        with self._lock:
+            container = self._running(name)
+            return container.usage or steady_usage(container)
+
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        if self.inspect_image(spec.image) is None:
+            raise ImageMissing(f"No such image: {spec.image}")
+        self.helpers.append(spec)
+        return ProcessResult(exit_code=0, output=b"")
+
+    # Inside a container
+
+    def start_process(
+        self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, user: str = ""
+    ) -> None:
+        self._answer()
+        with self._lock:
+            self._running(name).processes.append(tuple(argv))
+
+    def run_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        timeout_s: float = 30,
+        output_limit: int = 2**20,
+    ) -> ProcessResult:
+        self.start_process(name, argv)
+        return ProcessResult(exit_code=0, output=b"")
+
+    def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
+        self._answer()
+        output, _ = self.output_of(name)
+        return log_of(output).last(limit_bytes)
+
+    def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
+        self._answer()
+        with self._lock:
+            self._present(name)
+
+    def _answer(self) -> None:
+        """Every call begins here; doubles in tests put their fault here."""
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        self.check_answers()
+
+    def check_answers(self) -> None:
+        """Raises RuntimeUnavailable while the machine is silent."""
+        if not self.answers:
+            raise RuntimeUnavailable(f"The simulated machine {self.name} is silent for a while.")
+
+    def _image_of(self, reference: str) -> ImageInfo | None:
+        return self._images.get(reference) or (image(reference) if self._has_any_image else None)
+
+    def _seen(self, name: str) -> Container | None:
+        container = self._containers.get(name)
+        return container and self._settled(container)
+
+    def _settled(self, container: Container) -> Container:
+        """As it is now: its program may have ended by itself."""
+        if is_over(container):
+            self._put_end(container, state_now(container))
+        return container
+
+    def _present(self, name: str) -> Container:
+        container = self._seen(name)
+        if container is None:
+            raise ContainerGone(f"No such container: {name}")
+        return container
+
+    def _running(self, name: str) -> Container:
+        container = self._present(name)
+        if container.state.status is not ContainerStatus.RUNNING:
+            raise ContainerGone(f"Container {name} is not running")
+        return container
+
+    def _end(self, container: Container, exit_code: int, was_oom_killed: bool) -> None:
+        self._put_end(container, ended(container.state, exit_code, datetime.now(UTC), was_oom_killed))
+
+    def _put_end(self, container: Container, state: ContainerState) -> None:
+        self._shelf.leave(container)
+        container.state = state
+        self._containers[container.spec.name] = container

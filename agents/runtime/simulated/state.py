@@ -1,0 +1,308 @@
+"""What a simulated engine has, and how its containers go.
+
+A shelf lies in the memory of one process, or in Redis: a hash for each kind of thing, one field for each thing, so that any
+process of a portal may ask any simulated engine, and whoever dies leaves no half of a thing. Nobody locks it: what concerns
+one session is done by whoever holds its work lock.
+"""
+
+import json
+import random
+import time
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+    ValuesView,
+)
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from ipaddress import IPv4Network
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import redis
+
+from agents.runtime.port import (
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    MountSpec,
+    NetworkMissing,
+    RuntimeUnavailable,
+)
+from agents.runtime.usage import ContainerUsage
+from common.messaging.redis import client
+
+Thing = TypeVar("Thing")
+
+_NEEDED = object()
+SILENT_FOR_S = 600
+"""A machine that is lost stays silent for so long: beyond the grace after which its sessions end."""
+
+
+@dataclass(slots=True)
+class Network:
+    """With the addresses that containers have in it."""
+
+    labels: Mapping[str, str]
+    subnet: str
+    used: list[str] = field(default_factory=list)
+
+    def free_address(self) -> str:
+        """The first is the engine's."""
+        hosts = map(str, islice(IPv4Network(self.subnet).hosts(), 1, None))
+        return next(host for host in hosts if host not in self.used)
+
+
+@dataclass(slots=True)
+class Container:
+    """`ends_at` (seconds since 1970) is when its program ends by itself, with `ends_with`."""
+
+    spec: ContainerSpec
+    state: ContainerState
+    output: bytes = b""
+    ends_at: float | None = None
+    ends_with: int = 0
+    memory_kills: list[datetime] = field(default_factory=list)
+    # Not kept in Redis: only tests in one process ask for them.
+    processes: list[tuple[str, ...]] = field(default_factory=list)
+    usage: ContainerUsage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How containers go by themselves. They start within `start_s`, run for `run_s` on the average (0: until they are
+    stopped), and `fail_rate` of them end with 1. `lose_rate` is the share of the time in which a machine does not answer."""
+
+    start_s: float = 0.0
+    run_s: float = 0.0
+    fail_rate: float = 0.0
+    lose_rate: float = 0.0
+
+    def end_of(self, name: str, started_at: float) -> tuple[float | None, int]:
+        """When the container will end, and with which code; the same for the same container whoever asks."""
+        chance = random.Random(name)  # noqa: S311 -- a simulation, not a secret
+        code = int(chance.random() < self.fail_rate)
+        return (started_at + chance.expovariate(1 / self.run_s) if self.run_s else None), code
+
+    def is_silent(self, machine: str, at: float) -> bool:
+        if not self.lose_rate:
+            return False
+        chance = random.Random(machine)  # noqa: S311
+        spell = int((at + chance.random() * SILENT_FOR_S) // SILENT_FOR_S)
+        return random.Random(f"{machine} {spell}").random() < self.lose_rate  # noqa: S311
+
+
+class InRedis(MutableMapping[str, Thing], Generic[Thing]):
+    """A mapping that keeps each value as JSON in a field of one Redis hash, so that all processes share it. Raises
+    RuntimeUnavailable where Redis does not answer."""
+
+    def __init__(self, key: str, encode: Callable[[Thing], Any], decode: Callable[[Any], Thing]) -> None:
+        self.key = key
+        self._encode, self._decode = encode, decode
+
+    def __getitem__(self, name: str) -> Thing:
+        text = _ask(lambda: client().hget(self.key, name))
+        if text is None:
+            raise KeyError(name)
+        return self.decoded(text)
+
+    def __setitem__(self, name: str, thing: Thing) -> None:
+        _ask(lambda: client().hset(self.key, name, self.encoded(thing)))
+
+    def __delitem__(self, name: str) -> None:
+        if not _ask(lambda: client().hdel(self.key, name)):
+            raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name.decode() for name in _ask(lambda: client().hkeys(self.key))])
+
+    def __len__(self) -> int:
+        return int(_ask(lambda: client().hlen(self.key)))
+
+    def items(self) -> ItemsView[str, Thing]:
+        """Read all by one request: what another process removes meanwhile raises no KeyError."""
+        found = _ask(lambda: client().hgetall(self.key))
+        return {name.decode(): self.decoded(text) for name, text in found.items()}.items()
+
+    def values(self) -> ValuesView[Thing]:
+        return dict(self.items()).values()
+
+    def setdefault(self, name: str, default: Thing = None) -> Thing:  # type: ignore[assignment]
+        """Set by one request: of two processes that come at once one is first."""
+        _ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
+        return self[name]
+
+    def pop(self, name: str, default: Any = _NEEDED) -> Any:
+        """Of two processes that take one value at once, one gets it; the other finds none."""
+        thing = self.get(name)
+        if thing is not None and _ask(lambda: client().hdel(self.key, name)):
+            return thing
+        if default is _NEEDED:
+            raise KeyError(name)
+        return default
+
+    def decoded(self, text: bytes) -> Thing:
+        return self._decode(json.loads(text))
+
+    def encoded(self, thing: Thing) -> str:
+        return json.dumps(self._encode(thing))
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Networks, volumes (by name their labels) and containers of one engine."""
+
+    networks: MutableMapping[str, Network] = field(default_factory=dict)
+    volumes: MutableMapping[str, Mapping[str, str]] = field(default_factory=dict)
+    containers: MutableMapping[str, Container] = field(default_factory=dict)
+
+    def join(self, name: str) -> dict[str, str]:
+        """The address that a container gets in this network; none without a network. Raises NetworkMissing."""
+        if not name:
+            return {}
+        network = self.networks.get(name)
+        if network is None:
+            raise NetworkMissing(f"network {name} not found")
+        address = network.free_address()
+        network.used.append(address)
+        self.networks[name] = network
+        return {name: address}
+
+    def leave(self, container: Container) -> None:
+        """Others may have its addresses now."""
+        for name, address in container.state.addresses.items():
+            network = self.networks.get(name)
+            if network is not None and address in network.used:
+                network.used.remove(address)
+                self.networks[name] = network
+
+
+def shared_shelf(engine: str) -> Shelf:
+    """The one of this name in Redis. `engine` names installation and machine."""
+    key = f"berth:simulated:{engine}"
+    return Shelf(
+        InRedis(f"{key}:networks", _network_told, _network),
+        InRedis(f"{key}:volumes", dict, dict),
+        InRedis(f"{key}:containers", _told_of, _container),
+    )
+
+
+def clear_shelves(engine: str) -> int:
+    """Remove all shelves whose engine's name begins so; how many keys there were."""
+    keys = list(client().scan_iter(match=f"berth:simulated:{engine}*", count=1000))
+    _remove_keys(keys)
+    return len(keys)
+
+
+def remove_shelves(engines: Iterable[str]) -> None:
+    """Those of exactly these engines."""
+    parts = [each.name for each in fields(Shelf)]
+    _remove_keys([f"berth:simulated:{engine}:{part}" for engine in engines for part in parts])
+
+
+def _remove_keys(keys: Sequence[Any]) -> None:
+    for first in range(0, len(keys), 1000):
+        client().delete(*keys[first : first + 1000])
+
+
+def is_over(container: Container) -> bool:
+    """Whether its program has ended by itself, though nobody has looked yet."""
+    return (
+        container.ends_at is not None
+        and container.state.status is ContainerStatus.RUNNING
+        and container.ends_at <= time.time()
+    )
+
+
+def state_now(container: Container) -> ContainerState:
+    """Its program may have ended by itself."""
+    if not is_over(container):
+        return container.state
+    return ended(container.state, container.ends_with, datetime.fromtimestamp(container.ends_at or 0, UTC))
+
+
+def ended(
+    state: ContainerState, exit_code: int, at: datetime, was_oom_killed: bool = False
+) -> ContainerState:
+    return replace(
+        state,
+        status=ContainerStatus.EXITED,
+        exit_code=exit_code,
+        was_oom_killed=was_oom_killed,
+        addresses={},
+        finished_at=at,
+    )
+
+
+def _ask(question: Callable[[], Any]) -> Any:
+    """Return the answer of Redis. Raises RuntimeUnavailable."""
+    try:
+        return question()
+    except redis.RedisError as error:
+        raise RuntimeUnavailable(f"The simulated engine's memory does not answer: {error}") from error
+
+
+def _network_told(network: Network) -> dict[str, Any]:
+    return {"labels": dict(network.labels), "subnet": network.subnet, "used": network.used}
+
+
+def _network(told: dict[str, Any]) -> Network:
+    return Network(told["labels"], told["subnet"], told.get("used", []))
+
+
+def _told_of(container: Container) -> dict[str, Any]:
+    spec, state = container.spec, container.state
+    return {
+        "name": spec.name,
+        "image": spec.image,
+        "labels": dict(spec.labels),
+        "network": spec.network,
+        "cpu": spec.cpu_milli,
+        "mem": spec.mem_bytes,
+        "volumes": [mount.source for mount in spec.mounts if mount.kind == "volume" and mount.source],
+        "id": state.container_id,
+        "status": state.status.value,
+        "code": state.exit_code,
+        "oom": state.was_oom_killed,
+        "at": dict(state.addresses),
+        "since": state.started_at and state.started_at.timestamp(),
+        "until": state.finished_at and state.finished_at.timestamp(),
+        "out": container.output.decode("latin-1"),
+        "ends": [container.ends_at, container.ends_with],
+        "kills": [at.timestamp() for at in container.memory_kills],
+    }
+
+
+def _container(told: dict[str, Any]) -> Container:
+    spec = ContainerSpec(
+        name=told["name"],
+        image=told["image"],
+        labels=told["labels"],
+        network=told["network"],
+        cpu_milli=told["cpu"],
+        mem_bytes=told["mem"],
+        mounts=tuple(MountSpec("volume", "", source) for source in told["volumes"]),
+    )
+    state = ContainerState(
+        name=spec.name,
+        container_id=told["id"],
+        labels=spec.labels,
+        status=ContainerStatus(told["status"]),
+        exit_code=told["code"],
+        was_oom_killed=told["oom"],
+        addresses=told["at"],
+        started_at=_instant(told["since"]),
+        finished_at=_instant(told["until"]),
+    )
+    kills = [datetime.fromtimestamp(at, UTC) for at in told["kills"]]
+    ends_at, ends_with = told["ends"]
+    return Container(spec, state, told["out"].encode("latin-1"), ends_at, ends_with, kills)
+
+
+def _instant(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

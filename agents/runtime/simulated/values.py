@@ -1,0 +1,57 @@
+"""What a simulated engine says of its images, labels and use."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from agents.runtime.docker.encoding import carries
+from agents.runtime.docker.log_entries import LogEntry, LogTail
+from agents.runtime.port import ContainerConflict, ImageInfo, LabelledObject
+from agents.runtime.simulated.state import Container
+from agents.runtime.usage import ContainerUsage
+
+IMAGE_BYTES = 100 * 2**20
+IMAGE_ID_PREFIX = "sha256:"
+
+
+def steady_usage(container: Container) -> ContainerUsage:
+    """Half of its cores, a quarter of its memory, a MiB a second both ways, since it started."""
+    now, spec = datetime.now(UTC), container.spec
+    seconds = (now - (container.state.started_at or now)).total_seconds()
+    moved = int(seconds * 2**20)
+    return ContainerUsage(
+        at=now,
+        cpu_ns=int(seconds * spec.cpu_milli * 1_000_000 / 2),
+        mem_bytes=spec.mem_bytes // 4,
+        net_received_bytes=moved,
+        net_sent_bytes=moved,
+        disk_read_bytes=moved,
+        disk_written_bytes=moved,
+    )
+
+
+def image(reference: str) -> ImageInfo:
+    return ImageInfo(
+        image_id=f"{IMAGE_ID_PREFIX}{reference}",
+        references=(reference,),
+        size_bytes=IMAGE_BYTES,
+        labels={},
+        architecture="x86_64",
+        created_at=None,
+    )
+
+
+def log_of(output: bytes) -> LogTail:
+    """The log of a container that wrote this to its stdout: an entry for each line."""
+    lines = enumerate(output.splitlines(keepends=True))
+    return LogTail(tuple(LogEntry(1, b"2000-01-01T00:00:00.%09dZ" % number, line) for number, line in lines))
+
+
+def demand_ours(name: str, labels: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    if not carries(labels, wanted):
+        raise ContainerConflict(f"{name} exists and is not ours.")
+
+
+def select(objects: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[LabelledObject]:
+    return [
+        LabelledObject(name, labels) for name, labels in sorted(objects.items()) if carries(labels, wanted)
+    ]
