@@ -6,7 +6,7 @@ import accounts.ports
 import agents.ports
 import common.ports
 import images.ports
-import scheduler.forecast
+import scheduler.forecast.service
 import sessions_app.leaving
 import sessions_app.ports
 import vfolders.leaving
@@ -14,7 +14,7 @@ import vfolders.ports
 from agents.selectors import image_holder_counts
 from portal.audit.words import PARAMETERS
 from portal.selectors import helpers_of
-from scheduler.kept_ticks import keep_standing
+from scheduler.history.recorder import keep_standing
 from scheduler.run_state import discard_plans
 from sessions_app.closed_groups import hold_excluded_sessions
 from sessions_app.group_rules import session_counts
@@ -39,4 +39,4 @@ def connect_ports() -> None:
     agents.ports.plan_discarder.connect(discard_plans)
     vfolders.ports.folder_deletion_guards.connect(objection_to_folder_deletion)
     sessions_app.ports.hold_recorder.connect(keep_standing)
-    sessions_app.ports.start_forecaster.connect(scheduler.forecast)
+    sessions_app.ports.start_forecaster.connect(scheduler.forecast.service)

@@ -7,9 +7,9 @@ from celery import shared_task
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from common.resilience.fault_points import during
-from scheduler.commit import GroupBusy, StalePlan
-from scheduler.kept_ticks import forget_ticks
-from scheduler.snapshot import groups_with_pending_sessions
+from scheduler.commit.plan_commit import GroupBusy, StalePlan
+from scheduler.history.recorder import forget_ticks
+from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
 from scheduler.triggers import (
     BUSY_RETRY_S,

@@ -6,11 +6,11 @@ from uuid import UUID
 import structlog
 
 from common import clock
-from scheduler.commit import StalePlan, commit_plan
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import Planner
-from scheduler.kept import KeptByGroup
-from scheduler.kept_ticks import Took, keep_tick
-from scheduler.snapshot import read_snapshot
+from scheduler.group_cache import KeptByGroup
+from scheduler.history.recorder import Took, keep_tick
+from scheduler.snapshot.reader import read_snapshot
 
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3

@@ -14,9 +14,9 @@ from agents.selectors import access_group_to_administer
 from common import clock
 from common.rest.actor import actor_of
 from common.token_scopes import FOR_ADMIN
+from scheduler.history.selectors import preemptions_in, ticks_of
+from scheduler.history.wait_times import MOST_SEEN, waits_in
 from scheduler.models import KeptTick
-from scheduler.ticks import preemptions_in, ticks_of
-from scheduler.waits import MOST_SEEN, waits_in
 from sessions_app.models import Preemption
 
 

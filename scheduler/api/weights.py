@@ -20,10 +20,10 @@ from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, asked_once
 from common.rest.pagination import StandardPagination
 from common.token_scopes import FOR_ADMIN
+from scheduler.fairness.standings import read_standings
+from scheduler.fairness.usage import SHARING
+from scheduler.fairness.weights import set_share_weight
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
-from scheduler.standings import read_standings
-from scheduler.usage import SHARING
-from scheduler.weights import set_share_weight
 
 LEVELS = [level.value for level in SHARING]
 

@@ -1,39 +1,34 @@
 """The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
 
+from scheduler.engine.accelerators import OpenDevice, Share, SlotDevices
+from scheduler.engine.agent_views import AgentView, Preemptible, Running, Window
 from scheduler.engine.columns import column_of
-from scheduler.engine.companions import Companions, Host, PlacementRule
-from scheduler.engine.devices import OpenDevice, Share, SlotDevices
-from scheduler.engine.foresight import Foresight
-from scheduler.engine.gangs import Gang
-from scheduler.engine.model import (
-    AgentView,
-    Allowance,
+from scheduler.engine.plan import (
     Deferral,
     DeviceRoom,
     Eviction,
     Excess,
     Explanation,
-    Gathering,
     KernelPlacement,
-    Needs,
-    PendingSession,
     Placement,
     Plan,
-    Policy,
-    Preemptible,
-    Preemption,
-    Promise,
-    ReasonCode,
     Reservation,
     Reserved,
-    Rules,
-    Running,
-    Snapshot,
-    Strategy,
-    Tenant,
-    Window,
 )
 from scheduler.engine.planner import Planner, plan
+from scheduler.engine.snapshot import (
+    Allowance,
+    Gathering,
+    Needs,
+    PendingSession,
+    Preemption,
+    Promise,
+    Rules,
+    Snapshot,
+    Tenant,
+)
+from scheduler.engine.values import Companions, Gang, Host, PlacementRule, Policy, ReasonCode, Strategy
+from scheduler.engine.what_if import Foresight
 
 simulate = plan  # what a kept snapshot led to, decided once more
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
-from scheduler.engine.devices import Share, SlotDevices
+from scheduler.engine.accelerators import Share, SlotDevices
 
 
 class Running(NamedTuple):

@@ -3,9 +3,11 @@
 from datetime import datetime
 
 from common.values.resources import ResourceSlots
-from scheduler.engine.model import Deferral, Explanation, Needs, Plan, ReasonCode, Snapshot
-from scheduler.engine.ordering import Line
-from scheduler.engine.shares import Shares
+from scheduler.engine.plan import Deferral, Explanation, Plan
+from scheduler.engine.policy.fair_share import Shares
+from scheduler.engine.policy.queue_order import Line
+from scheduler.engine.snapshot import Needs, Snapshot
+from scheduler.engine.values import ReasonCode
 
 
 def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:

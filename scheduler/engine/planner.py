@@ -6,31 +6,24 @@ from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
-from scheduler.engine.allowances import Account, Allowances, give_back
+from scheduler.engine.capacity.backfill import Prospect, longest, soonest
+from scheduler.engine.capacity.fractional import machines_of
+from scheduler.engine.capacity.gathering import choose, with_earlier
 from scheduler.engine.collector import undisturbed
 from scheduler.engine.columns import Columns, index_of
-from scheduler.engine.diagnosis import Diagnosis
-from scheduler.engine.fleet import Fleet, UnknownSlot
-from scheduler.engine.foresight import Foresight, foresight_in
-from scheduler.engine.gathering import choose, with_earlier
-from scheduler.engine.model import (
-    LENGTH_OF_UNKNOWN,
-    Eviction,
-    Gathering,
-    PendingSession,
-    Placement,
-    Plan,
-    Reservation,
-    Snapshot,
-)
-from scheduler.engine.ordering import Line
+from scheduler.engine.explainer import Diagnosis
+from scheduler.engine.index.agent_index import Fleet, UnknownSlot
+from scheduler.engine.index.request_shape import Shape
 from scheduler.engine.paused import plan_of_pause
-from scheduler.engine.preemption import Preemptor
-from scheduler.engine.promises import Promises
-from scheduler.engine.reservations import Prospect, longest, soonest
-from scheduler.engine.shapes import Shape
-from scheduler.engine.shares import Shares, Standing, charge
-from scheduler.engine.sharing import machines_of
+from scheduler.engine.plan import Eviction, Placement, Plan, Reservation
+from scheduler.engine.policy.fair_share import Shares, Standing, charge
+from scheduler.engine.policy.preemption import Preemptor
+from scheduler.engine.policy.preemption_claims import Promises
+from scheduler.engine.policy.queue_order import Line
+from scheduler.engine.policy.quota_tracker import Account, Allowances, give_back
+from scheduler.engine.snapshot import Gathering, PendingSession, Snapshot
+from scheduler.engine.values import LENGTH_OF_UNKNOWN
+from scheduler.engine.what_if import Foresight, foresight_in
 
 MOST_LOOKS = 8
 """So often a pass looks in vain for room for a gang of one shape before a reservation: each of its kernels alone would have the time."""

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from agents.models import ResourceGroup
 from common.db.pagination import ROWS_PER_PAGE
 from common.rest.actor import actor_of
-from scheduler.forecast import start_ranges_in
+from scheduler.forecast.service import start_ranges_in
 from sessions_app.selectors import visible_sessions
 
 

@@ -15,10 +15,10 @@ from agents.selectors import access_group, group_to_look_at, visible_resource_gr
 from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.values.durations import duration_words
+from scheduler.history.replay import replay
+from scheduler.history.selectors import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
+from scheduler.history.wait_times import Waits, waits_in
 from scheduler.models import KeptTick
-from scheduler.replay import replay
-from scheduler.ticks import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
-from scheduler.waits import Waits, waits_in
 from sessions_app.queues import OWN_LIMITS, PUBLIC_REASONS
 
 TICKS_PER_PAGE = 20

@@ -23,11 +23,11 @@ from agents.selectors import access_group
 from common.actors import Actor
 from common.db.pagination import ROWS_PER_PAGE
 from common.errors import BerthError
+from scheduler.fairness.standings import Standing, read_standings
+from scheduler.fairness.weights import set_share_weight, weight_words
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT
-from scheduler.standings import Standing, read_standings
 from scheduler.web.group_forms import TYPED
 from scheduler.web.groups import grantee_named, superadmin
-from scheduler.weights import set_share_weight, weight_words
 
 SMALL = 0.01
 LEVELS = {

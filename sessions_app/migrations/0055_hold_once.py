@@ -1,4 +1,4 @@
-"""Whoever places kernels has locked their agents and the slots of these, in order, before anything is written (`scheduler.commit`): only who
+"""Whoever places kernels has locked their agents and the slots of these, in order, before anything is written (`scheduler.commit.plan_commit`): only who
 releases locks them here. And of many kernels nothing is added up as if they were one, and the owner is looked up once for each."""
 
 from importlib import import_module

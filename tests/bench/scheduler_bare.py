@@ -13,9 +13,9 @@ from accounts.models import LimitUse
 from agents.models import AgentDevice, AgentSlot
 from common.db.prepared import array_of
 from common.values.resources import MILLI
-from scheduler.dealt import deal_devices
+from scheduler.commit.accelerators import deal_devices
 from scheduler.engine import KernelPlacement, Plan
-from scheduler.engine.devices import Dealt
+from scheduler.engine.accelerators import Dealt
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 PLACED = '{"text": "A machine with room was found."}'

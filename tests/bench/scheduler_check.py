@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from agents.models import ResourceGroup
-from scheduler import pictures
+from scheduler.forecast import snapshot_cache
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import STARTS_NOW, forecast_session
 from sessions_app.requests import parse_request
@@ -42,7 +42,7 @@ def bench(options: Options) -> list[Row]:
                 f"{CHECK}, {words}, {how}",
                 "ms",
                 partial(ask, resources, keep),
-                partial(ask, resources, pictures.forget),
+                partial(ask, resources, snapshot_cache.forget),
                 never_above(LIMIT_MS) if ask == questions.processor_ms else None,
             )
             for words, resources in (("starts now", SMALL), (f"behind {WAITING}", LARGE))

@@ -27,10 +27,10 @@ from common.messaging.redis import client as redis_client
 from portal.beat import PERIODS_S
 from portal.ops.layout import layout_of
 from portal.ops.portal_processes import Portal
-from scheduler.commit import commit_plan
+from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import Placement, Plan, plan
 from scheduler.run_state import state_of
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from scheduler.triggers import request_tick
 from sessions_app.admission.service import enqueue_session

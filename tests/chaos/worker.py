@@ -33,7 +33,7 @@ from common.actors import SYSTEM, Actor
 from common.errors import BerthError
 from common.messaging.redis import client
 from portal.garbage import leave_startup_to_rest
-from scheduler.commit import GroupBusy, StalePlan
+from scheduler.commit.plan_commit import GroupBusy, StalePlan
 from sessions_app.admission.service import enqueue_batch, enqueue_session
 from sessions_app.array_rules import check_array
 from sessions_app.array_services import end_array

@@ -14,9 +14,9 @@ from common import clock
 from common.actors import SYSTEM
 from portal.end_notices import notify_of_ends
 from portal.models import Notification
-from scheduler.commit import commit_plan
+from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import plan
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.arrays import release_elements
 from sessions_app.closed_groups import settle_closed_groups

@@ -13,9 +13,9 @@ from agents.selectors import rooms
 from common import clock
 from common.errors import InvalidInput
 from common.values.resources import ResourceSlots
-from scheduler.commit import GroupBusy, StalePlan, commit_plan
+from scheduler.commit.plan_commit import GroupBusy, StalePlan, commit_plan
 from scheduler.engine import plan
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession, KernelAllocation
 from tests.factories import actor_for

@@ -17,7 +17,7 @@ from agents.models import Agent, AgentImage, GroupGrant, ResourceGroup
 from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
-from scheduler.estimates import MOST_AHEAD
+from scheduler.snapshot.start_time_model import MOST_AHEAD
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.admission.forecast import prospect_of

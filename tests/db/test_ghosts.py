@@ -31,8 +31,8 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict
 from images.models import ContainerImage, Registry
+from scheduler.fairness.weights import set_share_weight
 from scheduler.models import ShareWeight
-from scheduler.weights import set_share_weight
 from sessions_app.models import ResourcePreset, SessionTemplate
 from tests.conftest import People
 from tests.factories import actor_for, make_domain, make_token, make_user

@@ -11,11 +11,11 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, LimitExceeded
 from common.values.resources import ResourceSlots
-from scheduler.commit import StalePlan, commit_plan
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import plan
+from scheduler.history.replay import replay
 from scheduler.models import KeptTick
-from scheduler.replay import replay
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.group_limits import refusing_now

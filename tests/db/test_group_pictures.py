@@ -13,10 +13,10 @@ from accounts.models import Membership
 from agents.core.states import AgentState
 from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
 from common import clock
-from scheduler import pictures
 from scheduler.engine import Policy
-from scheduler.estimates import MOST_AHEAD
+from scheduler.forecast import snapshot_cache
 from scheduler.models import SchedulerState
+from scheduler.snapshot.start_time_model import MOST_AHEAD
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.models import ComputeSession
@@ -35,7 +35,7 @@ ALL = {"cpu": 8, "mem": "1g"}
 
 @pytest.fixture
 def place() -> Place:
-    pictures.forget()
+    snapshot_cache.forget()
     return make_place()
 
 
@@ -146,7 +146,7 @@ def test_what_changes_is_said_at_once(place: Place, change: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_kept_says_what_a_process_that_just_began_says_and_what_the_tick_does(seed: int) -> None:
-    pictures.forget()
+    snapshot_cache.forget()
     place, chance = make_place(), Random(seed)
     ResourceGroup.objects.update(patience_s=0, scheduler=chance.choice(list(Policy)).value)
     limit(place.owner, max_slots={"cpu": chance.choice([6000, 16000])})
@@ -157,7 +157,7 @@ def test_what_is_kept_says_what_a_process_that_just_began_says_and_what_the_tick
             "timeout_s": chance.choice([None, 60, 600]),
         }
         kept = outlook(place, **asked)
-        pictures.forget()
+        snapshot_cache.forget()
         assert replace(outlook(place, **asked), start_range=None) == replace(kept, start_range=None)
         session = place.enqueue(**asked)
         run_tick(place.group.pk)
@@ -183,19 +183,19 @@ def test_limits_are_those_of_now(place: Place) -> None:
 
 
 def test_of_large_groups_a_second_is_trusted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "LARGE", 1)
-    monkeypatch.setattr(pictures, "TRUSTED_FOR_S", 1000.0)
+    monkeypatch.setattr(snapshot_cache, "LARGE", 1)
+    monkeypatch.setattr(snapshot_cache, "TRUSTED_FOR_S", 1000.0)
     assert outlook(place, resources=ALL).starts_now
     AgentSlot.objects.filter(slot_name="cpu").update(occupied=1000)
     assert outlook(place, resources=ALL).starts_now
     ResourceGroup.objects.update(is_active=False)  # rules hold at once
     assert outlook(place, resources=ALL).reason == "group_paused"
     ResourceGroup.objects.update(is_active=True)
-    monkeypatch.setattr(pictures, "TRUSTED_FOR_S", -1.0)
+    monkeypatch.setattr(snapshot_cache, "TRUSTED_FOR_S", -1.0)
     assert not outlook(place, resources=ALL).starts_now
 
 
 def test_a_machine_that_left_the_group_meanwhile_has_its_name(place: Place) -> None:
-    picture = pictures.picture_of(place.group, ())
+    picture = snapshot_cache.picture_of(place.group, ())
     Agent.objects.filter(pk=place.agent.pk).update(resource_group=make_place().group)
     assert picture.agent_named(place.agent.pk) == place.agent.name

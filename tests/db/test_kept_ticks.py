@@ -15,10 +15,11 @@ from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
 from common import clock
 from common.actors import SYSTEM
-from scheduler import kept_ticks, tick
-from scheduler.kept_ticks import digest_of, forget_ticks
+from scheduler import tick
+from scheduler.history import recorder
+from scheduler.history.recorder import digest_of, forget_ticks
+from scheduler.history.replay import past_wait, replay, stays_of
 from scheduler.models import KeptTick, WaitingReason
-from scheduler.replay import past_wait, replay, stays_of
 from scheduler.tasks import forget_old_ticks
 from scheduler.tick import run_tick
 from sessions_app.closed_groups import settle_closed_groups
@@ -39,7 +40,7 @@ Browser = Callable[[User], Client]
 @pytest.fixture(autouse=True)
 def every_tick_is_pictured(monkeypatch: pytest.MonkeyPatch) -> None:
     """However soon one comes after the other."""
-    monkeypatch.setattr(kept_ticks, "PICTURE_BYTES_A_SECOND", 2**40)
+    monkeypatch.setattr(recorder, "PICTURE_BYTES_A_SECOND", 2**40)
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_who_asks_again_about_a_tick_has_nothing_decided_anew(
     run_tick(cluster.group.pk)
     decided = replay(KeptTick.objects.get())
     assert decided is not None
-    monkeypatch.setattr("scheduler.replay.simulate", lambda *_: pytest.fail("decided once more"))
+    monkeypatch.setattr("scheduler.history.replay.simulate", lambda *_: pytest.fail("decided once more"))
     again = replay(KeptTick.objects.get())
     assert again is not None
     assert again.plan is decided.plan
@@ -103,7 +104,7 @@ def test_ticks_that_decide_nothing_new_are_not_kept(cluster: Cluster) -> None:
 
 
 def test_what_changes_often_is_pictured_less_often(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_ticks, "PICTURE_BYTES_A_SECOND", 1)
+    monkeypatch.setattr(recorder, "PICTURE_BYTES_A_SECOND", 1)
     for _tick in range(2):
         cluster.add_pending({"cpu": 9000})
         run_tick(cluster.group.pk)
@@ -115,7 +116,7 @@ def test_what_changes_often_is_pictured_less_often(cluster: Cluster, monkeypatch
 def test_reasons_are_added_when_they_change_and_the_newest_are_kept(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_ticks, "MOST_REASONS", 3)
+    monkeypatch.setattr(recorder, "MOST_REASONS", 3)
     waits = cluster.add_pending({"cpu": 9000})
     states = (AgentState.CONNECTED, AgentState.LOST)
     for number in range(5):
@@ -129,7 +130,7 @@ def test_another_process_adds_no_reason_twice(cluster: Cluster, monkeypatch: pyt
     fill(cluster)
     run_tick(cluster.group.pk)
     before = WaitingReason.objects.count()
-    monkeypatch.setattr(kept_ticks, "_lasts", type(kept_ticks._lasts)(for_s=60))
+    monkeypatch.setattr(recorder, "_lasts", type(recorder._lasts)(for_s=60))
     run_tick(cluster.group.pk)
     assert WaitingReason.objects.count() == before
     assert KeptTick.objects.count() == 2
@@ -139,7 +140,7 @@ def test_what_cannot_be_kept_disturbs_no_tick(cluster: Cluster, monkeypatch: pyt
     def refuse(*_: object) -> None:
         raise DatabaseError("full")
 
-    monkeypatch.setattr(kept_ticks, "_add_reasons", refuse)
+    monkeypatch.setattr(recorder, "_add_reasons", refuse)
     fill(cluster)
     assert len(run_tick(cluster.group.pk)) == 1
     assert not KeptTick.objects.exists()
@@ -180,7 +181,7 @@ def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool
     first = place.run(resources=whole)
     batch = place.enqueue(type="batch", command="make", resources=whole, max_retries=2)
     run_tick(place.group.pk)
-    known = kept_ticks._lasts.get(place.group.pk)
+    known = recorder._lasts.get(place.group.pk)
     place.end(first)
     run_tick(place.group.pk)
     launch_session(batch.pk)
@@ -190,7 +191,7 @@ def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool
     run_tick(place.group.pk)
     if ticks_elsewhere:
         assert known is not None
-        kept_ticks._lasts.put(place.group.pk, known)
+        recorder._lasts.put(place.group.pk, known)
     run_tick(place.group.pk)
 
     waits = place.fresh(batch)
@@ -227,7 +228,7 @@ def test_a_changed_priority_is_in_the_next_picture() -> None:
     waits = place.enqueue()
     run_tick(place.group.pk)
     change_priority(actor=actor_for(place.owner), session_id=waits.pk, priority=-9)
-    kept_ticks._lasts = type(kept_ticks._lasts)(for_s=60)
+    recorder._lasts = type(recorder._lasts)(for_s=60)
     run_tick(place.group.pk)
     latest = KeptTick.objects.first()
     assert latest is not None
@@ -242,10 +243,10 @@ def test_old_ticks_and_large_pictures_are_forgotten(
 ) -> None:
     for size in (9000, 8000, 7000):
         cluster.add_pending({"cpu": size})
-        monkeypatch.setattr(kept_ticks, "_lasts", type(kept_ticks._lasts)(for_s=60))
+        monkeypatch.setattr(recorder, "_lasts", type(recorder._lasts)(for_s=60))
         run_tick(cluster.group.pk)
     newest, middle, oldest = KeptTick.objects.all()
-    monkeypatch.setattr(kept_ticks, "MOST_PICTURE_BYTES", newest.picture_bytes + middle.picture_bytes)
+    monkeypatch.setattr(recorder, "MOST_PICTURE_BYTES", newest.picture_bytes + middle.picture_bytes)
     forget_old_ticks()
     assert [each.picture_bytes > 0 for each in KeptTick.objects.all()] == [True, True, False]
 

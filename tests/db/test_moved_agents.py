@@ -14,10 +14,10 @@ from agents.resource_groups import service as resource_groups_service
 from common import clock
 from common.actors import SYSTEM
 from common.errors import BerthError, Conflict
-from scheduler import commit
+from scheduler.commit import plan_commit
 from scheduler.engine import plan
 from scheduler.models import SchedulerState
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from sessions_app.states import Status
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
@@ -151,8 +151,8 @@ def test_a_plan_that_waits_for_a_move_is_stale_afterwards(
         assert may_go_on.wait(timeout=10)
 
     def commit_it() -> object:
-        with pytest.raises(commit.StalePlan):
-            commit.commit_plan(decided)
+        with pytest.raises(plan_commit.StalePlan):
+            plan_commit.commit_plan(decided)
         return "stale"
 
     monkeypatch.setattr(resource_groups_service, "_demand_not_reserved", look_and_pause)
@@ -182,17 +182,17 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
 ) -> None:
     other, session = make_place(), place.enqueue()
     decided = plan(read_snapshot(place.group.pk), clock.now())
-    lock_agents, has_group, may_go_on = commit._ask, threading.Event(), threading.Event()
+    lock_agents, has_group, may_go_on = plan_commit._ask, threading.Event(), threading.Event()
 
     def pause_and_lock(*questions: Any) -> list[list[Any]]:
         has_group.set()
         assert may_go_on.wait(timeout=10)
         return lock_agents(*questions)
 
-    monkeypatch.setattr(commit, "_ask", pause_and_lock)
+    monkeypatch.setattr(plan_commit, "_ask", pause_and_lock)
     committed: list[object] = []
     moved: list[object] = []
-    committing = in_thread(lambda: commit.commit_plan(decided), committed)
+    committing = in_thread(lambda: plan_commit.commit_plan(decided), committed)
     assert has_group.wait(timeout=10)
     moving = in_thread(
         lambda: resource_groups_service.move_agent(

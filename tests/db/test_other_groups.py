@@ -11,7 +11,7 @@ from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
-from scheduler import pictures
+from scheduler.forecast import snapshot_cache
 from sessions_app.admission.forecast import forecast_session, prospect_of
 from sessions_app.requests import parse_request
 from tests.factories import actor_for
@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def place() -> Place:
     """Full, with an image that a registry has."""
-    pictures.forget()
+    snapshot_cache.forget()
     place = make_place()
     registry = Registry.objects.create(name="r", host="r.example", url="https://r.example")
     ContainerImage.objects.filter(pk=place.image.pk).update(registry=registry)

@@ -14,9 +14,9 @@ from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from common.values.resources import ResourceSlots
-from scheduler.commit import StalePlan, commit_plan
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import plan
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession, KernelAllocation
 from tests.chaos.questions import OVER_ALLOCATED

@@ -10,11 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from agents.core.states import AgentState
 from agents.models import Agent
 from common.errors import InvalidInput
-from scheduler import pictures
-from scheduler.commit import StalePlan, commit_plan
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import Companions, Gang, Host, PlacementRule, plan
-from scheduler.placement_groups import hosts_of
-from scheduler.snapshot import read_snapshot
+from scheduler.forecast import snapshot_cache
+from scheduler.snapshot.placement_groups import hosts_of
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import placement_rules
 from sessions_app.admission.forecast import forecast_session
@@ -180,7 +180,7 @@ def test_gangs_are_read_from_the_session(cluster: Cluster) -> None:
 
 
 def test_a_check_knows_who_hosts_the_group(db: None) -> None:
-    pictures.forget()
+    snapshot_cache.forget()
     place = make_place()
     place.run(placement_group=GROUP, placement_rule="spread")
     asked = {"name": "new", "placement_group": GROUP}

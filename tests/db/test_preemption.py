@@ -16,10 +16,10 @@ from common.actors import SYSTEM
 from common.clock import Step
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
-from scheduler.commit import commit_plan
+from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import ReasonCode, plan
-from scheduler.occupants import leaving_of
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
+from scheduler.snapshot.running_sessions import leaving_of
 from scheduler.tick import run_tick
 from sessions_app import idle, idle_words, preemptions
 from sessions_app.launcher import end_session, launch_session

@@ -12,7 +12,7 @@ from accounts.models import User
 from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
-from scheduler.engine.model import ReasonCode
+from scheduler.engine.values import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app.holds import release_what_is_due
 from sessions_app.models import ComputeSession

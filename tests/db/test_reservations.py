@@ -18,10 +18,10 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
-from scheduler.commit import StalePlan, commit_plan
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.run_state import state_of
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place

@@ -10,10 +10,11 @@ from agents.models import Agent, AgentSlot
 from common import clock
 from common.actors import SYSTEM
 from common.messaging.dispatch import TaskName
-from scheduler import commit, tasks, triggers
-from scheduler.commit import StalePlan, commit_plan
+from scheduler import tasks, triggers
+from scheduler.commit import plan_commit
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
-from scheduler.snapshot import groups_with_pending_sessions, read_snapshot
+from scheduler.snapshot.reader import groups_with_pending_sessions, read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, KernelAllocation
@@ -39,7 +40,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert name is TaskName.LAUNCH_SESSION
         sent.append(session_id)
 
-    monkeypatch.setattr(commit, "enqueue_on_commit", note)
+    monkeypatch.setattr(plan_commit, "enqueue_on_commit", note)
     return sent
 
 
@@ -272,7 +273,7 @@ def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_th
         raise PowerCut
 
     with monkeypatch.context() as broken:
-        broken.setattr(f"scheduler.commit.{step}", cut)
+        broken.setattr(f"scheduler.commit.plan_commit.{step}", cut)
         with pytest.raises(PowerCut):
             run_tick(cluster.group.pk)
     assert fresh(session).status == Status.PENDING
@@ -296,7 +297,7 @@ def test_a_plan_that_the_database_refuses_is_stale_and_writes_nothing(cluster, m
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
     AgentSlot.objects.filter(agent=agent).update(capacity=1)
-    monkeypatch.setattr(commit, "_demand_room", lambda kernels, rooms: {agent.pk: 0})
+    monkeypatch.setattr(plan_commit, "_demand_room", lambda kernels, rooms: {agent.pk: 0})
 
     with pytest.raises(StalePlan, match="refused"):
         commit_plan(decided)

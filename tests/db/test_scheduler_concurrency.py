@@ -15,11 +15,11 @@ from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict
-from scheduler.commit import GroupBusy, StalePlan, commit_plan
+from scheduler.commit.plan_commit import GroupBusy, StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.models import SchedulerState
 from scheduler.run_state import state_of
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, KernelAllocation

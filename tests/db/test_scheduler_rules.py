@@ -12,7 +12,7 @@ from common.actors import SYSTEM
 from common.values.resources import ResourceSlots
 from scheduler.engine import Running, Tenant, plan
 from scheduler.models import SchedulerState
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession

@@ -18,10 +18,10 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput
 from scheduler.engine import Policy
+from scheduler.fairness.usage import Use, by_holder, read_uses
 from scheduler.models import DecayedUse, ShareWeight
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
-from scheduler.usage import Use, by_holder, read_uses
 from sessions_app.models import ComputeSession, KernelAllocation
 from tests import factories
 from tests.db.test_scheduler_concurrency import at_the_same_time

@@ -13,11 +13,11 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
+from scheduler.fairness.standings import Standing, read_standings
+from scheduler.fairness.weights import set_share_weight
 from scheduler.models import DecayedUse, ShareWeight
 from scheduler.run_state import state_of
-from scheduler.standings import Standing, read_standings
 from scheduler.tick import run_tick
-from scheduler.weights import set_share_weight
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_scheduler import Cluster, make_cluster
 

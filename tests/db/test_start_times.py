@@ -10,7 +10,7 @@ from common.clock import Step
 from common.errors import InvalidInput
 from portal.models import Notification
 from portal.services import notify_of_what_nears
-from scheduler.snapshot import groups_with_pending_sessions
+from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
 from sessions_app import reconcile
 from sessions_app.admission.forecast import forecast_session

@@ -5,7 +5,7 @@ from django.test import Client
 
 from agents.models import Agent, AgentSlot, ResourceGroup
 from common.errors import BerthError, LimitExceeded
-from scheduler import pictures
+from scheduler.forecast import snapshot_cache
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_batch
 from sessions_app.models import ComputeSession
@@ -22,7 +22,7 @@ LARGE = {"cpu": 4, "mem": "1g"}
 @pytest.fixture
 def place() -> Place:
     """A large machine of another architecture beside a small one that can run the image."""
-    pictures.forget()
+    snapshot_cache.forget()
     place = make_place()
     Agent.objects.filter(pk=place.agent.pk).update(architecture="aarch64")
     add_agent(place, "x86_64")

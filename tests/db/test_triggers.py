@@ -20,7 +20,7 @@ from common.messaging.events import announce
 from common.messaging.redis import client as redis_client
 from common.resilience.circuit_breaker import Outage
 from scheduler import tasks, triggers
-from scheduler.commit import StalePlan
+from scheduler.commit.plan_commit import StalePlan
 from scheduler.triggers import BUSY_RETRY_S, LONGEST_PAUSE_S, end_tick, pause_left_s, request_tick
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession

@@ -4,9 +4,9 @@ import pytest
 from django.db import IntegrityError, connection
 
 from common.actors import SYSTEM
-from scheduler import commit, waiting_rows
-from scheduler.commit import StalePlan, commit_plan
-from scheduler.kept import KeptByGroup
+from scheduler.commit import pending_reasons, plan_commit
+from scheduler.commit.plan_commit import StalePlan, commit_plan
+from scheduler.group_cache import KeptByGroup
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession
@@ -43,7 +43,7 @@ def test_a_waiting_row_is_written_only_when_what_it_says_changes(cluster):
 
 @pytest.mark.django_db(transaction=True)
 def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(cluster, monkeypatch):
-    monkeypatch.setattr(waiting_rows, "LONG_QUEUE", 1)
+    monkeypatch.setattr(pending_reasons, "LONG_QUEUE", 1)
     agent = cluster.add_agent(SMALL)
     waiting = [cluster.add_pending({"cpu": 2000, "mem": GIB}, age_s=age_s) for age_s in (20, 10)]
     run_tick(cluster.group.pk)
@@ -54,7 +54,7 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
     drain(agent)
     run_tick(cluster.group.pk)
     assert {fresh(each).status_reason for each in (newcomer, *waiting)} == {"no_agents"}
-    monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
     cancelled = lifecycle.transition(
         newcomer.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
@@ -64,7 +64,7 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
 
 @pytest.mark.django_db(transaction=True)
 def test_amounts_in_the_sentences_of_a_long_queue_are_written_now_and_then(cluster, monkeypatch):
-    monkeypatch.setattr(waiting_rows, "LONG_QUEUE", 1)
+    monkeypatch.setattr(pending_reasons, "LONG_QUEUE", 1)
     cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
     cluster.add_pending(SMALL, priority=1)
     waiting = [cluster.add_pending({"cpu": 4000, "mem": GIB}) for _ in range(2)]
@@ -76,7 +76,7 @@ def test_amounts_in_the_sentences_of_a_long_queue_are_written_now_and_then(clust
     assert run_tick(cluster.group.pk) == [placed.pk]
     assert [row_version(each) for each in waiting] == before
 
-    monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
     run_tick(cluster.group.pk)
     assert all("2 cores free" in str(fresh(each).status_message) for each in waiting)
 
@@ -86,15 +86,15 @@ def test_figures_that_a_refused_plan_would_have_written_are_due_still(cluster, m
     def refuse(*_: object) -> None:
         raise IntegrityError("within_limits")
 
-    monkeypatch.setattr(waiting_rows, "LONG_QUEUE", 0)
+    monkeypatch.setattr(pending_reasons, "LONG_QUEUE", 0)
     cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
     waiting = cluster.add_pending({"cpu": 4000, "mem": GIB})
     cluster.add_pending(SMALL, priority=1)
     run_tick(cluster.group.pk)
     cluster.add_pending(SMALL, priority=1)
-    monkeypatch.setattr(waiting_rows, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
     with monkeypatch.context() as broken:
-        broken.setattr(commit, "_allocate", refuse)
+        broken.setattr(plan_commit, "_allocate", refuse)
         with pytest.raises(StalePlan):
             commit_plan(plan_now(cluster))
     run_tick(cluster.group.pk)

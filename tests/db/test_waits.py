@@ -11,7 +11,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from agents.models import ResourceGroup
 from common import clock
-from scheduler.waits import LATELY, Waits, waits_in
+from scheduler.history.wait_times import LATELY, Waits, waits_in
 from sessions_app.models import ComputeSession, SessionTransition
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place

@@ -33,7 +33,7 @@ from scheduler.engine import (
     Strategy,
     plan,
 )
-from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices
+from scheduler.engine.accelerators import Device, DeviceTable, NoSuchDevices
 
 pytestmark = pytest.mark.walk
 

@@ -33,7 +33,7 @@ from scheduler.engine import (
     Window,
     plan,
 )
-from scheduler.engine.model import LENGTH_OF_UNKNOWN
+from scheduler.engine.values import LENGTH_OF_UNKNOWN
 
 pytestmark = pytest.mark.walk
 

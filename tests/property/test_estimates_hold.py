@@ -10,7 +10,7 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
-from scheduler.estimates import Held, Lengths, Wanted, estimate
+from scheduler.snapshot.start_time_model import Held, Lengths, Wanted, estimate
 from sessions_app.start_ranges import StartRange
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)

@@ -21,8 +21,8 @@ from scheduler.engine import (
     Running,
     Snapshot,
 )
-from scheduler.engine.gathering import MOST_AT_FIRST
-from scheduler.estimates import LEAST_SEEN, Lengths
+from scheduler.engine.capacity.gathering import MOST_AT_FIRST
+from scheduler.snapshot.start_time_model import LEAST_SEEN, Lengths
 
 pytestmark = pytest.mark.walk
 

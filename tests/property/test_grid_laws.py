@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine import grid
-from scheduler.engine.grid import CORES_OF_BUCKET, MEMORY, EmptiestFirst, Grid
-from scheduler.engine.rounds import Rounds
-from scheduler.engine.vectors import Layout
+from scheduler.engine.index import bin_index as index_bin_index
+from scheduler.engine.index.bin_index import CORES_OF_BUCKET, MEMORY, EmptiestFirst, Grid
+from scheduler.engine.index.resource_vector import Layout
+from scheduler.engine.index.round_robin_index import Rounds
 
 LAYOUT = Layout(("cpu", "mem", "cuda"))
 AGENTS = 4
@@ -69,7 +69,7 @@ def test_they_are_in_no_cell_until_they_have_more_again() -> None:
 
 
 def test_the_numbers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "MOST_NUMBERS", 2)
-    numbers = grid._Numbers(None)
+    monkeypatch.setattr(index_bin_index, "MOST_NUMBERS", 2)
+    numbers = index_bin_index._Numbers(None)
     assert [numbers[CORES_OF_BUCKET * number] for number in (0, 1, 2, 3, 1)] == [0, 1, 2, 3, 1]
     assert len(numbers) <= 2

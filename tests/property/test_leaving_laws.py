@@ -24,7 +24,7 @@ from scheduler.engine import (
     Strategy,
     plan,
 )
-from scheduler.engine.model import LENGTH_OF_UNKNOWN
+from scheduler.engine.values import LENGTH_OF_UNKNOWN
 from tests.property.test_engine_laws import ENDS, NOW, snapshots
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import Allowance, Snapshot, Tenant, simulate
-from scheduler.packing import UnreadablePicture, _codec, pack_snapshot, unpack_snapshot
+from scheduler.history.snapshot_codec import UnreadablePicture, _codec, pack_snapshot, unpack_snapshot
 from tests.property.test_engine_laws import ALLOWANCES, NOW, snapshots
 
 EMPTY = Snapshot(1, "lab", 0, (), ())

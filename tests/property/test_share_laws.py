@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Policy, Rules, Snapshot, Tenant, plan
-from scheduler.engine.shares import PAST_COUNTS
+from scheduler.engine.policy.fair_share import PAST_COUNTS
 from tests.bench.scheduler_day import gpu_hours_of_a_day
 from tests.bench.scheduler_workload import jain
 

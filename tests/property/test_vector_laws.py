@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.devices import whole_of
-from scheduler.engine.vectors import FIELD_BITS, MOST_COMPARED, Layout
+from scheduler.engine.accelerators import whole_of
+from scheduler.engine.index.resource_vector import FIELD_BITS, MOST_COMPARED, Layout
 
 LAYOUT = Layout(("cpu", "mem", "cuda", "tpu"), shared=("cuda",))
 amounts = st.integers(0, 4)

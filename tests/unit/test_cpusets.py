@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.cpusets import CoreUse, choose_cores, format_cores, parse_cores
+from scheduler.commit.cpu_pinning import CoreUse, choose_cores, format_cores, parse_cores
 
 CORES = st.sets(st.integers(0, 40)).map(sorted)
 USES = st.lists(

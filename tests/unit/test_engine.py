@@ -328,8 +328,8 @@ def test_an_agent_is_found_behind_those_with_devices_and_too_few_cores(strategy)
 
 
 def test_a_planner_forgets_what_nobody_asks_for_any_more(monkeypatch):
-    monkeypatch.setattr("scheduler.engine.fleet.MOST_SHAPES", 2)
-    monkeypatch.setattr("scheduler.engine.allowances.MOST_PATHS", 2)
+    monkeypatch.setattr("scheduler.engine.index.agent_index.MOST_SHAPES", 2)
+    monkeypatch.setattr("scheduler.engine.policy.quota_tracker.MOST_PATHS", 2)
     planner, agents = Planner(), (agent(1, slots(cpu=9000)),)
     limits = tuple(Allowance(f"user:{number}", "user", "ann", {"cpu": 9000}, {}) for number in range(4))
     for _ in range(3):

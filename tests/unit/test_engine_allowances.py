@@ -20,7 +20,7 @@ from scheduler.engine import (
     Snapshot,
     plan,
 )
-from scheduler.reasons import sentence_for, who_may_raise
+from scheduler.explain.messages import sentence_for, who_may_raise
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ROOM = ResourceSlots({"cpu": 64000, "cuda": 8000})

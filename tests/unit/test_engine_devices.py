@@ -31,10 +31,10 @@ from scheduler.engine import (
     Window,
     plan,
 )
-from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices, deal, most_of, pick
-from scheduler.engine.fleet import Fleet
-from scheduler.engine.sharing import machines_of
-from scheduler.reasons import sentence_for
+from scheduler.engine.accelerators import Device, DeviceTable, NoSuchDevices, deal, most_of, pick
+from scheduler.engine.capacity.fractional import machines_of
+from scheduler.engine.index.agent_index import Fleet
+from scheduler.explain.messages import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

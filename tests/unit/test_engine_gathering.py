@@ -7,8 +7,8 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import Gathering, Needs, PendingSession
-from scheduler.engine.gathering import choose
-from scheduler.engine.reservations import Prospect
+from scheduler.engine.capacity.backfill import Prospect
+from scheduler.engine.capacity.gathering import choose
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -14,7 +14,7 @@ from scheduler.engine import (
     Snapshot,
     plan,
 )
-from scheduler.reasons import sentence_for
+from scheduler.explain.messages import sentence_for
 from tests.unit.test_engine_backfill import NOW, agent, reasons, session
 from tests.unit.test_engine_devices import agent as device_agent
 from tests.unit.test_engine_devices import session as device_session

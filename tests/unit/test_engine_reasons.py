@@ -7,7 +7,7 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Explanation, Gang, Needs, PendingSession, ReasonCode, Snapshot, plan
-from scheduler.reasons import sentence_for
+from scheduler.explain.messages import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GIB = 2**30

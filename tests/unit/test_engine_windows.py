@@ -26,8 +26,8 @@ from scheduler.engine import (
     Window,
     plan,
 )
-from scheduler.engine.model import LENGTH_OF_UNKNOWN
-from scheduler.reasons import sentence_for
+from scheduler.engine.values import LENGTH_OF_UNKNOWN
+from scheduler.explain.messages import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

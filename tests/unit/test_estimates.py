@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from scheduler.estimates import Held, Lengths, Wanted, estimate
+from scheduler.snapshot.start_time_model import Held, Lengths, Wanted, estimate
 from sessions_app.start_ranges import StartRange
 
 KIND = (1, 1, "batch")

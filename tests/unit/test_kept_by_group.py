@@ -1,6 +1,6 @@
 """What a worker keeps by group is there for a while, and goes by itself."""
 
-from scheduler.kept import KeptByGroup
+from scheduler.group_cache import KeptByGroup
 
 
 def test_what_was_put_is_there_and_taken_by_one():

@@ -8,9 +8,9 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from common.actors import SYSTEM
+from scheduler.fairness.weights import set_share_weight
 from scheduler.models import ShareWeight
 from scheduler.tick import run_tick
-from scheduler.weights import set_share_weight
 from tests.factories import make_user
 from tests.factories_scheduler import Cluster, make_cluster
 

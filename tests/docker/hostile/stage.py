@@ -24,8 +24,8 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec, NetworkSpec
 from common.values.resources import ResourceSlots
 from portal.ops.session_image import ensure_session_image
+from scheduler.commit.cpu_pinning import choose_cores
 from sessions_app import specs
-from sessions_app.cpusets import choose_cores
 from tests import engines
 from tests.docker.hostile.table import CHANGES, Json, Without
 

@@ -1,0 +1,1 @@
+"""Writes of a plan: placements, devices and the reasons to wait."""

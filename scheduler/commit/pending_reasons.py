@@ -1,0 +1,77 @@
+"""Turns the rest of a plan into rows: who waits on, at which position, and why."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.db import connection, transaction
+from psycopg.types.json import Jsonb
+
+from common.db.prepared import array_of
+from scheduler.engine import Deferral, Plan, column_of
+from scheduler.explain.messages import sentence_for
+from scheduler.group_cache import KeptByGroup
+from sessions_app import lifecycle
+from sessions_app.models import ComputeSession
+from sessions_app.states import Status
+
+_WRITE_DOWN = f"""
+    WITH sentence AS MATERIALIZED (
+        SELECT * FROM jsonb_to_recordset(%(sentences)s) AS sentence (number int, reason text, message jsonb)
+    ), changed AS MATERIALIZED (
+        SELECT waits.id, waits.position, sentence.reason, sentence.message
+        FROM unnest(%(ids)s::uuid[], %(positions)s::int[], %(numbers)s::int[]) AS waits (id, position, number)
+        JOIN sentence USING (number)
+        JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
+        WHERE present.status = 'PENDING' AND present.held_for = ''
+          AND (present.queue_position IS NULL
+               OR (present.status_reason, present.status_message -> 'text')
+                   IS DISTINCT FROM (sentence.reason, sentence.message -> 'text')
+               OR (%(are_figures_due)s AND (present.queue_position, present.status_message)
+                   IS DISTINCT FROM (waits.position, sentence.message)))
+        ORDER BY present.id FOR NO KEY UPDATE OF present SKIP LOCKED
+    )
+    UPDATE {ComputeSession._meta.db_table} AS session
+    SET queue_position = changed.position, status_reason = changed.reason, status_message = changed.message
+    FROM changed WHERE session.id = changed.id AND session.status = 'PENDING'
+    RETURNING session.id, session.owner_id, session.project_id, session.domain_id
+"""
+LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
+_figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # another process may write them once more
+
+
+def write_waiting(plan: Plan) -> None:
+    """Position, reason code and sentence of each session that waits on; rows that say so already stay as they are. In long
+    queues, where one that starts changes the figures of all the others (positions, and the amounts in their sentences),
+    rows of which only these are others stay for a while."""
+    if not plan.deferrals:
+        return
+    is_long = len(plan.deferrals) > LONG_QUEUE
+    are_figures_due = not is_long or _figures_written.get(plan.group_id) is None
+    changed = _update_waiting(plan.deferrals, plan.group_name, are_figures_due)
+    if is_long and are_figures_due:
+        transaction.on_commit(partial(_figures_written.put, plan.group_id, True))
+    lifecycle.push_sessions_changed(changed, Status.PENDING)
+
+
+def _update_waiting(
+    deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
+) -> list[lifecycle.Told]:
+    sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
+    numbers = []
+    for why in column_of(deferrals, "why"):
+        if id(why) not in sentences:
+            said = sentence_for(why, group_name).to_json()
+            sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
+        numbers.append(sentences[id(why)]["number"])
+    values: dict[str, Any] = {
+        "ids": array_of(column_of(deferrals, "session_id")),
+        "positions": array_of(column_of(deferrals, "position")),
+        "numbers": array_of(numbers),
+        "sentences": Jsonb(list(sentences.values())),
+        "are_figures_due": are_figures_due,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE_DOWN, values)
+        told: list[lifecycle.Told] = cursor.fetchall()
+        return told

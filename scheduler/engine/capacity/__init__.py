@@ -1,0 +1,1 @@
+"""Free capacity of agents during a pass: holds, reservations, backfill, placement groups."""

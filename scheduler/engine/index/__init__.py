@@ -1,0 +1,1 @@
+"""Indexes by which a pass finds agents quickly."""

@@ -1,0 +1,112 @@
+"""What the agents of a fleet have in whole devices, in vectors: only where devices are shared, or asked for in parts."""
+
+from collections.abc import Iterable, Mapping
+
+from common.values.resources import MAX_AMOUNT, MILLI, ResourceSlots
+from scheduler.engine.accelerators import Part, SlotDevices, is_dealt, part_in, whole_of
+from scheduler.engine.agent_views import AgentView
+from scheduler.engine.index.resource_vector import Layout
+from scheduler.engine.snapshot import Needs, Snapshot
+
+UNBOUNDED = MAX_AMOUNT - 1  # whole devices of an agent of which none is known: amounts alone decide
+
+
+def shared_slots(snapshot: Snapshot) -> set[str]:
+    """The slots of which some agent has less in whole devices than it has free, or may have after this pass."""
+    known = _known_slots(snapshot.agents)
+    if not known:
+        return set()
+    asked = {id(session.needs): session.needs for session in snapshot.pending}.values()
+    found = {name for needs in asked for name in _parts_asked(needs) if name in known}
+    return found.union(*map(_split_slots, snapshot.agents))
+
+
+def missing_fields(agent: AgentView, layout: Layout) -> bool:
+    """Whether it shares devices for which the layout has no field."""
+    return bool(agent.devices) and not _split_slots(agent) <= {*layout.shared}
+
+
+def kinds_of(agent: AgentView) -> list[tuple[str, int]]:
+    """How many devices it has at all."""
+    return [(devices.slot_name, devices.total) for devices in agent.devices]
+
+
+def can_deal(slots: Mapping[str, int], device_names: Iterable[str]) -> bool:
+    """Whether single devices of these slots can give that."""
+    return all(is_dealt(name, slots.get(name, 0)) for name in device_names)
+
+
+class Dealing:
+    """Adds what is whole to amounts of agents, and knows which requests are for parts."""
+
+    def __init__(self, agents: Iterable[AgentView], layout: Layout) -> None:
+        self._layout = layout
+        self._shared = layout.shared
+        self._known = _known_slots(agents)
+        self._sizes: dict[object, Mapping[str, int]] = {}
+
+    def free_of(self, agent: AgentView) -> Mapping[str, int]:
+        """What it has free. Of nothing there is more whole than there is."""
+        if not self._shared:
+            return agent.free
+        return self._with_whole(agent.free, {each.slot_name: each.whole for each in agent.devices})
+
+    def capacity_of(self, agent: AgentView) -> Mapping[str, int]:
+        return self._sized(agent, agent.capacity)
+
+    def largest_of(self, agent: AgentView) -> Mapping[str, int]:
+        return self._sized(agent, agent.largest)
+
+    def level_of(self, slot_name: str, device_names: Iterable[str]) -> str:
+        """By which amount agents are ordered that know these devices."""
+        return whole_of(slot_name) if slot_name in device_names and slot_name in self._shared else slot_name
+
+    def lacks_field(self, needs: Needs) -> bool:
+        """Whether it asks for part of a device that the layout takes for an amount."""
+        return bool(self._known) and not (_parts_asked(needs) & self._known) <= {*self._shared}
+
+    def parts_in(self, needs: Needs, requests: Mapping[int, int]) -> dict[int, Part]:
+        """By request, what kernels ask of one device that they may share. `requests` by object of their slots."""
+        found = {}
+        for slots in needs.kernels if self._shared else ():
+            name = part_in(slots)
+            if name in self._shared:
+                request = requests[id(slots)]
+                whole = self._layout.pack_room({whole_of(name): MILLI})
+                found[request] = Part(name, slots[name], request - whole)
+        return found
+
+    def _sized(self, agent: AgentView, amounts: ResourceSlots) -> Mapping[str, int]:
+        if not self._shared:
+            return amounts
+        counts = tuple([(each.slot_name, each.total) for each in agent.devices])
+        key = (amounts, counts)  # agents are mostly alike
+        if key not in self._sizes:
+            self._sizes[key] = self._with_whole(amounts, dict(counts))
+        return self._sizes[key]
+
+    def _with_whole(self, amounts: ResourceSlots, whole: Mapping[str, int]) -> Mapping[str, int]:
+        derived = {
+            whole_of(name): min(whole[name] * MILLI, amounts[name]) if name in whole else UNBOUNDED
+            for name in self._shared
+        }
+        return {**amounts, **derived}
+
+
+def _known_slots(agents: Iterable[AgentView]) -> set[str]:
+    kinds: dict[int, tuple[SlotDevices, ...]] = {id(agent.devices): agent.devices for agent in agents}
+    return {devices.slot_name for kind in kinds.values() for devices in kind}
+
+
+def _parts_asked(needs: Needs) -> set[str]:
+    names = map(part_in, needs.kernels)
+    return {name for name in names if name is not None}
+
+
+def _split_slots(agent: AgentView) -> set[str]:
+    """The slots of which it has something free that is no whole device."""
+    return {
+        devices.slot_name
+        for devices in agent.devices
+        if devices.open or devices.whole * MILLI != max(agent.free[devices.slot_name], 0)
+    }

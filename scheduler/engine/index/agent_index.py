@@ -1,0 +1,393 @@
+"""The agents of a group as a pass finds them, and all about them that holds from one pass to the next."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from operator import attrgetter
+from typing import NamedTuple
+
+from common.values.resources import CPU, MEM, ResourceSlots
+from scheduler.engine.accelerators import Part
+from scheduler.engine.agent_views import AgentView
+from scheduler.engine.index.accelerator_vectors import (
+    Dealing,
+    can_deal,
+    kinds_of,
+    missing_fields,
+    shared_slots,
+)
+from scheduler.engine.index.bin_index import MEMORY, EmptiestFirst, Grid, among
+from scheduler.engine.index.request_shape import Search, Shape, fractions_of
+from scheduler.engine.index.resource_vector import Layout, most_apart
+from scheduler.engine.index.round_robin_index import Rounds
+from scheduler.engine.snapshot import Needs, PendingSession, Snapshot
+from scheduler.engine.values import Gang, Strategy
+
+GRIDS = {
+    Strategy.CONCENTRATED: Grid,
+    Strategy.DISPERSED: EmptiestFirst,
+    Strategy.ROUND_ROBIN: Rounds,
+}
+NOBODY: frozenset[int] = frozenset()
+MOST_SHAPES = 10_000  # sessions that nobody waits for any more leave theirs behind
+
+
+class UnknownSlot(Exception):
+    """A session asks for a slot, or for a part of a device, for which the layout of this fleet has no field."""
+
+
+class PoolKey(NamedTuple):
+    """What the agents of a pool have in common. `open_to`: the reservation whose sessions alone may use them now;
+    `closes_at`: when the next begins."""
+
+    architecture: str
+    slot_names: tuple[str, ...]
+    closes_at: datetime | None
+    open_to: int | None
+    device_names: tuple[str, ...] = ()  # the slots whose devices are known one by one
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Those that close are used before those that do not, the soonest first: what may run there leaves the rest to others."""
+        closes_at = self.closes_at
+        never = closes_at is None
+        return (
+            len(self.slot_names), self.architecture, self.slot_names, never,
+            0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0, self.device_names,
+        )  # fmt: skip
+
+    def may_host(self, needs: Needs) -> bool:
+        """Whether these agents take sessions with such needs now, were there room."""
+        is_open = self.open_to is None or self.open_to in needs.reservations
+        return is_open and self.architecture == needs.architecture
+
+
+class Sizes(NamedTuple):
+    """What some agents have at all: of each, and what one kernel gets at most, every amount once and without whose it is."""
+
+    capacities: list[int]
+    largest: set[int]
+
+
+class Fleet:
+    """Schedulable agents, pooled by architecture, kinds of slot and what they are reserved for, with a grid for each pool as before any placement.
+
+    An ordinal numbers the agents, a pool number the pools: those with the fewest kinds of slot come first, because a
+    session without devices must not spend the CPU of a machine with them while a plain one has room.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._seen = snapshot.agents
+        self._strategy = snapshot.rules.strategy
+        self.layout = Layout(_slot_names(snapshot), shared_slots(snapshot))
+        self.dealing = Dealing(snapshot.agents, self.layout)
+        self.parts: dict[int, Part] = {}  # by request, of all that were asked for
+        self.total = _together(snapshot.agents)
+        # A grid takes the highest ordinal first; so that is the smallest id.
+        schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
+        self.agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
+        self.ids = [agent.id for agent in self.agents]
+        self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as placements of one kernel name them
+        self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
+        # By ordinal, as the next.
+        self.capacities = self._pack([self.dealing.capacity_of(agent) for agent in self.agents])
+        self.is_overcommitted = any(agent.real is not None for agent in self.agents)
+        self.largest = (  # what one kernel gets at most
+            self._pack([self.dealing.largest_of(agent) for agent in self.agents])
+            if self.is_overcommitted
+            else self.capacities
+        )
+        self._hosts: dict[frozenset[int], frozenset[int]] = {}  # each set once
+        pack_room, free_of = self.layout.pack_room, self.dealing.free_of
+        self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.agents)]
+        self._pool_keys: list[PoolKey] = []
+        self.pool_of: list[int] = []  # by ordinal
+        self.members: list[list[int]] = []  # of each pool, the ordinals
+        self.grids: list[Grid] = []
+        self._fill_pools()
+        self._begin_behind(snapshot.last_agent_id)
+        self._sizes: dict[tuple[str, str, int | None, int | None], Sizes] = {}
+        self.shapes: dict[int, Shape] = {}  # by object, of those needs that were asked for
+        self._shapes: dict[Needs, Shape] = {}
+        self._asked: list[Needs] = []  # holds them, so that no other object gets the place of one in memory
+
+    def follow(self, snapshot: Snapshot) -> bool:
+        """Take in what the agents of a later snapshot have free. False, if something else changed too: then only a new
+        fleet is right."""
+        if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self._seen):
+            return False
+        if snapshot.agents is not self._seen:
+            pairs = zip(self._seen, snapshot.agents, strict=True)
+            changed = [(before, after) for before, after in pairs if before is not after]
+            if not all(_differ_in_room(*pair) for pair in changed):
+                return False
+            if any(missing_fields(agent, self.layout) for _, agent in changed):
+                return False
+            self._seen = snapshot.agents
+            for _, agent in changed:
+                self._set_free(agent)
+        self._begin_behind(snapshot.last_agent_id)
+        for shape in self._shapes.values():
+            shape.has_no_room, shape.may_keep = False, True
+            shape.looked_in_vain, shape.looks_in_vain = False, 0
+            shape.longest.clear()
+        if len(self.shapes) > MOST_SHAPES:
+            self._forget_shapes()
+        return True
+
+    def shape_of(self, needs: Needs) -> Shape:
+        """Raises UnknownSlot."""
+        shape = self._shapes.get(needs)
+        if shape is None:
+            shape = self._shapes[needs] = self._compile(needs)
+        self.shapes[id(needs)] = shape
+        self._asked.append(needs)
+        return shape
+
+    def learn_shapes(self, pending: Iterable[PendingSession]) -> int:
+        """So that `shapes` has those of all of these. The least memory that any of them is looked for with, as a vector. Raises UnknownSlot."""
+        asked, shapes = list(map(attrgetter("needs"), pending)), self.shapes
+        keys = set(map(id, asked))
+        if not shapes.keys() >= keys:
+            for needs in asked:
+                if id(needs) not in shapes:
+                    self.shape_of(needs)
+        return min(map(attrgetter("least_memory"), map(shapes.__getitem__, keys)), default=0)
+
+    def pools_open_to(self, needs: Needs) -> set[int]:
+        """Whose agents take sessions with such needs now, were there room; of any size."""
+        return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
+
+    def pools_that_know(self, slot_name: str) -> set[int]:
+        """Of whose agents the devices of that slot are known one by one."""
+        return {number for number, key in enumerate(self._pool_keys) if slot_name in key.device_names}
+
+    def members_of(self, pools: Iterable[int]) -> list[int]:
+        """The ordinals of the agents of these pools, one pool after the other."""
+        return [ordinal for pool in sorted(pools) for ordinal in self.members[pool]]
+
+    def sizes(self, needs: Needs, largest_kernel: int | None = None) -> Sizes:
+        """Of all agents of the snapshot that suit such needs, schedulable or not: the same in each pass. `largest_kernel`: of one
+        request for several; then `largest` is what all of them get."""
+        key = needs.architecture, needs.device_model, needs.required_agent_id, largest_kernel
+        sizes = self._sizes.get(key)
+        if sizes is None:
+            pack, dealing = self.layout.pack_room, self.dealing
+            suiting = [agent for agent in self._seen if needs.suits(agent)]
+            capacities = [pack(dealing.capacity_of(agent)) for agent in suiting]
+            if largest_kernel is None:
+                alike = {id(each): each for each in map(dealing.largest_of, suiting)}.values()
+                largest = {pack(each) for each in alike}
+            else:
+                pairs = zip(capacities, self.sizes_of_each(needs), strict=True)
+                largest = {has if self.layout.fits(largest_kernel, of_one) else 0 for has, of_one in pairs}
+            sizes = self._sizes[key] = Sizes(capacities, largest)
+        return sizes
+
+    def may_hold(self, shape: Shape) -> bool:
+        """Whether agents that take sessions could hold each of its kernels, were nothing else there."""
+        ordinals = self.members_of(shape.pools) if shape.designated is None else [shape.designated]
+        left = [self.capacities[ordinal] for ordinal in ordinals if ordinal >= 0]
+        if shape.is_spread:
+            return most_apart(shape.requests, left, self.layout.fits) == len(shape.requests)
+        for request in shape.requests:
+            place = next((n for n, room in enumerate(left) if self.layout.fits(request, room)), None)
+            if place is None:
+                return False
+            left[place] -= 0 if shape.is_together else request  # of parts of devices it does not add up
+        return True
+
+    def sizes_of_each(self, needs: Needs) -> list[int]:
+        """What one kernel gets at most of each of these agents."""
+        pack, largest_of = self.layout.pack_room, self.dealing.largest_of
+        return [pack(largest_of(agent)) for agent in self._seen if needs.suits(agent)]
+
+    def _begin_behind(self, agent_id: int) -> None:
+        """It need not be there any more: ids grow as ordinals fall."""
+        ordinal = bisect_left(self.agents, -agent_id, key=lambda agent: -agent.id)
+        for grid in self.grids:
+            grid.begin_behind(ordinal)
+
+    def _set_free(self, agent: AgentView) -> None:
+        ordinal = self.ordinals.get(agent.id)
+        if ordinal is None:
+            return
+        self.agents[ordinal] = agent
+        vector = self.layout.pack_room(self.dealing.free_of(agent), ordinal)
+        if vector != self.free[ordinal]:
+            self.grids[self.pool_of[ordinal]].set_free(ordinal, vector)
+
+    def _forget_shapes(self) -> None:
+        self.shapes.clear()
+        self._shapes.clear()
+        self._sizes.clear()
+        self._asked.clear()
+        self.parts.clear()
+
+    def _pack(self, amounts: Sequence[Mapping[str, int]]) -> list[int]:
+        """Amounts of each agent as vectors."""
+        alike = {id(each): each for each in amounts}  # agents of one kind may share it
+        packed = {key: self.layout.pack_room(each) for key, each in alike.items()}
+        return [packed[id(each)] + ordinal for ordinal, each in enumerate(amounts)]
+
+    def _fill_pools(self) -> None:
+        keys = [_pool_key(agent) for agent in self.agents]
+        self._pool_keys = sorted(set(keys), key=lambda key: key.order)
+        self.closes_at = [key.closes_at for key in self._pool_keys]
+        self.has_windows = any(key.closes_at or key.open_to is not None for key in self._pool_keys)
+        numbers = {key: number for number, key in enumerate(self._pool_keys)}
+        self.pool_of = [numbers[key] for key in keys]
+        kind = GRIDS[self._strategy]
+        self.members = [[] for _ in self._pool_keys]
+        for ordinal, number in enumerate(self.pool_of):
+            self.members[number].append(ordinal)
+        for key, members in zip(self._pool_keys, self.members, strict=True):
+            device = next((name for name in key.slot_names if name not in (CPU, MEM)), None)
+            grid = kind(self.free, self.layout, device and self.dealing.level_of(device, key.device_names))
+            grid.fill([self.free[ordinal] for ordinal in members])
+            self.grids.append(grid)
+
+    def _compile(self, needs: Needs) -> Shape:
+        if not self.layout.has_all(needs.total) or self.dealing.lacks_field(needs):
+            raise UnknownSlot
+        requests = {id(slots): self.layout.pack_request(slots) for slots in needs.kernels}
+        parts = self.dealing.parts_in(needs, requests)
+        self.parts.update(parts)
+        is_one = needs.gang is Gang.ONE_MACHINE and len(needs.kernels) > 1
+        order, searches, largest = self._searches(needs, requests, is_one_request=is_one and not parts)
+        designated = self._named(needs, needs.required_agent_id)
+        pools = {pool for _, search in searches for pool, _ in search}
+        preferred = self._preferred(needs, pools)
+        if designated is not None and designated >= 0:
+            pools.add(self.pool_of[designated])
+        is_bounded = any(self.closes_at[pool] is not None for pool in pools)
+        is_together = is_one and bool(parts)
+        is_plain = (
+            needs.companions is None
+            and not is_together
+            and (needs.gang is not Gang.SPREAD or len(order) == 1)
+        )
+        only_search = searches[0][1]
+        is_alone = len(order) == len(only_search) == 1 and is_plain and not parts
+        return Shape(
+            needs=needs,
+            order=order,
+            searches=searches,
+            is_bounded=is_bounded,
+            designated=designated,
+            preferred=preferred,
+            lone_search=only_search[0] if is_alone and not is_bounded and preferred is None else None,
+            total=self.layout.pack_request(needs.total),
+            least_memory=min(request & MEMORY for request, _ in searches),
+            fractions=fractions_of(needs.total, self.total),
+            is_plain=is_plain,
+            is_together=is_together,
+            largest_kernel=largest,
+            parts=parts,
+        )
+
+    def _searches(
+        self, needs: Needs, requests: Mapping[int, int], *, is_one_request: bool
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, Search], ...], int | None]:
+        """The order of its kernels, the largest first, and the request and search of each; where all are one request those of all, and
+        the largest kernel. `requests` by object of their slots."""
+        packed = [requests[id(slots)] for slots in needs.kernels]
+        if is_one_request:
+            whole, largest = self.layout.pack_request(needs.total), reduce(self.layout.greater, packed)
+            search = self._search(needs, needs.total, whole, largest)
+            return tuple(range(len(packed))), ((whole, search),), largest
+        order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
+        searches = {
+            id(slots): self._search(needs, slots, requests[id(slots)], requests[id(slots)])
+            for slots in needs.kernels
+        }
+        return order, tuple((packed[index], searches[id(needs.kernels[index])]) for index in order), None
+
+    def _named(self, needs: Needs, agent_id: int | None) -> int | None:
+        """The ordinal of that agent; −1 if it could not host `needs`; None if none is named."""
+        if agent_id is None:
+            return None
+        ordinal = self.ordinals.get(agent_id, -1)
+        if ordinal < 0 or not needs.may_run_on(self.agents[ordinal]):
+            return -1
+        agent = self.agents[ordinal]
+        names = [devices.slot_name for devices in agent.devices]
+        is_dealt = not names or all(can_deal(slots, names) for slots in needs.kernels)
+        is_large = agent.real is None or all(slots.fits_in(agent.real) for slots in needs.kernels)
+        return ordinal if is_dealt and is_large else -1
+
+    def _preferred(self, needs: Needs, pools: set[int]) -> int | None:
+        ordinal = self._named(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
+        return ordinal if ordinal is not None and ordinal >= 0 and self.pool_of[ordinal] in pools else None
+
+    def _search(self, needs: Needs, slots: ResourceSlots, request: int, one: int) -> Search:
+        """`one`: the most that one of the kernels asks, where `slots` are of several."""
+        if needs.required_agent_id is not None:
+            return ()
+        found = [
+            number
+            for number, key in enumerate(self._pool_keys)
+            if key.may_host(needs)
+            and all(name in key.slot_names for name in slots)
+            and (not key.device_names or can_deal(slots, key.device_names))
+        ]
+        # What is reserved for it first.
+        found.sort(key=lambda number: self._pool_keys[number].open_to is None)
+        queries = ((number, self.grids[number].query(request)) for number in found)
+        if not (self.is_overcommitted or needs.device_model):
+            return tuple(queries)
+        large = ((number, query, self._hosts_in(number, needs, one)) for number, query in queries)
+        return tuple((number, among(query, hosts)) for number, query, hosts in large if hosts != NOBODY)
+
+    def _hosts_in(self, pool: int, needs: Needs, request: int) -> frozenset[int] | None:
+        """The agents of a pool that have the model and could hold one kernel, were they empty; None: all."""
+        members = self.members[pool]
+        hosts = frozenset(
+            each
+            for each in members
+            if needs.suits(self.agents[each]) and self.layout.fits(request, self.largest[each])
+        )
+        return None if len(hosts) == len(members) else self._hosts.setdefault(hosts, hosts)
+
+
+def _differ_in_room(before: AgentView, after: AgentView) -> bool:
+    """Whether these are one agent that has the same at all, if perhaps more or less of it free."""
+    return (
+        before.id == after.id
+        and before.is_schedulable == after.is_schedulable
+        and before.architecture == after.architecture
+        and before.capacity == after.capacity
+        and before.real == after.real
+        and before.device_model == after.device_model
+        and kinds_of(before) == kinds_of(after)
+        and before.window == after.window
+        and before.next_window == after.next_window
+    )
+
+
+def _pool_key(agent: AgentView) -> PoolKey:
+    return PoolKey(
+        agent.architecture,
+        tuple(agent.capacity),
+        agent.next_window.starts_at if agent.next_window else None,
+        agent.window.reservation_id if agent.window else None,
+        tuple([devices.slot_name for devices in agent.devices]),
+    )
+
+
+def _slot_names(snapshot: Snapshot) -> set[str]:
+    names: set[str] = set()
+    for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
+        names.update(capacity)
+    for needs in {id(session.needs): session.needs for session in snapshot.pending}.values():
+        names.update(needs.total)
+    return names
+
+
+def _together(agents: tuple[AgentView, ...]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for agent in agents:
+        for name, amount in agent.capacity.items():
+            total[name] = total.get(name, 0) + amount
+    return total

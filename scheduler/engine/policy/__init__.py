@@ -1,0 +1,1 @@
+"""Order of the queue, quotas, fair share, preemption."""

@@ -1,0 +1,194 @@
+"""What domains, projects, people and tokens may hold, and what they have left while a pass places sessions of theirs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scheduler.engine.index.request_shape import Shape
+from scheduler.engine.index.resource_vector import Layout
+from scheduler.engine.plan import Excess
+from scheduler.engine.snapshot import Allowance, PendingSession
+
+MOST_PATHS = 10_000  # people of whom nothing waits any more leave theirs behind
+GROUP, GROUP_USER = "group", "group_user"
+"""Levels of a resource group's own limits: of all its sessions, of those of one person."""
+OF_GROUP = frozenset({GROUP, GROUP_USER})
+OF_OWNER = frozenset({"user", "keypair", GROUP_USER})  # levels of limits by which nobody else is held up
+SPENT = 0  # less than any request, because not even the guards are left
+
+
+class Account:
+    """What one scope has left, as a vector with its guards set."""
+
+    __slots__ = ("allowance", "left", "left_at_first")
+
+    def __init__(self, allowance: Allowance, left: int) -> None:
+        self.allowance = allowance
+        self.left_at_first = left  # as the pass began
+        self.left = left
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it holds others up than the owner of a session."""
+        return self.allowance.level not in OF_OWNER
+
+
+@dataclass(slots=True)
+class Aside:
+    """Of what an account has left, what is set aside for sessions for which room is kept, and how much each of them claims."""
+
+    amount: int = 0
+    claims: list[tuple[PendingSession, int]] = field(default_factory=list)
+
+
+def give_back(accounts: Iterable[Account], total: int) -> None:
+    """What was taken from each of these."""
+    for account in accounts:
+        account.left += total
+
+
+class Allowances:
+    """Counts down as sessions are placed; within a pass what is left only shrinks."""
+
+    def __init__(self, allowances: tuple[Allowance, ...], layout: Layout) -> None:
+        self._layout = layout
+        self._seen = allowances
+        self._accounts = {each.key: Account(each, self._left(each)) for each in allowances}
+        self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # those that were asked for
+        # Of those of which something gathers: how much there is of it, the priority of the session for which it does, and what that asks for.
+        self._kept: dict[Account, tuple[int, int, int]] = {}
+        self._closed: dict[Account, tuple[int, int]] = {}  # once all is open: the last two
+        self._aside: dict[Account, Aside] = {}
+        # Once all is open, by scopes: what fits there exceeds none.
+        self.leasts: dict[tuple[str, ...], int] = {}
+
+    def follow(self, allowances: tuple[Allowance, ...]) -> bool:
+        """Begin another pass with what later allowances say. False, if they are of other scopes: then only new ones are
+        right."""
+        if allowances is not self._seen:
+            if self._accounts.keys() != {each.key for each in allowances}:
+                return False
+            for each in allowances:
+                account = self._accounts[each.key]
+                if account.allowance is not each:
+                    account.allowance, account.left_at_first = each, self._left(each)
+            self._seen = allowances
+        for account in self._accounts.values():
+            account.left = account.left_at_first
+        self._kept.clear()
+        self._closed.clear()
+        self._aside.clear()
+        self.leasts.clear()
+        if len(self.by_scopes) > MOST_PATHS:
+            self.by_scopes.clear()
+        return True
+
+    def of(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
+        """Those of the scopes that have any, in their order."""
+        accounts = self.by_scopes.get(scopes)
+        if accounts is None:
+            all_accounts = self._accounts
+            accounts = tuple([all_accounts[key] for key in dict.fromkeys(scopes) if key in all_accounts])
+            self.by_scopes[scopes] = accounts
+        return accounts
+
+    def gather(self, session: PendingSession, total: int) -> None:
+        """Let nobody have what it needs of the limits that it exceeds, so that it gathers there: all that is left of what is short, of the rest what it
+        asks for; nor what it needs of its owner's others. Not where one is kept for somebody else, or would be exceeded if all others ended."""
+        guards = self._layout.guards
+        exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
+        if not all(self._may_keep(each, total) for each in exceeded):
+            return
+        for account in exceeded:
+            beside = self._beside(account.left, total)
+            self._kept[account] = account.left - beside, session.priority, total
+            account.left = beside
+        self.set_aside(session, total, of_owner_alone=True)
+
+    def _may_keep(self, account: Account, total: int) -> bool:
+        allowance, layout = account.allowance, self._layout
+        is_kept = account in self._kept or allowance.is_spent
+        return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
+
+    def set_aside(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
+        """Of its limits, which have so much left where nothing gathers, for a session that will have room: else that would be kept, and the limit taken by somebody
+        who passes. `of_owner_alone`: nobody knows when that will be, and nobody else waits for it."""
+        for account in self.of(session.scopes):
+            if account in self._kept or (of_owner_alone and account.is_shared):
+                continue
+            aside = self._aside.setdefault(account, Aside())
+            aside.claims.append((session, total))
+            aside.amount += total
+            account.left -= total
+
+    def are_kept(self, scopes: tuple[str, ...]) -> bool:
+        """Once all is open: whether of any of their limits something was."""
+        return any(account in self._closed or account in self._aside for account in self.of(scopes))
+
+    def open_all(self) -> None:
+        """Keep nothing any more."""
+        for account, (gathered, priority, total) in self._kept.items():
+            account.left += gathered
+            self._closed[account] = priority, total
+        self._kept.clear()
+        for account, aside in self._aside.items():
+            account.left += aside.amount
+
+    def leave_beside(self, session: PendingSession, shape: Shape, up_to: int) -> bool:
+        """Whether, once all is open, its limits have room for `session` beside what was kept for others of that priority or a lower one."""
+        guards = self._layout.guards
+        return all(
+            (self._left_beside(account, session, up_to) - shape.total) & guards == guards
+            for account in self.of(session.scopes)
+        )
+
+    def _left_beside(self, account: Account, session: PendingSession, priority: int) -> int:
+        left, aside = account.left, self._aside.get(account)
+        if account in self._closed:
+            its_priority, total = self._closed[account]
+            left = self._beside(left, total) if its_priority <= priority else left
+        for other, total in aside.claims if aside else ():
+            if other is not session and other.priority <= priority:
+                left = self._beside(left, total)
+        return left
+
+    def _beside(self, left: int, total: int) -> int:
+        """What is left beside `total`: nothing at least, and of what was spent nothing still."""
+        guards = left & self._layout.guards
+        return self._layout.less(left ^ guards, total) | guards
+
+    def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
+        """Once all is open: the first limit that `session` would exceed, in the order of its scopes."""
+        guards, total, scopes = self._layout.guards, shape.total, session.scopes
+        least = self.leasts.get(scopes)
+        if least is None:
+            least = self.leasts[scopes] = self._least_of(scopes)
+        if (least - total) & guards == guards:
+            return None
+        first = next(each for each in self.of(scopes) if (each.left - total) & guards != guards)
+        return self._excess(first, shape)
+
+    def _least_of(self, scopes: tuple[str, ...]) -> int:
+        """Field by field the least that these have left, with its guards set; less than any request where one has spent all."""
+        layout, least = self._layout, self._layout.pack_limit({})
+        for account in self.of(scopes):
+            if account.left == SPENT:
+                return SPENT
+            least = layout.lesser(least, account.left ^ layout.guards)
+        return least | layout.guards
+
+    def _excess(self, account: Account, shape: Shape) -> Excess:
+        allowance = account.allowance
+        if allowance.is_spent:
+            return Excess(allowance, {}, {}, {})
+        asked, left = shape.needs.total, self._layout.unpack(account.left ^ self._layout.guards)
+        over = sorted(name for name in allowance.limit if asked[name] > left[name])
+        limit = {name: allowance.limit[name] for name in over}
+        held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
+        return Excess(allowance, {name: asked[name] for name in over}, held, limit)
+
+    def _left(self, allowance: Allowance) -> int:
+        if allowance.is_spent:
+            return SPENT
+        layout, limit, held = self._layout, allowance.limit, allowance.held
+        used = {name: held[name] for name in limit if name in held} if held else held
+        return layout.less(layout.pack_limit(limit), layout.pack_room(used)) | layout.guards

@@ -1,0 +1,1 @@
+"""Sentences for each reason to wait."""

@@ -1,0 +1,402 @@
+"""Sentences for people that explain each reason to wait, made from its code and numbers. Pure."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from common.i18n import gettext_noop
+from common.values.resources import MILLI, ResourceSlots
+from common.values.stored_message import Argument, KeptSentence
+from scheduler.engine import DeviceRoom, Excess, Explanation, Gang, ReasonCode
+from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER, OF_GROUP
+
+Said = tuple[str, dict[str, Argument]]
+
+FOR_ROOM = (ReasonCode.NEVER_FITS, ReasonCode.NO_CAPACITY, ReasonCode.FRAGMENTED)
+
+
+def of_gang(why: Explanation) -> Said | None:
+    """None where it does not matter how its containers lie."""
+    if why.kernel_count == 1 or why.reason not in FOR_ROOM:
+        return None
+    if why.gang is Gang.ONE_MACHINE:
+        return _on_one_machine(why)
+    return _spread(why) if why.gang is Gang.SPREAD else None
+
+
+def _on_one_machine(why: Explanation) -> Said:
+    short = short_of(why.asked, why.best_agent)
+    room: dict[str, Argument] = {
+        "short": short or why.asked.to_json(),
+        "room": same_slots(why.best_agent, short or why.asked),
+        "count": why.kernel_count,
+    }
+    if why.reason is ReasonCode.NEVER_FITS:
+        text = gettext_noop(
+            "Asks for {short} on one agent for its {count} containers together, but the largest of resource group"
+            " “{group}” has only {room}. It can never start: cancel it and ask for less."
+        )
+        return text, room
+    text = gettext_noop(
+        "Waits for {short} on one agent: no agent of resource group “{group}” has room for all {count} containers"
+        " together. The one with the most room has {room} free."
+    )
+    return text, room
+
+
+def _spread(why: Explanation) -> Said | None:
+    numbers: dict[str, Argument] = {
+        "count": why.kernel_count,
+        "each": why.asked_by_kernel.to_json(),
+        "found": why.agents_with_room,
+    }
+    if why.reason is not ReasonCode.NEVER_FITS:
+        text = gettext_noop(
+            "Needs {count} agents with room, each for another of its containers (up to {each}): resource group"
+            " “{group}” has {found} of them now."
+        )
+        return text, numbers
+    if short_of(why.asked_by_kernel, why.best_agent):
+        return None
+    text = gettext_noop(
+        "Needs {count} agents, each for another of its containers (up to {each}), but resource group “{group}” has"
+        " only {found} that are large enough. It can never start: cancel it and ask for less."
+    )
+    return text, numbers
+
+
+def placement_rule(why: Explanation) -> Said:
+    if why.companions is None:
+        raise ValueError(f"{why} names no placement group.")
+    if why.companions.rule.is_apart:
+        text = gettext_noop(
+            "The agents that have room for it now ({count}) run others of its placement group, and no two of them may"
+            " be on one. It starts when one of these ends, or when there is room on another agent."
+        )
+    else:
+        text = gettext_noop(
+            "Waits for room on the agents that run others of its placement group ({count}): it may run on these alone."
+        )
+    return text, {"count": why.hosts}
+
+
+def short_of(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
+    """Of what is asked, that of which there is too little."""
+    return {name: amount for name, amount in asked.items() if amount > room[name]}
+
+
+def same_slots(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
+    """What `room` has of the slots asked for, zeros included."""
+    return {name: room[name] for name in asked}
+
+
+def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
+    """Why the session waits and what would let it start: «Waits for 2 cuda: the agent of resource group “lab”
+    with the most room has 1 cuda free.»"""
+    text, arguments = of_gang(why) or SENTENCES[why.reason](why)
+    return KeptSentence(text, {"group": group_name, **arguments})
+
+
+def _group_paused(why: Explanation) -> Said:
+    text = gettext_noop(
+        "Resource group “{group}” is paused: nothing starts there until an administrator resumes it."
+    )
+    return text, {}
+
+
+def _no_agents(why: Explanation) -> Said:
+    if why.device_model:
+        text = gettext_noop(
+            "No agent of resource group “{group}” with {model} takes sessions now. It starts when one does."
+        )
+        return text, {"model": why.device_model}
+    text = gettext_noop(
+        "No agent of resource group “{group}” takes {architecture} sessions now. It starts when one does."
+    )
+    return text, {"architecture": why.architecture}
+
+
+def _agent_unavailable(why: Explanation) -> Said:
+    if why.is_host_gone:
+        text = gettext_noop(
+            "The agent that this session must run on cannot run it any more: it was retired, is in another resource group, or has"
+            " other accelerators now. Cancel it and choose another agent."
+        )
+        return text, {}
+    text = gettext_noop(
+        "The agent that this session must run on takes no sessions now. It starts when that agent does."
+    )
+    return text, {}
+
+
+def _never_fits(why: Explanation) -> Said:
+    if short := short_of(why.asked_by_kernel, why.best_agent):
+        text = gettext_noop(
+            "Asks for {short} on one agent, but the largest of resource group “{group}” has only {room}."
+            " It can never start: cancel it and ask for less."
+        )
+        return text, {"short": short, "room": same_slots(why.best_agent, short)}
+    short = short_of(why.asked, why.group)
+    text = gettext_noop(
+        "Asks for {short} in {count} containers, but all agents of resource group “{group}” have only {room}"
+        " together. It can never start: cancel it and ask for less."
+    )
+    room = same_slots(why.group, short)
+    return text, {"short": short, "room": room, "count": why.kernel_count}
+
+
+def _no_capacity(why: Explanation) -> Said:
+    if why.kernel_count == 1:
+        short = short_of(why.asked, why.best_agent)
+        text = gettext_noop(
+            "Waits for {short}: the agent of resource group “{group}” with the most room has {room} free."
+        )
+        return text, {"short": short, "room": same_slots(why.best_agent, short)}
+    short = short_of(why.asked, why.group)
+    text = gettext_noop(
+        "Waits for {short} for its {count} containers together: resource group “{group}” has {room} free."
+    )
+    room = same_slots(why.group, short)
+    return text, {"short": short, "room": room, "count": why.kernel_count}
+
+
+def _fragmented(why: Explanation) -> Said:
+    if why.kernel_count == 1 and why.devices is not None and not short_of(why.asked, why.best_agent):
+        return _devices_fragmented(why, why.devices)
+    if why.kernel_count == 1:
+        short = short_of(why.asked, why.best_agent)
+        text = gettext_noop(
+            "Waits for {short} on one agent: resource group “{group}” has {in_all} free in total, but the agent with the most"
+            " room only {room}."
+        )
+        in_all, room = same_slots(why.group, short), same_slots(why.best_agent, short)
+        return text, {"short": short, "in_all": in_all, "room": room}
+    each = why.asked_by_kernel
+    text = gettext_noop(
+        "Waits for room for all {count} containers at once, up to {each} on one agent: resource group “{group}”"
+        " has {in_all} free, but on too many agents."
+    )
+    in_all = same_slots(why.group, each)
+    return text, {"count": why.kernel_count, "each": each.to_json(), "in_all": in_all}
+
+
+def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
+    name = devices.slot_name
+    arguments: dict[str, Argument] = {
+        "asked": {name: why.asked[name]},
+        "in_all": same_slots(why.group, [name]),
+    }
+    if why.asked[name] % MILLI:
+        text = gettext_noop(
+            "Waits for {asked} of one device: resource group “{group}” has {in_all} free in total, but of no device more than"
+            " {room} on an agent with room for the rest."
+        )
+        return text, {**arguments, "room": {name: devices.most_of_one}}
+    text = gettext_noop(
+        "Waits for {asked} in whole devices on one agent: resource group “{group}” has {in_all} free in total, but in parts of"
+        " devices that others share, or on agents without room for the rest; no agent with room for the rest has more than"
+        " {room} whole."
+    )
+    return text, {**arguments, "room": {name: devices.whole}}
+
+
+def _kept_free(why: Explanation) -> Said:
+    if why.is_end_known:
+        text = gettext_noop(
+            "There would be room now, but it is reserved for a session that is ahead and needs more of it. It starts after that"
+            " one, or at once with a time limit short enough to end before."
+        )
+    else:
+        text = gettext_noop(
+            "There would be room now, but it is reserved for a session that is ahead and needs more of it. It starts after that"
+            " one."
+        )
+    return text, {}
+
+
+def _priority(why: Explanation) -> Said:
+    if why.is_raise_enough:
+        text = gettext_noop(
+            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is reserved for them. It"
+            " starts after them, or now with a priority above theirs."
+        )
+    else:
+        text = gettext_noop(
+            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is reserved for them. It"
+            " starts after them."
+        )
+    return text, {"count": why.ahead}
+
+
+def _making_room(why: Explanation) -> Said:
+    text = gettext_noop(
+        "Sessions with a lower priority are being ended to make room for it. It starts when they are gone."
+    )
+    return text, {}
+
+
+def _reservation(why: Explanation) -> Said:
+    reserved = why.reserved
+    if reserved is None:
+        raise ValueError(f"{why} names no reservation.")
+    if reserved.is_own and reserved.starts_at is not None:
+        text = gettext_noop(
+            "A reservation that it may use begins at {start} UTC on a machine that could run it. It can start there then, or"
+            " before with a time limit short enough to end by then."
+        )
+        return text, {"start": _clock(reserved.starts_at)}
+    arguments: dict[str, Argument] = {"count": reserved.agents, "until": _clock(reserved.until)}
+    if reserved.starts_at is None:
+        text = gettext_noop(
+            "The machines that could run it now ({count}) are reserved for others, the first of them until {until} UTC."
+        )
+        return text, arguments
+    text = gettext_noop(
+        "The machines that could run it now ({count}) will be reserved for others, the first of them from {start} to"
+        " {until} UTC: it starts before with a time limit short enough to end by then."
+    )
+    return text, {**arguments, "start": _clock(reserved.starts_at)}
+
+
+def _clock(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M}"
+
+
+# By level: what its sessions hold of what they may, and that one session asks for more than all may hold.
+_HELD = {
+    "domain": gettext_noop(
+        "Waits for {short}: sessions of the domain “{name}” have {held} of {most} allocated. It starts when some of them end."
+    ),
+    "project": gettext_noop(
+        "Waits for {short}: sessions of the project “{name}” have {held} of {most} allocated. It starts when some of them end."
+    ),
+    "user": gettext_noop(
+        "Waits for {short}: sessions of {name} have {held} of {most} allocated. It starts when some of them end."
+    ),
+    "keypair": gettext_noop(
+        "Waits for {short}: sessions of the token “{name}” have {held} of {most} allocated. It starts when some of them end."
+    ),
+    GROUP: gettext_noop(
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} for all sessions together, with {held}"
+        " allocated. It starts when some of them end."
+    ),
+    GROUP_USER: gettext_noop(
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} per person, with {held} allocated to"
+        " sessions of its owner. It starts when some of them end."
+    ),
+}
+
+_NEVER = {
+    "domain": gettext_noop(
+        "Asks for {short}, but the limit of all sessions of the domain “{name}” is {most}: cancel it and ask for less."
+    ),
+    "project": gettext_noop(
+        "Asks for {short}, but the limit of all sessions of the project “{name}” is {most}: cancel it and ask for less."
+    ),
+    "user": gettext_noop(
+        "Asks for {short}, but the limit of all sessions of {name} is {most}: cancel it and ask for less."
+    ),
+    "keypair": gettext_noop(
+        "Asks for {short}, but the limit of all sessions of the token “{name}” is {most}: cancel it and ask for less."
+    ),
+    GROUP: gettext_noop(
+        "Asks for {short}, but the limit “{name}” of resource group “{group}” is {most} for all sessions together: cancel it"
+        " and ask for less."
+    ),
+    GROUP_USER: gettext_noop(
+        "Asks for {short}, but the limit “{name}” of resource group “{group}” is {most} per person: cancel it and ask for less."
+    ),
+}
+
+_HELD_UNTIL = {
+    GROUP: gettext_noop(
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} for all sessions together until {until}"
+        " UTC, with {held} allocated. It starts when some of them end, or then."
+    ),
+    GROUP_USER: gettext_noop(
+        "Waits for {short}: the limit “{name}” of resource group “{group}” is {most} per person until {until} UTC, with {held}"
+        " allocated to sessions of its owner. It starts when some of them end, or then."
+    ),
+}
+
+_NOT_BEFORE = {
+    GROUP: gettext_noop(
+        "Waits until {until} UTC: until then the limit “{name}” of resource group “{group}” is {most} for all sessions"
+        " together, and it asks for {short}."
+    ),
+    GROUP_USER: gettext_noop(
+        "Waits until {until} UTC: until then the limit “{name}” of resource group “{group}” is {most} per person, and it asks"
+        " for {short}."
+    ),
+}
+
+
+_SPENT = {
+    "project": gettext_noop(
+        "The budget of the project “{name}” is used up. It starts when a new period begins, or the budget is raised."
+    ),
+    "user": gettext_noop(
+        "The budget of {name} is used up. It starts when a new period begins, or the budget is raised."
+    ),
+}
+
+
+def _budget_spent(why: Explanation) -> Said:
+    allowance = _excess_of(why).allowance
+    return _SPENT[allowance.level], {"name": allowance.name}
+
+
+def _limit_reached(why: Explanation) -> Said:
+    excess = _excess_of(why)
+    can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
+    level, until = excess.allowance.level, excess.allowance.until
+    arguments: dict[str, Argument] = {
+        "name": excess.allowance.name, "short": excess.asked, "held": excess.held, "most": excess.limit,
+    }  # fmt: skip
+    if until is None:
+        return (_HELD if can_start else _NEVER)[level], arguments
+    return (_HELD_UNTIL if can_start else _NOT_BEFORE)[level], arguments | {"until": _clock(until)}
+
+
+# Whoever may edit the policy, or the budget, of each level.
+_WHO = {
+    "domain": gettext_noop("A superadmin may raise the limit of the domain."),
+    "project": gettext_noop("An administrator of its domain may raise the limit of the project."),
+    "user": gettext_noop("An administrator of the domain may raise the limit of a person."),
+    "keypair": gettext_noop("An administrator of the domain may raise the limit of a token."),
+    **dict.fromkeys(OF_GROUP, gettext_noop("A superadmin may change the limits of the resource group.")),
+}
+
+
+_WHO_PRIORITIZES = gettext_noop(
+    "Its owner and administrators of the domain may raise its priority as far as policies allow, superadmins beyond that."
+)
+
+
+def who_may_raise(why: Explanation) -> KeptSentence:
+    """Whom to ask; nothing where neither a limit nor a priority is in the way."""
+    if why.reason is ReasonCode.PRIORITY:
+        return KeptSentence(_WHO_PRIORITIZES)
+    return KeptSentence(_WHO[why.excess.allowance.level]) if why.excess else KeptSentence()
+
+
+def _excess_of(why: Explanation) -> Excess:
+    if why.excess is None:
+        raise ValueError(f"{why} names no limit.")
+    return why.excess
+
+
+SENTENCES: dict[ReasonCode, Callable[[Explanation], Said]] = {
+    ReasonCode.GROUP_PAUSED: _group_paused,
+    ReasonCode.NO_AGENTS: _no_agents,
+    ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
+    ReasonCode.NEVER_FITS: _never_fits,
+    ReasonCode.NO_CAPACITY: _no_capacity,
+    ReasonCode.BUDGET_SPENT: _budget_spent,
+    ReasonCode.LIMIT_REACHED: _limit_reached,
+    ReasonCode.FRAGMENTED: _fragmented,
+    ReasonCode.KEPT_FREE: _kept_free,
+    ReasonCode.PRIORITY: _priority,
+    ReasonCode.MAKING_ROOM: _making_room,
+    ReasonCode.RESERVATION: _reservation,
+    ReasonCode.PLACEMENT_RULE: placement_rule,
+}

@@ -1,0 +1,1 @@
+"""Fair share: usage, weights, and the entry of each tenant."""

@@ -1,0 +1,169 @@
+"""Who stands where in a resource group: what each domain, project and person shall have, has, and had lately; who is next, first."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db.models import F, Sum
+
+from accounts.core.limits import Level
+from accounts.models import Domain, Project, User
+from agents.core.states import AgentState
+from agents.models import AgentSlot, ResourceGroup
+from common import clock
+from scheduler.engine.policy.fair_share import PAST_COUNTS
+from scheduler.fairness.usage import SHARING, Holder, Use, by_holder, dominant_share, read_uses, read_weights
+from sessions_app.models import ComputeSession
+
+Path = tuple[int, ...]  # ids of a domain, in it a project, in it a person
+LEAST_SHARE = 1e-6  # whoever held less for so long is forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One domain, project or person; shares are fractions of all that the group has."""
+
+    level: Level
+    id: int
+    name: str
+    above: tuple[str, ...]  # the names of its domain and project
+    weight: float
+    target: float | None  # what it would have, did all others here want theirs; None: nothing of it is here
+    held: float
+    lately: float
+
+    @property
+    def counts(self) -> float:
+        """Who has the least of this goes first, among those in the same."""
+        return _counts(self.held, self.lately, self.weight)
+
+    @property
+    def holder_name(self) -> str:
+        """That names it to forms and commands: a project with its domain."""
+        return f"{self.above[0]}/{self.name}" if self.level is Level.PROJECT else self.name
+
+
+def read_standings(group: ResourceGroup, level: Level) -> list[Standing]:
+    """Those at `level` that hold something, held something lately, wait, or have a weight; in the order in which fair share would
+    serve them. A person is there for each project. 6 to 8 queries, any number of rows."""
+    return _Picture(group).standings(level)
+
+
+class _Picture:
+    """Of one group at one instant."""
+
+    def __init__(self, group: ResourceGroup) -> None:
+        self._total = _total_of(group)
+        uses = read_uses(group, clock.now())
+        self._weights = read_weights(group.pk)
+        self._whole = by_holder(uses)
+        present = {path for path, use in uses.items() if self._has_share(use)} | _waiting_in(group)
+        self._domains, self._projects, self._people = _rows(present, self._weights)
+        # What somebody held who is gone is still their project's.
+        here = {path if path[-1] in self._people else path[:-1] for path in present}
+        self._paths = self._all_paths(here)
+
+    def standings(self, level: Level) -> list[Standing]:
+        length = SHARING.index(level) + 1
+        targets = _targets(self._paths, self._weights)
+        found = [
+            (path, self._standing(level, path, targets[path])) for path in targets if len(path) == length
+        ]
+        found.sort(key=lambda each: [*map(self._rank, _ways(each[0])), each[0]])
+        listed = {path[-1] for path, _ in found}
+        absent = [key for each, key in self._weights if each is level and key not in listed]
+        return [each for _, each in found] + [self._standing(level, (key,), None) for key in sorted(absent)]
+
+    def _standing(self, level: Level, path: Path, target: float | None) -> Standing:
+        names: Mapping[int, str] = {
+            Level.DOMAIN: self._domains,
+            Level.PROJECT: {key: project.name for key, project in self._projects.items()},
+            Level.USER: self._people,
+        }[level]
+        holder = level, path[-1]
+        use, above = self._whole.get(holder, Use()), path[:-1]
+        return Standing(
+            level=level,
+            id=path[-1],
+            name=names.get(path[-1], ""),
+            above=(
+                *(self._domains.get(key, "") for key in above[:1]),
+                *(self._projects[key].name for key in above[1:]),
+            ),
+            weight=self._weights.get(holder, 1.0),
+            target=target,
+            held=dominant_share(use.held, self._total),
+            lately=dominant_share(use.lately, self._total),
+        )
+
+    def _rank(self, path: Path) -> float:
+        """Of the last of the path, among its siblings."""
+        holder = SHARING[len(path) - 1], path[-1]
+        use = self._whole.get(holder, Use())
+        shares = dominant_share(use.held, self._total), dominant_share(use.lately, self._total)
+        return _counts(*shares, self._weights.get(holder, 1.0))
+
+    def _all_paths(self, present: Iterable[Path]) -> set[Path]:
+        """With all above them, and with what has a weight although nothing of it is here."""
+        weighted: set[Path] = {(key,) for level, key in self._weights if level is Level.DOMAIN}
+        weighted |= {
+            (self._projects[key].domain_id, key)
+            for level, key in self._weights
+            if level is Level.PROJECT and key in self._projects
+        }
+        return {way for path in {*present, *weighted} for way in _ways(path)}
+
+    def _has_share(self, use: Use) -> bool:
+        shares = dominant_share(use.held, self._total), dominant_share(use.lately, self._total)
+        return bool(use.held) or max(shares) > LEAST_SHARE
+
+
+def _counts(held: float, lately: float, weight: float) -> float:
+    """As the engine has it."""
+    return (held + PAST_COUNTS * lately) / weight
+
+
+def _ways(path: Path) -> list[Path]:
+    """From the domain down: (1, 2, 3) → (1,), (1, 2), (1, 2, 3)."""
+    return [path[:length] for length in range(1, len(path) + 1)]
+
+
+def _targets(paths: Iterable[Path], weights: Mapping[Holder, float]) -> dict[Path, float]:
+    """What each would have of the group, were all there divided by weight, level by level."""
+    ordered = sorted(paths, key=len)
+    weight_of = {path: weights.get((SHARING[len(path) - 1], path[-1]), 1.0) for path in ordered}
+    sums: dict[Path, float] = {}
+    for path in ordered:
+        sums[path[:-1]] = sums.get(path[:-1], 0.0) + weight_of[path]
+    targets: dict[Path, float] = {(): 1.0}
+    for path in ordered:
+        targets[path] = targets[path[:-1]] * weight_of[path] / sums[path[:-1]]
+    return targets
+
+
+def _total_of(group: ResourceGroup) -> dict[str, int]:
+    slots = AgentSlot.objects.filter(agent__resource_group=group).exclude(
+        agent__state=AgentState.RETIRED.value
+    )
+    return dict(slots.order_by().values_list("slot_name").annotate(in_all=Sum(F("capacity") + F("surplus"))))
+
+
+def _waiting_in(group: ResourceGroup) -> set[Path]:
+    waiting = ComputeSession.objects.waiting().filter(resource_group=group)
+    return set(waiting.order_by().values_list("domain_id", "project_id", "owner_id").distinct())
+
+
+def _rows(
+    present: Iterable[Path], weights: Iterable[Holder]
+) -> tuple[dict[int, str], dict[int, Project], dict[int, str]]:
+    """Of all that are named, by id: names of domains, projects, addresses of people."""
+    domains, projects, people = (
+        {*(path[index] for path in present), *(key for each, key in weights if each is level)}
+        for index, level in enumerate(SHARING)
+    )
+    found = Project.objects.in_bulk(projects)
+    domains |= {project.domain_id for project in found.values()}
+    return (
+        dict(Domain.objects.filter(pk__in=domains).values_list("pk", "name")),
+        found,
+        dict(User.objects.filter(pk__in=people).values_list("pk", "email")),
+    )

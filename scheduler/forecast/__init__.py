@@ -1,0 +1,1 @@
+"""Forecast of when a waiting or future session starts."""

@@ -1,0 +1,1 @@
+"""Records of ticks: writing, reading, replaying."""

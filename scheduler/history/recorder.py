@@ -1,0 +1,216 @@
+"""Keeps what ticks decided, after their commit: which never waits for it, and is right without it.
+
+Three things of each tick that decided something new, compared with the last one of this process: a row that says how long
+it took and what came of it; for sessions whose reason to wait is another one, that reason; and, as often as its size lets, a
+picture of all that it saw, from which `replay` decides the same again.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Sum
+from psycopg.types.json import Jsonb
+
+from common import clock
+from scheduler.engine import Explanation, Plan, Snapshot, column_of
+from scheduler.explain.messages import sentence_for
+from scheduler.group_cache import KeptByGroup
+from scheduler.history.snapshot_codec import pack_snapshot
+from scheduler.models import KeptTick, WaitingReason
+from sessions_app.holds import Standing
+from sessions_app.models import ComputeSession
+
+log = structlog.get_logger(__name__)
+KEPT_FOR = timedelta(days=7)
+MOST_PICTURE_BYTES = 64 * 2**20  # of one group
+PICTURE_BYTES_A_SECOND = 4 * 2**10  # of one group and process: what changes often is pictured less often
+MOST_PLACEMENTS = 200  # named in a row; a picture has them all
+MOST_REASONS = 100  # of one session
+REMEMBERED_FOR_S = 3600.0
+
+_ADD_REASONS = f"""
+    WITH said AS MATERIALIZED (
+        SELECT * FROM jsonb_to_recordset(%(sentences)s) AS said (number int, reason text, message jsonb)
+    ), found AS MATERIALIZED (
+        SELECT waits.id, waits.position, said.reason, said.message, COALESCE(last.number, 0) AS number
+        FROM unnest(%(ids)s::uuid[], %(positions)s::int[], %(numbers)s::int[]) AS waits (id, position, number)
+        JOIN said ON said.number = waits.number
+        JOIN {ComputeSession._meta.db_table} AS session ON session.id = waits.id AND session.status = 'PENDING'
+        LEFT JOIN LATERAL (
+            SELECT number, reason, message, since FROM {WaitingReason._meta.db_table}
+            WHERE session_id = waits.id ORDER BY number DESC LIMIT 1
+        ) AS last ON true
+        WHERE (last.reason, last.message -> 'text') IS DISTINCT FROM (said.reason, said.message -> 'text')
+            OR last.since < session.status_changed_at  -- of an earlier wait: it is tried again
+    ), forgotten AS (
+        DELETE FROM {WaitingReason._meta.db_table} AS old USING found
+        WHERE old.session_id = found.id AND old.number <= found.number + 1 - %(most)s
+    )
+    INSERT INTO {WaitingReason._meta.db_table} (session_id, number, since, reason, message, position)
+    SELECT id, number + 1, %(since)s, reason, message, position FROM found ORDER BY id
+    ON CONFLICT DO NOTHING
+"""
+
+Said = tuple[str, str]  # code, and which of its sentences
+SaidOf = tuple[Said, datetime | None]  # and since when it waits: one that is tried again waits anew
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """How long the parts of a tick took, in seconds."""
+
+    read_s: float
+    decide_s: float
+    commit_s: float
+
+
+@dataclass(slots=True)
+class _Last:
+    """Of the last tick of a group in this process."""
+
+    said: Mapping[UUID, SaidOf] = field(default_factory=dict)
+    reservations: Collection[object] = ()
+    next_picture_at: float = 0.0  # by the monotonic clock
+
+
+_lasts = KeptByGroup[_Last](for_s=REMEMBERED_FOR_S)
+
+
+def keep_tick(snapshot: Snapshot, decided: Plan, took: Took) -> None:
+    """Keep it if it decided something new. Never raises: it is committed, and what is not kept is only not kept."""
+    try:
+        _keep(snapshot, decided, took)
+    except Exception:
+        log.exception("scheduler.tick_not_kept", group=decided.group_name)
+
+
+def _keep(snapshot: Snapshot, decided: Plan, took: Took) -> None:
+    last = _lasts.get(snapshot.group_id) or _Last()
+    sentences: dict[int, tuple[Said, Explanation]] = {}
+    said: dict[UUID, SaidOf] = {}
+    waits_since = {each.id: each.enqueued_at for each in snapshot.pending}
+    ids, reasons = column_of(decided.deferrals, "session_id"), column_of(decided.deferrals, "why")
+    for session_id, why in zip(ids, reasons, strict=True):
+        known = sentences.get(id(why))
+        if known is None:
+            text = sentence_for(why, decided.group_name).text
+            known = sentences[id(why)] = ((why.reason.value, text), why)
+        said[session_id] = known[0], waits_since.get(session_id)
+    changed = {session_id for session_id, each in said.items() if last.said.get(session_id) != each}
+    is_new = decided.placements or decided.evictions or changed or len(said) != len(last.said)
+    if not is_new and decided.reservations == last.reservations:
+        return
+
+    now = monotonic()
+    picture = pack_snapshot(snapshot) if now >= last.next_picture_at else None
+    kept = _Last(said, decided.reservations, last.next_picture_at)
+    if picture is not None:
+        kept.next_picture_at = now + len(picture) / PICTURE_BYTES_A_SECOND
+    with transaction.atomic():
+        _add_reasons(decided, changed)
+        _row(decided, took, picture).save(force_insert=True)
+    _lasts.put(snapshot.group_id, kept)
+
+
+def forget_ticks(*, before: datetime | None = None) -> None:
+    """Delete what is older than KEPT_FOR, and of groups whose pictures together are too large the oldest of these."""
+    oldest = before or clock.now() - KEPT_FOR
+    KeptTick.objects.filter(planned_at__lt=oldest).delete()
+    WaitingReason.objects.filter(since__lt=oldest, session__ended_at__isnull=False).delete()
+    sizes = KeptTick.objects.order_by().values_list("group_id").annotate(bytes=Sum("picture_bytes"))
+    for group_id, total in sizes.filter(bytes__gt=MOST_PICTURE_BYTES):
+        _forget_pictures(group_id, total - MOST_PICTURE_BYTES)
+
+
+def digest_of(plan: Plan) -> str:
+    """The same for plans that decide the same, whatever made them; whom they name first for the next says nothing of that."""
+    digest = hashlib.sha256()
+    for placement in plan.placements:
+        digest.update(f"{placement.session_id.hex}{placement.agent_ids}".encode())
+    for session_id, position, why in plan.deferrals:
+        digest.update(f"{session_id.hex}{position}{why.reason.value}".encode())
+    for each in plan.reservations:
+        digest.update(f"{each.session_id.hex}{each.agent_ids}{each.starts_at}".encode())
+    for eviction in plan.evictions:
+        digest.update(f"{eviction}".encode())
+    return digest.hexdigest()
+
+
+def _row(decided: Plan, took: Took, picture: bytes | None) -> KeptTick:
+    return KeptTick(
+        group_id=decided.group_id,
+        planned_at=decided.planned_at,
+        epoch=decided.epoch,
+        read_us=_microseconds(took.read_s),
+        decide_us=_microseconds(took.decide_s),
+        commit_us=_microseconds(took.commit_s),
+        placed=len(decided.placements),
+        waiting=len(decided.deferrals),
+        reasons=Counter(why.reason.value for why in column_of(decided.deferrals, "why")),
+        placements=[
+            [placement.session_id.hex, list(placement.agent_ids)]
+            for placement in decided.placements[:MOST_PLACEMENTS]
+        ],
+        reservations=[
+            [each.session_id.hex, list(each.agent_ids), each.starts_at and each.starts_at.isoformat()]
+            for each in decided.reservations[:MOST_PLACEMENTS]
+        ],
+        picture=picture,
+        picture_bytes=len(picture or b""),
+        digest=digest_of(decided) if picture else "",
+    )
+
+
+def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
+    if not changed:
+        return
+    sentences: dict[int, dict[str, object]] = {}
+    rows = [deferral for deferral in decided.deferrals if deferral.session_id in changed]
+    for _, _, why in rows:
+        if id(why) not in sentences:
+            message = sentence_for(why, decided.group_name).to_json()
+            sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": message}
+    values = {
+        "ids": [session_id for session_id, _, _ in rows],
+        "positions": [position for _, position, _ in rows],
+        "numbers": [sentences[id(why)]["number"] for _, _, why in rows],
+        "sentences": Jsonb(list(sentences.values())),
+        "since": decided.planned_at,
+    }
+    _execute(values)
+
+
+def keep_standing(session_ids: Collection[UUID], standing: Standing) -> None:
+    """Those that waited are held now, or no more: what they waited for before is not why they go on to wait."""
+    said = {"number": 0, "reason": standing.reason.value, "message": standing.message.to_json()}
+    nothing = [0] * len(session_ids)
+    values = {"ids": list(session_ids), "positions": nothing, "numbers": nothing, "sentences": Jsonb([said])}
+    _execute({**values, "since": clock.now()})
+
+
+def _execute(values: dict[str, Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_ADD_REASONS, {**values, "most": MOST_REASONS})
+
+
+def _forget_pictures(group_id: int, excess: int) -> None:
+    pictured = KeptTick.objects.filter(group_id=group_id, picture_bytes__gt=0).order_by("planned_at")
+    too_many = []
+    for tick_id, size in pictured.values_list("pk", "picture_bytes"):
+        if excess <= 0:
+            break
+        too_many.append(tick_id)
+        excess -= size
+    KeptTick.objects.filter(pk__in=too_many).update(picture=None, picture_bytes=0, digest="")
+
+
+def _microseconds(seconds: float) -> int:
+    return min(int(seconds * 1_000_000), 2**31 - 1)

@@ -1,0 +1,58 @@
+"""The own limits of a resource group as the engine knows limits: an allowance of all its sessions, and one of each person there."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+
+from agents.models import ResourceGroup
+from scheduler.engine import Allowance
+from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER
+from sessions_app.group_limits import NOTHING, Held, InForce, held_in, in_force
+
+PREFIX = "group-limit"
+
+
+class GroupLimits:
+    """Those that hold at one instant; false where none does. Whose sessions' keys were asked for is remembered, so that what these people
+    may hold is found out for all of them together."""
+
+    def __init__(self, group: ResourceGroup, now: datetime) -> None:
+        self._group_id = group.pk
+        self._limits = in_force(group, now)
+        self._owners: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def keys_for(self, session_type: str, owner_id: int, slots: Mapping[str, int]) -> tuple[str, ...]:
+        """What a session that asks for this counts against: limits of all, and then those of its owner."""
+        self._owners.add(owner_id)
+        counting = [each for each in self._limits if each.limit.counts(session_type)]
+        together = [_key(each) for each in counting if not slots.keys().isdisjoint(each.limit.together)]
+        own = [_key(each, owner_id) for each in counting if not slots.keys().isdisjoint(each.limit.each)]
+        return (*together, *own)
+
+    def allowances(self) -> list[Allowance]:
+        """Of all sessions, and of these people, as it is now. One query, none where no limit holds."""
+        return [allowance for each in self._limits for allowance in self._allowances(each)]
+
+    def _allowances(self, each: InForce) -> Iterator[Allowance]:
+        limit, used, until = each.limit, each.used(self._held), each.until
+        if limit.together:
+            yield Allowance(_key(each), GROUP, limit.name, limit.together, used.together, until=until)
+        for owner_id in sorted(self._owners) if limit.each else ():
+            key, own = _key(each, owner_id), used.by_owner[owner_id]
+            yield Allowance(key, GROUP_USER, limit.name, limit.each, own, until=until)
+
+    @cached_property
+    def _held(self) -> Held:
+        return held_in([self._group_id]).get(self._group_id, NOTHING)
+
+
+def texts_in_force(group: ResourceGroup, now: datetime) -> tuple[str, ...]:
+    """Others as soon as other limits hold."""
+    return tuple([repr(each) for each in in_force(group, now)])
+
+
+def _key(each: InForce, owner_id: int | None = None) -> str:
+    return f"{PREFIX}:{each.number}" if owner_id is None else f"{PREFIX}:{each.number}:{owner_id}"

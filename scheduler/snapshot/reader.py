@@ -1,0 +1,306 @@
+"""Reads one resource group into the engine's picture of it."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from accounts.budgets.selectors import budget_states
+from accounts.core.budget_arithmetic import BudgetState
+from accounts.core.limits import Level, Limit, Scope, kind_of, slot_of
+from accounts.limits import ScopeIds, scopes_of
+from agents.core.states import AgentState
+from agents.models import Agent, ResourceGroup
+from agents.reservations.selectors import with_reserved
+from common import clock
+from common.values.resources import ResourceSlots
+from images.models import ContainerImage
+from scheduler.engine import (
+    AgentView,
+    Allowance,
+    Gang,
+    Needs,
+    PendingSession,
+    Policy,
+    Preemptible,
+    Preemption,
+    Promise,
+    Rules,
+    Running,
+    SlotDevices,
+    Snapshot,
+    Strategy,
+    Tenant,
+)
+from scheduler.engine.values import NO_RESERVATIONS
+from scheduler.fairness.usage import WEIGHTED, read_tenants
+from scheduler.run_state import state_of
+from scheduler.snapshot.accelerators import HAS_DEVICES, devices_in
+from scheduler.snapshot.gathering import gathered_of
+from scheduler.snapshot.group_limits import GroupLimits, texts_in_force
+from scheduler.snapshot.placement_groups import KEY, companions_in, hosts_of
+from scheduler.snapshot.reservations import Reserved, reserved_in
+from scheduler.snapshot.running_sessions import expected_of, leaving_of, preemptible_of, running_of
+from sessions_app.limits import owners_of
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.queueing import LOWEST_PRIORITY, Hold
+
+ScopeKey = tuple[Level, int]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A row for each kernel. Not by the ORM, which takes longer to say it than PostgreSQL to answer it for one session. Instants as
+# microseconds since 1970: as text they take longer to read than all else of a row.
+_WAITING = f"""
+    SELECT session.id, kernel.id,
+           (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
+           session.priority, session.requested_slots::text, image.architecture, session.type,
+           session.domain_id, session.project_id, session.owner_id, session.keypair_id,
+           session.max_runtime_s, session.designated_agent_id, session.may_run_elsewhere,
+           session.device_model, session.gang, session.placement_rule, {KEY}
+    FROM {Kernel._meta.db_table} AS kernel
+    JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
+    JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
+    WHERE session.resource_group_id = %(group)s AND session.status = 'PENDING' AND session.started_at IS NULL
+      AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL
+    ORDER BY session.id, kernel.role, kernel.index
+"""
+OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
+_OWNER = 2  # among the ids of these
+
+
+def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
+    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold, with whatever may be ended
+    for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
+    number of rows, one more where devices are known one by one and one where placement groups are named, two for DRF and fair share, 5
+    where there are budgets, one where limits of the group hold and 2 where
+    sessions are ended for others, one or two where somebody has waited for long; 3 where nothing waits.
+
+    The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
+    commit finds that out. Raises ResourceGroup.DoesNotExist.
+    """
+    now = clock.now()
+    groups = with_reserved(ResourceGroup.objects.all(), now)
+    group = groups.annotate(has_devices=HAS_DEVICES).select_related("scheduler_state").get(pk=group_id)
+    state = state_of(group)
+    has_devices: bool = group.has_devices  # type: ignore[attr-defined]
+    reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
+    scopes: set[ScopeKey] = set(also)
+    named: set[str] = set()  # keys of placement groups
+    leaving = leaving_of(group)
+    ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
+    limits, rules = GroupLimits(group, now), rules_of(group, now)
+    waiting = _waiting(group_id)
+    pending = tuple(_pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
+    gathered = gathered_of(state.gathered)
+    if gathered:
+        pending = tuple(
+            [replace(each, gathered=gathered[each.id]) if each.id in gathered else each for each in pending]
+        )
+    running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
+    has_waited = any(each.enqueued_at <= now - rules.patience for each in pending)
+    expected = expected_of(group, leaving.ends, now, has_devices=has_devices) if has_waited else {}
+    highest = max([highest, *(session.priority for session in pending)])
+    preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
+    devices = devices_in(group) if has_devices else {}
+    agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices))
+    return Snapshot(
+        group_id=group.pk,
+        group_name=group.name,
+        epoch=state.epoch,
+        agents=agents,
+        pending=pending,
+        last_agent_id=state.last_agent_id,
+        rules=rules,
+        allowances=(*_allowances(scopes), *limits.allowances()) if scopes else (),
+        tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
+        reservations=reserved.by_scope,
+        companions=hosts_of(group_id, named),
+    )
+
+
+def groups_with_pending_sessions() -> list[int]:
+    """Ids of the resource groups in which at least one session waits. 1 query."""
+    waiting = ComputeSession.objects.waiting().filter(held_for=Hold.NOTHING.value)
+    pending = waiting.order_by("resource_group_id")
+    return list(pending.values_list("resource_group_id", flat=True).distinct())
+
+
+def rules_of(group: ResourceGroup, now: datetime) -> Rules:
+    """`now`: of the picture that they are for, so that its limits are those that hold then."""
+    return Rules(
+        strategy=Strategy(group.strategy),
+        policy=Policy(group.scheduler),
+        ageing=timedelta(seconds=group.ageing_s) if group.ageing_s else None,
+        patience=timedelta(seconds=group.patience_s),
+        is_paused=not group.is_active,
+        preemption=_preemption_of(group),
+        limits=texts_in_force(group, now),
+    )
+
+
+def _preemption_of(group: ResourceGroup) -> Preemption | None:
+    if group.preemptible_priority is None:
+        return None
+    return Preemption(
+        up_to=group.preemptible_priority,
+        after=timedelta(seconds=group.preemption_after_s),
+        grace=timedelta(seconds=group.preemption_grace_s),
+    )
+
+
+def _tenants(group: ResourceGroup, policy: Policy, agents: Collection[AgentView]) -> dict[str, Tenant]:
+    """2 queries."""
+    tenants = read_tenants(group, policy, agents, clock.now())
+    return {scope_key(*holder): tenant for holder, tenant in tenants.items()}
+
+
+def _agents(
+    group_id: int,
+    running: Mapping[int, list[Running]],
+    expected: Mapping[int, list[Running]],
+    preemptible: Mapping[int, list[Preemptible]],
+    reserved: Reserved,
+    devices: Mapping[int, tuple[SlotDevices, ...]],
+) -> Iterator[AgentView]:
+    """1 query."""
+    slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
+    agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
+    rows = agents.values_list("pk", "architecture", "state", "device_model", *slots)
+    slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # machines are mostly alike
+    for (agent_id, architecture, state, model), same in groupby(rows, key=itemgetter(0, 1, 2, 3)):
+        # An agent of which nothing is known yet has one row, without a slot.
+        amounts = [(name, has, has + surplus, occupied) for *_, name, has, surplus, occupied in same if name]
+        is_overcommitted = any(has != promised for _, has, promised, _ in amounts)
+        yield AgentView(
+            id=agent_id,
+            architecture=architecture,
+            capacity=slots_of(tuple([(name, promised) for name, _, promised, _ in amounts])),
+            free=slots_of(tuple([(name, promised - occupied) for name, _, promised, occupied in amounts])),
+            real=slots_of(tuple([(name, has) for name, has, _, _ in amounts])) if is_overcommitted else None,
+            device_model=model,
+            is_schedulable=state == AgentState.CONNECTED,
+            running=tuple(running.get(agent_id, ())),
+            expected=tuple(expected.get(agent_id, ())),
+            preemptible=tuple(preemptible.get(agent_id, ())),
+            window=reserved.open_now.get(agent_id),
+            next_window=reserved.to_come.get(agent_id),
+            devices=_given(devices[agent_id], amounts) if agent_id in devices else (),
+        )
+
+
+def _given(devices: tuple[SlotDevices, ...], amounts: Iterable[tuple[Any, ...]]) -> tuple[SlotDevices, ...]:
+    """Of what an agent shows, what it gives."""
+    names = {name for name, *_ in amounts}
+    is_all = all(each.slot_name in names for each in devices)
+    return devices if is_all else tuple([each for each in devices if each.slot_name in names])
+
+
+def scope_key(level: Level, scope_id: int) -> str:
+    """What the engine calls a scope."""
+    return f"{level}:{scope_id}"
+
+
+def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
+    return allowances_of(scopes_of(scopes), budget_states(owners_of(scopes)))
+
+
+def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Allowance]:
+    """What these scopes may hold, and that these budgets are used up."""
+    found = {}
+    for scope in scopes:
+        limit = {slot_of(name): value for name, value in scope.limits.items() if kind_of(name) is Limit.SLOTS}
+        held = {slot_of(name): used for name, used in scope.used.items() if kind_of(name) is Limit.SLOTS}
+        if limit:
+            key = scope_key(scope.level, scope.id)
+            found[key] = Allowance(key, scope.level.value, scope.name, limit, held)
+    for budget in budgets:
+        if budget.refuses:
+            key = scope_key(budget.level, budget.owner_id)
+            found[key] = Allowance(key, budget.level.value, budget.owner, {}, {}, is_spent=True)
+    return list(found.values())
+
+
+def _waiting(group_id: int) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING, {"group": group_id})
+        kernels: list[Any] = cursor.fetchall()
+        return kernels
+
+
+def _pending_of(
+    kernels: Iterable[Any],
+    scopes: set[ScopeKey],
+    groups: set[str],
+    reservations: Mapping[str, frozenset[int]],
+    promises: Mapping[UUID, Promise],
+    head_ranks: Mapping[UUID, int],
+    limits: GroupLimits,
+) -> Iterator[PendingSession]:
+    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups. `limits`: of
+    their resource group."""
+    needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
+    owners: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    tenants: dict[tuple[str, ...], tuple[str, ...]] = {}  # one object for all tokens of an owner, too
+    may_use = NO_RESERVATIONS
+    for session_id, rows in groupby(kernels, key=itemgetter(0)):
+        same_session = list(rows)  # each row repeats the columns of its session
+        _, _, since_us, priority, asked, architecture, kind, *ids, lasts_s = same_session[0][:12]
+        wanted = same_session[0][12:]
+        whose = (kind, asked, *ids) if limits else tuple(ids)
+        known = owners.get(whose)
+        if known is None:
+            keys = ScopeIds(*ids).keys()
+            scopes.update(keys)
+            named = tuple(scope_key(*key) for key in keys)
+            its_tenants = tenants.setdefault(named[:OWNERS], named[:OWNERS])
+            if limits:
+                named += limits.keys_for(kind, ids[_OWNER], json.loads(asked))
+            known = owners[whose] = named, its_tenants
+        named, its_tenants = known
+        if wanted[-1] is not None:
+            groups.add(wanted[-1])
+        if reservations:
+            may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in named))
+        yield PendingSession(
+            id=session_id,
+            enqueued_at=EPOCH + timedelta(microseconds=since_us),
+            needs=needs_of(architecture, asked, len(same_session), may_use, *wanted),
+            kernel_ids=tuple([row[1] for row in same_session]),
+            priority=priority,
+            scopes=named,
+            tenants=its_tenants,
+            lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
+            promised=promises.get(session_id),
+            head_rank=head_ranks.get(session_id, 0),
+        )
+
+
+def _needs(
+    architecture: str,
+    asked: str,
+    kernel_count: int,
+    reservations: frozenset[int],
+    agent_id: int | None,
+    may_run_elsewhere: bool,
+    device_model: str,
+    gang: str,
+    rule: str,
+    group: str | None,
+) -> Needs:
+    kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
+    return Needs(
+        architecture,
+        kernels,
+        agent_id,
+        reservations,
+        may_run_elsewhere,
+        device_model,
+        Gang(gang) if kernel_count > 1 else Gang.ANYWHERE,
+        companions_in(group, rule),
+    )

@@ -1,0 +1,80 @@
+"""What estimates are made from: what runs now, and how long sessions really ran."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.contrib.postgres.aggregates import JSONBAgg
+from django.db.models.functions import JSONObject
+
+from scheduler.group_cache import KeptByGroup
+from scheduler.snapshot.start_time_model import Held, Kind, Lengths
+from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.states import Status
+
+REMEMBERED = timedelta(days=90)
+MOST_SEEN = 2_000
+_recent = KeptByGroup[tuple[frozenset[int], Lengths]](for_s=60.0)
+
+
+def held_in(group_id: int, now: datetime) -> list[Held]:
+    """What each kernel of the group holds. One query."""
+    session = "kernel__session__"
+    names = ("owner_id", "image_id", "type", "status", "started_at", "deadline_at", "max_runtime_s")
+    rows = (
+        KernelAllocation.objects.filter(agent__resource_group_id=group_id)
+        .values_list("kernel_id", "agent_id", *(f"{session}{name}" for name in names))
+        .annotate(slots=JSONBAgg(JSONObject(name="slot_name", amount="amount")))
+    )
+    found = []
+    for (
+        _,
+        agent_id,
+        owner,
+        image,
+        type_,
+        status,
+        began,
+        deadline_at,
+        most_s,
+        amounts,
+    ) in rows.order_by():
+        ran_s = max(0.0, (now - began).total_seconds()) if began else 0.0
+        left_s = None if most_s is None else max(0.0, most_s - ran_s)
+        is_ending = status == Status.TERMINATING.value
+        if is_ending or (status == Status.RUNNING.value and most_s is not None):  # which may be extended
+            left_s = max(0.0, (deadline_at - now).total_seconds()) if deadline_at else 0.0
+        slots = {each["name"]: each["amount"] for each in amounts}
+        found.append(Held(agent_id, slots, (owner, image, type_), ran_s, left_s))
+    return found
+
+
+def lengths_of(image_ids: Collection[int], now: datetime) -> Lengths:
+    """How long sessions of these images ran lately, the newest MOST_SEEN of them. One query."""
+    ended = ComputeSession.objects.filter(
+        image_id__in=image_ids, started_at__isnull=False, ended_at__gte=now - REMEMBERED
+    )
+    names = ("owner_id", "image_id", "type", "started_at", "ended_at")
+    seen: dict[Kind, list[float]] = {}
+    for owner, image, type_, began, end in ended.order_by("-ended_at").values_list(*names)[:MOST_SEEN]:
+        seen.setdefault((owner, image, type_), []).append(max(0.0, (end - began).total_seconds()))
+    return Lengths(seen)
+
+
+def recent_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> Lengths:
+    """Return the lengths for what runs in a group, read once a minute at most while that is of the same images: ticks ask again and again. 1 query or none."""
+    images = frozenset(image_ids)
+    known = _recent.get(group_id)
+    if known is None or not known[0] >= images:
+        known = images, lengths_of(images, now)
+        _recent.put(group_id, known)
+    return known[1]
+
+
+def kinds_of(ids: Iterable[UUID]) -> dict[UUID, Kind]:
+    """One query."""
+    rows = ComputeSession.objects.filter(pk__in=list(ids)).order_by()
+    return {
+        pk: (owner, image, type_)
+        for pk, owner, image, type_ in rows.values_list("pk", "owner_id", "image_id", "type")
+    }

@@ -1,0 +1,178 @@
+"""What runs on the agents of a group, as the engine sees it: what ends at a known time, what may be ended for others, and
+what is being ended for whom."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.aggregates import JSONBAgg
+from django.db.models import Case, F, Q, When
+from django.db.models.functions import JSONObject
+
+from agents.models import ResourceGroup
+from common import clock
+from common.values.resources import MILLI, ResourceSlots
+from scheduler.engine import Preemptible, Promise, Running, Share
+from scheduler.snapshot import run_lengths
+from scheduler.snapshot.start_time_model import outlived_left_s
+from sessions_app.known_ends import END_COLUMNS, HAS_KNOWN_END, HAS_MAX_RUNTIME, known_end, removed_at
+from sessions_app.models import KernelAllocation
+from sessions_app.preemption_models import Preemption, PreemptionOutcome
+from sessions_app.states import Status
+
+_HELD = JSONBAgg(JSONObject(name="slot_name", amount="amount"))
+# And, where only a part of a device is held, of which.
+_PART = Case(When(amount__lt=MILLI, devices__len=1, then=F("devices__0")))
+_HELD_OF_DEVICES = JSONBAgg(JSONObject(name="slot_name", amount="amount", device=_PART))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """`ends`: by session that has its notice, when it ends. `promises`: by session that waits, what is done for it. Who ought to be gone
+    for long is in neither."""
+
+    ends: Mapping[UUID, datetime]
+    promises: Mapping[UUID, Promise]
+
+
+def leaving_of(group: ResourceGroup) -> Leaving:
+    """1 query; none where nothing is ended for others."""
+    ends: dict[UUID, datetime] = {}
+    promises: dict[UUID, Promise] = {}
+    if group.preemptible_priority is None:
+        return Leaving(ends, promises)
+    has_notice = Q(outcome=PreemptionOutcome.OPEN, session__status=Status.RUNNING.value)
+    ended = (PreemptionOutcome.OPEN, PreemptionOutcome.ENDED)
+    of_this_attempt = Q(decided_at__gte=F("session__started_at"))  # notices of others are closed
+    ending = of_this_attempt & Q(outcome__in=ended, session__status=Status.TERMINATING.value)
+    rows = Preemption.objects.filter(
+        has_notice | ending,
+        by__resource_group=group,
+        by__status=Status.PENDING.value,
+        agent__resource_group=group,  # it may have been moved
+    )
+    columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
+    now = clock.now()
+    for session_id, status, changed_at, ends_at, by_id, agent_id in rows.order_by("pk").values_list(*columns):
+        until = ends_at if status == Status.RUNNING else removed_at(changed_at)
+        if now >= (removed_at(ends_at) if status == Status.RUNNING else until):
+            continue  # it cannot be told, or does not end: whom it is for may ask others
+        if status == Status.RUNNING:
+            ends[session_id] = ends_at
+        known = promises.get(by_id)
+        promises[by_id] = Promise(agent_id, max(until, known.until) if known else until)
+    return Leaving(ends, promises)
+
+
+def running_of(
+    group: ResourceGroup, leaving: Mapping[UUID, datetime], *, has_devices: bool = False
+) -> dict[int, list[Running]]:
+    """By agent, what kernels hold that will have ended at a known time; of which devices, if the group has some. 1 query."""
+    known = HAS_KNOWN_END
+    if leaving:
+        known |= Q(kernel__session__in=list(leaving))
+    kernels = (
+        KernelAllocation.objects.filter(agent__resource_group=group)
+        .filter(known)
+        .values_list("kernel_id", "agent_id", "kernel__session_id", *END_COLUMNS)
+        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
+    )
+    running: dict[int, list[Running]] = {}
+    for _, agent_id, session_id, *when, amounts in kernels.order_by():
+        ends_at = leaving.get(session_id) or known_end(*when)
+        assert ends_at is not None, "the filter leaves out whose end nobody knows"
+        held = Running(_slots(amounts), ends_at, _shares(amounts), is_leaving=session_id in leaving)
+        running.setdefault(agent_id, []).append(held)
+    return running
+
+
+def expected_of(
+    group: ResourceGroup, leaving: Collection[UUID], now: datetime, *, has_devices: bool = False
+) -> dict[int, list[Running]]:
+    """By agent, what kernels hold of which nobody knows when it ends, or that should have ended, with when that is expected. 1 query, and
+    one more each minute."""
+    session = "kernel__session__"
+    ends_itself = HAS_MAX_RUNTIME & Q(**{f"{session}status": Status.RUNNING.value})
+    is_ending = Q(**{f"{session}status": Status.TERMINATING.value})
+    is_late = (ends_itself & Q(**{f"{session}deadline_at__lte": now})) | (
+        is_ending & Q(**{f"{session}status_changed_at__lte": now - (removed_at(now) - now)})
+    )
+    kernels = (
+        KernelAllocation.objects.filter(agent__resource_group=group)
+        .filter(is_late | (~HAS_MAX_RUNTIME & ~is_ending))
+        .exclude(kernel__session__in=list(leaving))
+        .values_list(
+            "kernel_id",
+            "agent_id",
+            f"{session}started_at",
+            f"{session}owner_id",
+            f"{session}image_id",
+            f"{session}type",
+            *END_COLUMNS,
+        )
+        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
+    )
+    rows = list(kernels.order_by())
+    lengths = run_lengths.recent_lengths(group.pk, {row[4] for row in rows}, now)
+    expected: dict[int, list[Running]] = {}
+    for _, agent_id, began, *kind, status, deadline_at, changed_at, max_runtime_s, amounts in rows:
+        due_at = known_end(status, deadline_at, changed_at, max_runtime_s)
+        if due_at is None:
+            ran_s = max(0.0, (now - (began or now)).total_seconds())
+            left_s = lengths.expected_left_s((kind[0], kind[1], kind[2]), ran_s)
+        else:
+            left_s = outlived_left_s(max(0.0, (now - due_at).total_seconds()))
+        held = Running(_slots(amounts), now + timedelta(seconds=left_s), _shares(amounts))
+        expected.setdefault(agent_id, []).append(held)
+    return {agent_id: sorted(each, key=attrgetter("ends_at")) for agent_id, each in expected.items()}
+
+
+def preemptible_of(
+    group: ResourceGroup, below: int, *, has_devices: bool = False
+) -> dict[int, list[Preemptible]]:
+    """By agent, what sessions hold that may be ended for one of priority `below`, and leave for nobody yet. 1 query; none where
+    none may."""
+    if group.preemptible_priority is None:
+        return {}
+    leaving = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN)
+    kernels = (
+        KernelAllocation.objects.filter(
+            agent__resource_group=group,
+            kernel__session__status=Status.RUNNING.value,
+            kernel__session__resource_group=group,  # not those whose machine was moved here
+            kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
+        )
+        .exclude(kernel__session__in=leaving.values("session"))
+        .values_list(
+            "kernel_id",
+            "agent_id",
+            "kernel__session_id",
+            "kernel__session__priority",
+            *END_COLUMNS,
+        )
+        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
+    )
+    found: dict[int, dict[UUID, Preemptible]] = {}
+    # Since when it runs is told by its status, which moves along when the clock is set; the moment it started is history.
+    for _, agent_id, session_id, priority, *when, amounts in kernels.order_by():
+        _, _, runs_since, _ = when
+        of_agent = found.setdefault(agent_id, {})
+        known = of_agent.get(session_id)  # another kernel of it
+        slots, shares = _slots(amounts), _shares(amounts)
+        if known:
+            slots, shares = slots + known.slots, known.shares + shares
+        of_agent[session_id] = Preemptible(session_id, priority, runs_since, slots, shares, known_end(*when))
+    return {agent_id: sorted(sessions.values()) for agent_id, sessions in found.items()}
+
+
+def _slots(amounts: list[dict[str, Any]]) -> ResourceSlots:
+    return ResourceSlots({each["name"]: each["amount"] for each in amounts})
+
+
+def _shares(amounts: list[dict[str, Any]]) -> tuple[Share, ...]:
+    return tuple(
+        [Share(each["name"], each["device"], each["amount"]) for each in amounts if each.get("device")]
+    )
