@@ -18,10 +18,10 @@ from agents.runtime.registry import close_async_runtimes
 from portal.body_guard import BodyGuard
 from portal.lifespan import Lifespan
 from portal.upload_work import UploadWork
-from sessions_app.gateway.app_proxy import AppProxy
-from sessions_app.gateway.interactions import start_noting, stop_noting
-from sessions_app.gateway.keepers import start_keeping, stop_keeping
-from sessions_app.gateway.notebooks import start_asking, stop_asking
+from sessions_app.gateway.proxy.app_proxy import AppProxy
+from sessions_app.gateway.activity.recorder import start_noting, stop_noting
+from sessions_app.gateway.processes.process_reaper import start_keeping, stop_keeping
+from sessions_app.gateway.activity.jupyter import start_asking, stop_asking
 from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 
 of_pages = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))

@@ -14,8 +14,8 @@ from common.db.prepared import among
 from portal.models import ToldNotice
 from portal.sentences import REASONS_TOLD, Code, code_of_end
 from portal.services import News, notify_each
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
-from sessions_app.states import Status
 
 HEALED_FOR = timedelta(hours=1)
 END, END_OF_ARRAY = "end:", "array-end:"

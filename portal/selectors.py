@@ -15,7 +15,7 @@ from common.i18n import paragraph
 from common.values.money import format_money
 from portal.models import Announcement, Notification, NotificationChoice
 from portal.sentences import IN_MONEY, SENTENCES, Code
-from sessions_app.idle_words import low_use
+from sessions_app.idle.messages import low_use
 
 SHOWN_HELPERS = 3
 

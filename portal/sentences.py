@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from common.i18n import gettext_noop
 from common.pages.status_styles import Tone
-from sessions_app.idle_rules import Cause
-from sessions_app.states import Reason, Status
+from sessions_app.core.idle_rules import Cause
+from sessions_app.core.states import Reason, Status
 
 
 class Code(StrEnum):

@@ -26,8 +26,8 @@ from common.values.text import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
 from portal.selectors import access_notification, choices_of, unread_notifications
 from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 
 _WRITE_DOWN = f"""
     INSERT INTO {Notification._meta.db_table} (person_id, code, arguments, session_id, created_at)

@@ -81,7 +81,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
-    "sessions_app.gateway.middleware.ByNameMiddleware",
+    "sessions_app.gateway.proxy.hostname_redirect.ByNameMiddleware",
     "common.pages.middleware.RequestIdMiddleware",
     "common.pages.middleware.LastSlashMiddleware",
     "common.pages.middleware.StreamWithoutDatabaseMiddleware",

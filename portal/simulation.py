@@ -31,6 +31,7 @@ from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
 from sessions_app.admission.service import enqueue_batch, enqueue_session
+from sessions_app.core.request import SessionRequest, parse_request
 from sessions_app.models import (
     ComputeSession,
     ComputeSessionQuerySet,
@@ -38,8 +39,7 @@ from sessions_app.models import (
     SessionArray,
     SessionDependency,
 )
-from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.services import terminate_session
+from sessions_app.termination.service import terminate_session
 
 GROUP = "simulated"
 TITLE = "Simulated by bin/cluster"

@@ -18,9 +18,9 @@ from common.errors import BerthError
 from common.rest.actor import actor_of
 from common.token_scopes import FOR_SESSIONS
 from portal.body_guard import request_from
-from sessions_app.files import open_files
-from sessions_app.idle_facts import note_work
-from sessions_app.idle_models import Interaction
+from sessions_app.container_io.files import open_files
+from sessions_app.idle.facts import note_work
+from sessions_app.models import Interaction
 from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from transport.proxy.headers import Headers
 

@@ -7,11 +7,11 @@ from django.db import transaction
 from common import clock
 from portal.sentences import OF_CAUSE
 from portal.services import notify
-from sessions_app.idle import note_told
-from sessions_app.idle_facts import idle_of, judged_use
-from sessions_app.idle_models import SessionWarning
-from sessions_app.idle_rules import Cause
-from sessions_app.idle_words import low_of
+from sessions_app.core.idle_rules import Cause
+from sessions_app.idle.enforcer import note_told
+from sessions_app.idle.facts import idle_of, judged_use
+from sessions_app.idle.messages import low_of
+from sessions_app.models import SessionWarning
 
 MINUTE_S = 60
 

@@ -18,7 +18,7 @@ from portal.descriptors import raise_descriptor_limit
 from portal.garbage import leave_startup_to_rest
 from portal.ops.envfile import LOOPBACK
 from portal.ops.listening import listen
-from sessions_app.gateway import doors
+from sessions_app.gateway.proxy import app_ports
 from transport.server import TrustedProxies, protocol_class
 
 # For the portal's own websockets; those of apps are passed on as they come.
@@ -31,7 +31,7 @@ def main() -> None:
     sockets = [listen(options.host, options.port) if options.fd is None else socket.socket(fileno=options.fd)]
     if options.host not in LOOPBACK:
         of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
-        doors.open_ports(listener.getsockname()[1] for listener in of_apps)
+        app_ports.open_ports(listener.getsockname()[1] for listener in of_apps)
         sockets += of_apps
     leave_startup_to_rest()
     uvicorn.Server(server_config(has_proxy=options.proxy_headers)).run(sockets=sockets)

@@ -7,7 +7,7 @@ import agents.ports
 import common.ports
 import images.ports
 import scheduler.forecast.service
-import sessions_app.leaving
+import sessions_app.offboarding
 import sessions_app.ports
 import vfolders.leaving
 import vfolders.ports
@@ -16,9 +16,9 @@ from portal.audit.words import PARAMETERS
 from portal.selectors import helpers_of
 from scheduler.history.recorder import keep_standing
 from scheduler.run_state import discard_plans
-from sessions_app.closed_groups import hold_excluded_sessions
-from sessions_app.group_rules import session_counts
-from sessions_app.held import held_by
+from sessions_app.allocations import held_by
+from sessions_app.limits.group_rules import session_counts
+from sessions_app.queue.closed_groups import hold_excluded_sessions
 from sessions_app.selectors import objection_to_folder_deletion
 from vfolders.selectors import storage_host_names
 
@@ -31,7 +31,7 @@ def connect_ports() -> None:
     accounts.ports.storage_host_names.connect(storage_host_names)
     accounts.ports.allocations.connect(held_by)
     # In this order: a folder that a live session mounts cannot be deleted.
-    accounts.ports.offboarding_handlers.connect(sessions_app.leaving)
+    accounts.ports.offboarding_handlers.connect(sessions_app.offboarding)
     accounts.ports.offboarding_handlers.connect(vfolders.leaving)
     images.ports.image_holder_counts.connect(image_holder_counts)
     agents.ports.session_counts.connect(session_counts)

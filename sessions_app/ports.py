@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from accounts.core.budget_arithmetic import BudgetState
@@ -13,11 +13,19 @@ from agents.selectors import SlotRoom
 from common.ports import Port
 from common.values.resources import ResourceSlots
 from common.values.stored_message import KeptSentence
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.start_estimate import StartRange
+from sessions_app.core.states import Reason
 from sessions_app.models import ComputeSession
-from sessions_app.start_ranges import StartRange
 
-if TYPE_CHECKING:
-    from sessions_app.holds import Standing
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a session stands that is asked for now: in the queue, or held for something."""
+
+    hold: Hold
+    reason: Reason
+    message: KeptSentence
 
 
 @dataclass(frozen=True, slots=True)

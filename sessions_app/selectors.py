@@ -13,8 +13,8 @@ from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.pages.status_styles import look_of
 from common.values.text import quoted
+from sessions_app.core.states import REQUEUED, RETRIED, Status, next_try
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionArray
-from sessions_app.states import REQUEUED, RETRIED, Status, next_try
 
 
 class Action(StrEnum):

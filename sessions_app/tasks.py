@@ -11,17 +11,13 @@ from common import clock
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from common.resilience.fault_points import during
-from sessions_app import (
-    arrays,
-    callbacks,
-    dependents,
-    launcher,
-    metrics,
-    moorings,
-    reconcile,
-    setups,
-)
+from sessions_app.callbacks import delivery as callbacks_delivery
+from sessions_app.dotfiles import delivery as dotfiles_delivery
+from sessions_app.launch import launcher, network_pool, terminator
+from sessions_app.metrics import collector
 from sessions_app.models import AppLogin, AppTicket
+from sessions_app.queue import array_release, dependents
+from sessions_app.reconciler import garbage, loop
 
 
 @shared_task(name=TaskName.LAUNCH_SESSION, soft_time_limit=3500, time_limit=3600)
@@ -33,7 +29,7 @@ def launch_session(session_id: str) -> None:
 @shared_task(name=TaskName.TERMINATE_SESSION, soft_time_limit=300, time_limit=360)
 def terminate_session(session_id: str) -> None:
     with during("end"):
-        launcher.end_session(UUID(session_id))
+        terminator.end_session(UUID(session_id))
 
 
 @shared_task(name=TaskName.RECONCILE_SESSIONS, soft_time_limit=300, time_limit=360)
@@ -41,7 +37,7 @@ def reconcile_sessions() -> None:
     with try_exclusive("reconcile-sessions") as is_mine:
         if is_mine:
             with during("reconcile"):
-                reconcile.reconcile_sessions()
+                loop.reconcile_sessions()
 
 
 @shared_task(name=TaskName.SETTLE_DEPENDENTS, soft_time_limit=300, time_limit=360)
@@ -51,7 +47,7 @@ def settle_dependents(session_id: str) -> None:
 
 @shared_task(name=TaskName.LOOK_AT_ARRAY, soft_time_limit=300, time_limit=360)
 def look_at_array(array_id: str) -> None:
-    arrays.release_elements(UUID(array_id))
+    array_release.release_elements(UUID(array_id))
     dependents.settle_after_array(UUID(array_id))
 
 
@@ -59,24 +55,24 @@ def look_at_array(array_id: str) -> None:
 def measure_sessions() -> None:
     with try_exclusive("measure-sessions") as is_mine:
         if is_mine:
-            metrics.measure_sessions()
+            collector.measure_sessions()
 
 
 @shared_task(name=TaskName.NOTE_SETUPS, soft_time_limit=300, time_limit=360)
 def note_setups() -> None:
     with try_exclusive("note-setups") as is_mine:
         if is_mine:
-            setups.note_setups()
+            dotfiles_delivery.note_setups()
 
 
 @shared_task(name=TaskName.TELL_CALLBACKS, soft_time_limit=60, time_limit=90)
 def tell_callbacks() -> None:
-    callbacks.tell_callbacks()
+    callbacks_delivery.tell_callbacks()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)
 def keep_moorings() -> None:
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
 
 
 @shared_task(name=TaskName.PURGE_EXPIRED, soft_time_limit=300, time_limit=360)
@@ -86,7 +82,7 @@ def purge_expired() -> None:
     AppLogin.objects.filter(expires_at__lt=clock.now()).delete()
     for agent in connected_agents().filter(last_error=""):
         try:
-            reconcile.reap_leftovers(agent, runtime_of(agent))
+            garbage.reap_leftovers(agent, runtime_of(agent))
             reap_helpers(runtime_of(agent))
         except RuntimeFault:
             continue

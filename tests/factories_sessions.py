@@ -15,11 +15,12 @@ from common.actors import SYSTEM
 from images.models import ContainerImage
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
-from sessions_app.launcher import end_session, launch_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Kernel, KernelMetric
-from sessions_app.requests import parse_request
-from sessions_app.services import terminate_session
-from sessions_app.states import Status
+from sessions_app.termination.service import terminate_session
 from tests import factories
 
 _numbers = count(1)

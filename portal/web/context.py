@@ -20,8 +20,8 @@ from common.rest.actor import actor_of
 from portal.selectors import current_announcements, unread_notifications
 from portal.web.menu import KEYS
 from portal.web.notifications import DISMISSED
-from sessions_app.gateway.doors import knows_hosts, opens_by_port
-from sessions_app.tickets import host_name
+from sessions_app.core.app_address import host_name
+from sessions_app.gateway.proxy.app_ports import knows_hosts, opens_by_port
 
 MENUS = ("menu", "menu_kind", "other_menu", "key_links")
 

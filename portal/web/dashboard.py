@@ -20,12 +20,12 @@ from common.pages.htmx import render_page_or_fragment
 from common.pages.status_styles import Tone, look_of
 from common.rest.actor import actor_of
 from common.values.resources import CPU, MEM, ResourceSlots, format_slots, in_order
-from sessions_app import presenters
-from sessions_app.limits import own_session_limit
+from sessions_app.core.states import LAUNCHING, Status
+from sessions_app.limits.policy_limits import own_session_limit
+from sessions_app.metrics.own_usage import held_by_group, own_live_sessions, use_of
 from sessions_app.models import ComputeSession
-from sessions_app.own_use import held_by_group, own_live_sessions, use_of
-from sessions_app.queues import Queue, queues
-from sessions_app.states import LAUNCHING, Status
+from sessions_app.presentation import session as presentation_session
+from sessions_app.queue.listing import Queue, queues
 
 SHOWN_SESSIONS = 6
 SHOWN_AGENTS = 6
@@ -45,7 +45,9 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     use, own, waiting = use_of(sessions), held_by_group(sessions), queues(actor)
     context = {
         "tiles": tiles(sessions),
-        "rows": [presenters.row(actor, session) for session in running_first(sessions)[:SHOWN_SESSIONS]],
+        "rows": [
+            presentation_session.row(actor, session) for session in running_first(sessions)[:SHOWN_SESSIONS]
+        ],
         "more_sessions": max(0, len(sessions) - SHOWN_SESSIONS),
         "live": share_of_limit(len(sessions), own_session_limit(own_scope(actor))),
         "use": use,

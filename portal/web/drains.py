@@ -12,7 +12,7 @@ from accounts.selectors import require_superadmin
 from agents.core.states import AgentState
 from agents.selectors import access_agent
 from common.rest.actor import actor_of
-from sessions_app import presenters
+from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import visible_sessions
 
 SHOWN_SESSIONS = 50
@@ -26,7 +26,7 @@ def ask_to_drain(request: HttpRequest, agent_id: int) -> HttpResponse:
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
     there = visible_sessions(actor).live().filter(kernels__agent=agent).distinct()
-    rows = [presenters.row(actor, session) for session in there.for_rows()[:SHOWN_SESSIONS]]
+    rows = [presentation_session.row(actor, session) for session in there.for_rows()[:SHOWN_SESSIONS]]
     count = len(rows) if len(rows) < SHOWN_SESSIONS else there.count()
     context = {
         "agent": agent,

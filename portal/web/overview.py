@@ -11,8 +11,8 @@ from agents.core.states import AgentState
 from agents.models import Agent
 from common.pages.status_styles import Tone
 from portal.api.health import redis_answers
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 
 
 def overview_facts() -> list[dict[str, Any]]:

@@ -17,10 +17,10 @@ from common.pages.status_styles import Tone
 from common.pages.tables import Column, Filter, Listing, Table, declare
 from common.values.resources import CPU, MEM, ResourceSlots
 from portal.models import Announcement
-from sessions_app.copy_as import Way, ways_to_ask
-from sessions_app.metrics import SAMPLE_S, SERIES
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
+from sessions_app.core.request import parse_request
+from sessions_app.core.request_export import Way, ways_to_ask
+from sessions_app.core.states import Status
+from sessions_app.metrics.collector import SAMPLE_S, SERIES
 
 GIB = 2**30
 SAMPLES = 90

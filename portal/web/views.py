@@ -25,12 +25,12 @@ from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
 from portal.web.overview import overview_facts
 from portal.web.style_samples import sample_context, sample_log, sample_metrics
-from sessions_app import presenters
+from sessions_app.core.states import Status
 from sessions_app.models import ResourcePreset
-from sessions_app.presets import offered_presets
+from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import own_sessions
-from sessions_app.shortcuts import OWN_FOLDER, folder_objection, quick_slots
-from sessions_app.states import Status
+from sessions_app.session_templates.presets import offered_presets
+from sessions_app.session_templates.quick_start import OWN_FOLDER, folder_objection, quick_slots
 
 SHOWN_SESSIONS = 6
 SHOWN_ENDED = 3
@@ -47,11 +47,11 @@ def start(request: HttpRequest) -> HttpResponse:
     project = projects[0] if projects else None
     scopes = scopes_of(scope_ids(actor, project).keys())
     context = {
-        "rows": [presenters.row(actor, session) for session in live],
+        "rows": [presentation_session.row(actor, session) for session in live],
         "waiting": [session.pk for session in live if session.status == Status.PENDING],
-        "recent": [presenters.row(actor, session) for session in ended],
-        "last": presenters.row(actor, ended[0]) if ended else None,
-        "columns": presenters.columns(),
+        "recent": [presentation_session.row(actor, session) for session in ended],
+        "last": presentation_session.row(actor, ended[0]) if ended else None,
+        "columns": presentation_session.columns(),
         "quick_starts": quick_starts(
             visible_images(actor),
             scopes,

@@ -14,7 +14,7 @@ from common.rest.input import asked_once
 from common.rest.pagination import StandardPagination
 from common.token_scopes import EVERY_TOKEN
 from sessions_app.models import ComputeSession
-from sessions_app.queues import places, waiting_in
+from sessions_app.queue.listing import places, waiting_in
 
 
 class WaitingOut(serializers.Serializer[Any]):

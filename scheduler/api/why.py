@@ -15,7 +15,7 @@ from common.rest.actor import actor_of
 from common.rest.input import asked_value
 from common.token_scopes import FOR_SESSIONS
 from scheduler.history.replay import past_wait, stays_of
-from sessions_app.queueing import check_start_at
+from sessions_app.core.queue_options import check_start_at
 from sessions_app.selectors import Action, access_session
 
 

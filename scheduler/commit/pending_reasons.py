@@ -11,9 +11,9 @@ from common.db.prepared import array_of
 from scheduler.engine import Deferral, Plan, column_of
 from scheduler.explain.messages import sentence_for
 from scheduler.group_cache import KeptByGroup
-from sessions_app import lifecycle
+from sessions_app.core.states import Status
+from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 
 _WRITE_DOWN = f"""
     WITH sentence AS MATERIALIZED (
@@ -51,12 +51,12 @@ def write_waiting(plan: Plan) -> None:
     changed = _update_waiting(plan.deferrals, plan.group_name, are_figures_due)
     if is_long and are_figures_due:
         transaction.on_commit(partial(_figures_written.put, plan.group_id, True))
-    lifecycle.push_sessions_changed(changed, Status.PENDING)
+    updates.push_sessions_changed(changed, Status.PENDING)
 
 
 def _update_waiting(
     deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
-) -> list[lifecycle.Told]:
+) -> list[updates.Told]:
     sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
     numbers = []
     for why in column_of(deferrals, "why"):
@@ -73,5 +73,5 @@ def _update_waiting(
     }
     with connection.cursor() as cursor:
         cursor.execute(_WRITE_DOWN, values)
-        told: list[lifecycle.Told] = cursor.fetchall()
+        told: list[updates.Told] = cursor.fetchall()
         return told

@@ -24,10 +24,10 @@ from scheduler.engine import KernelPlacement, Placement, Plan, column_of
 from scheduler.engine.accelerators import Dealt, NoSuchDevices
 from scheduler.run_state import advance
 from scheduler.snapshot.gathering import gathered_as_json
-from sessions_app import lifecycle
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
-from sessions_app.preemptions import Leave, give_notice
-from sessions_app.states import Reason, Status
+from sessions_app.termination.preemption import Leave, give_notice
 
 # Rows of `_LOCK_AGENTS`, and of `_CORES`: what is free on agents, which cores are used there.
 _Rooms = tuple[Sequence[Any], Sequence[Any]]
@@ -174,7 +174,7 @@ def _place(placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
     cores = _demand_room(kernels, rooms)
     # Before the statuses: slots of agents are locked before what limits count (ADR 8).
     _allocate(kernels, _cpusets(kernels, cores, used), _deal(kernels))
-    moved = lifecycle.transition_many(
+    moved = transitions.transition_many(
         [placement.session_id for placement in placements],
         frm=Status.PENDING,
         to=Status.SCHEDULED,

@@ -40,10 +40,10 @@ from scheduler.snapshot.placement_groups import companions_in
 from scheduler.snapshot.reader import OWNERS, allowances_of, read_snapshot, scope_key
 from scheduler.snapshot.start_time_model import MOST_AHEAD, Held, Kind, Wanted, at_the_latest, estimate_each
 from sessions_app.admission.forecast import STARTS_NOW
+from sessions_app.core.start_estimate import StartRange
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 from sessions_app.ports import Outlook, Prospect, Question
-from sessions_app.start_ranges import StartRange
-from sessions_app.states import Status
 
 STARTS = gettext_noop("Starts now on {agent}.")
 NO_LIMIT = gettext_noop(

@@ -21,9 +21,9 @@ from scheduler.group_cache import KeptByGroup
 from scheduler.models import SchedulerState
 from scheduler.snapshot.placement_groups import hosts_of, keys_of
 from scheduler.snapshot.reader import read_snapshot, rules_of
+from sessions_app.core.start_estimate import StartRange
+from sessions_app.core.states import LIVE
 from sessions_app.models import ComputeSession
-from sessions_app.start_ranges import StartRange
-from sessions_app.states import LIVE
 
 LARGE, TRUSTED_FOR_S = 200, 1.0
 """Of a group with so many machines nobody asks for so long whether anything changed; of smaller ones each time."""

@@ -25,8 +25,8 @@ from scheduler.explain.messages import sentence_for
 from scheduler.group_cache import KeptByGroup
 from scheduler.history.snapshot_codec import pack_snapshot
 from scheduler.models import KeptTick, WaitingReason
-from sessions_app.holds import Standing
 from sessions_app.models import ComputeSession
+from sessions_app.ports import Standing
 
 log = structlog.get_logger(__name__)
 KEPT_FOR = timedelta(days=7)

@@ -11,8 +11,8 @@ from scheduler.group_cache import KeptByGroup
 from scheduler.history.recorder import digest_of
 from scheduler.history.snapshot_codec import UnreadablePicture, unpack_snapshot
 from scheduler.models import KeptTick, WaitingReason
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 
 KEPT_FOR_S = 60.0
 

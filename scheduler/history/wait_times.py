@@ -7,8 +7,8 @@ from django.db.models import OuterRef, Subquery
 from django.db.models.functions import Coalesce, Greatest
 
 from agents.models import ResourceGroup
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, SessionTransition
-from sessions_app.states import Status
 
 LATELY = timedelta(hours=1)
 MOST_SEEN = 2_000

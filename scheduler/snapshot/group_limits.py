@@ -7,7 +7,7 @@ from functools import cached_property
 from agents.models import ResourceGroup
 from scheduler.engine import Allowance
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER
-from sessions_app.group_limits import NOTHING, Held, InForce, held_in, in_force
+from sessions_app.limits.group_limits import NOTHING, Held, InForce, held_in, in_force
 
 PREFIX = "group-limit"
 

@@ -48,9 +48,9 @@ from scheduler.snapshot.group_limits import GroupLimits, texts_in_force
 from scheduler.snapshot.placement_groups import KEY, companions_in, hosts_of
 from scheduler.snapshot.reservations import Reserved, reserved_in
 from scheduler.snapshot.running_sessions import expected_of, leaving_of, preemptible_of, running_of
-from sessions_app.limits import owners_of
+from sessions_app.core.queue_options import LOWEST_PRIORITY, Hold
+from sessions_app.limits.policy_limits import owners_of
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.queueing import LOWEST_PRIORITY, Hold
 
 ScopeKey = tuple[Level, int]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,8 +9,8 @@ from django.db.models.functions import JSONObject
 
 from scheduler.group_cache import KeptByGroup
 from scheduler.snapshot.start_time_model import Held, Kind, Lengths
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.states import Status
 
 REMEMBERED = timedelta(days=90)
 MOST_SEEN = 2_000

@@ -18,10 +18,15 @@ from common.values.resources import MILLI, ResourceSlots
 from scheduler.engine import Preemptible, Promise, Running, Share
 from scheduler.snapshot import run_lengths
 from scheduler.snapshot.start_time_model import outlived_left_s
-from sessions_app.known_ends import END_COLUMNS, HAS_KNOWN_END, HAS_MAX_RUNTIME, known_end, removed_at
-from sessions_app.models import KernelAllocation
-from sessions_app.preemption_models import Preemption, PreemptionOutcome
-from sessions_app.states import Status
+from sessions_app.core.states import Status
+from sessions_app.lifecycle.expected_end import (
+    END_COLUMNS,
+    HAS_KNOWN_END,
+    HAS_MAX_RUNTIME,
+    known_end,
+    removed_at,
+)
+from sessions_app.models import KernelAllocation, Preemption, PreemptionOutcome
 
 _HELD = JSONBAgg(JSONObject(name="slot_name", amount="amount"))
 # And, where only a part of a device is held, of which.

@@ -14,7 +14,7 @@ from math import ceil, inf
 from random import Random
 from uuid import UUID
 
-from sessions_app.start_ranges import StartRange
+from sessions_app.core.start_estimate import StartRange
 
 LEAST_SEEN = 5  # fewer lengths say nothing
 LEAST_LEFT_S = 60.0  # of what nothing is known of

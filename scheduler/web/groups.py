@@ -33,8 +33,8 @@ from common.rest.idempotency import once_a_form
 from common.values.resources import CPU, MEM, in_order
 from common.values.text import check_text, quoted
 from scheduler.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
-from sessions_app.closed_groups import let_in_by, shut_out_by
-from sessions_app.group_rules import counts_by_group
+from sessions_app.limits.group_rules import counts_by_group
+from sessions_app.queue.closed_groups import let_in_by, shut_out_by
 
 STATES = {"active": True, "paused": False}
 TABLE = declare(

@@ -6,7 +6,7 @@ from agents.models import ResourceGroup
 from common import clock
 from scheduler.web.groups import slot_meters
 from scheduler.web.limits import counted_words
-from sessions_app.group_limits import NOTHING, held_in, in_force
+from sessions_app.limits.group_limits import NOTHING, held_in, in_force
 
 
 def limits_now(group: ResourceGroup, user_id: int | None) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from common.rest.actor import actor_of
 from common.values.resources import format_each
 from scheduler.web.groups import room_meters
 from scheduler.web.limits_now import limits_now
-from sessions_app.queues import places, queues, waiting_in
+from sessions_app.queue.listing import places, queues, waiting_in
 
 
 @require_GET

@@ -15,7 +15,7 @@ from agents.reservations.service import MOST_AGENTS
 from common.values.text import check_text, quoted
 from common.values.time_zones import zone_named
 from scheduler.web.group_forms import LONGEST_NAME
-from sessions_app.queueing import instant_of
+from sessions_app.core.queue_options import instant_of
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}

@@ -19,7 +19,7 @@ from scheduler.history.replay import replay
 from scheduler.history.selectors import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
 from scheduler.history.wait_times import Waits, waits_in
 from scheduler.models import KeptTick
-from sessions_app.queues import OWN_LIMITS, PUBLIC_REASONS
+from sessions_app.queue.listing import OWN_LIMITS, PUBLIC_REASONS
 
 TICKS_PER_PAGE = 20
 MOST_EXACT_S = 10  # what is longer is told in whole seconds

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from common.rest.actor import actor_of
 from scheduler.history.replay import past_wait, stays_of
-from sessions_app.queueing import check_start_at, instant_of
+from sessions_app.core.queue_options import check_start_at, instant_of
 from sessions_app.selectors import Action, access_session
 
 

@@ -13,12 +13,12 @@ from common.values.resources import ResourceSlots, format_slots
 from images.allowed import lists_asked
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_is_used
-from sessions_app.dependencies import check_possible
-from sessions_app.designated import check_designated_agent
-from sessions_app.device_models import check_device_model
-from sessions_app.group_rules import check_group_takes
-from sessions_app.limits import limit_hits, priority_hits
-from sessions_app.requests import clash_sentence, clashing_path
+from sessions_app.core.request import clash_sentence, clashing_path
+from sessions_app.limits.accelerator_model import check_device_model
+from sessions_app.limits.designated_agent import check_designated_agent
+from sessions_app.limits.group_rules import check_group_takes
+from sessions_app.limits.policy_limits import limit_hits, priority_hits
+from sessions_app.queue.dependencies import check_possible
 
 
 def decide(inputs: AdmissionInputs) -> list[BerthError]:

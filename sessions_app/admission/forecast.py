@@ -18,18 +18,18 @@ from common import clock
 from common.actors import Actor
 from common.values.resources import ResourceSlots
 from images.models import ContainerImage
-from sessions_app import holds
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.service import check_session
-from sessions_app.arrays import elements_of
-from sessions_app.dependencies import hold_for
-from sessions_app.group_limits import refusing_now
-from sessions_app.group_rules import takes
-from sessions_app.limits import longest_lifetime_s, own_session_limit
+from sessions_app.core.placement import key_of_group
+from sessions_app.core.request import SessionRequest
+from sessions_app.limits.group_limits import refusing_now
+from sessions_app.limits.group_rules import takes
+from sessions_app.limits.policy_limits import longest_lifetime_s, own_session_limit
 from sessions_app.models import ComputeSession
-from sessions_app.placement_rules import key_of_group
 from sessions_app.ports import Outlook, Prospect, Question, start_forecaster
-from sessions_app.requests import SessionRequest
+from sessions_app.queue import holds
+from sessions_app.queue.array_release import elements_of
+from sessions_app.queue.dependencies import hold_for
 from sessions_app.selectors import own_sessions
 
 STARTS_NOW = "starts_now"

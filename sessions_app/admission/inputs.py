@@ -12,9 +12,9 @@ from agents.selectors import MachineSize
 from common.actors import Actor
 from common.errors import BerthError
 from images.models import ContainerImage
-from sessions_app.dependencies import Dependency
-from sessions_app.holds import Standing
-from sessions_app.requests import SessionRequest
+from sessions_app.core.request import SessionRequest
+from sessions_app.ports import Standing
+from sessions_app.queue.dependencies import Dependency
 from vfolders.models import VFolder
 
 

@@ -6,15 +6,16 @@ from typing import Any
 
 from common import clock
 from common.audit import record
-from sessions_app import holds
+from sessions_app import ports
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
-from sessions_app.arrays import element_standings, insert_array
-from sessions_app.callbacks import insert_callbacks
-from sessions_app.dependencies import hold_for
-from sessions_app.limits import longest_lifetime_s
+from sessions_app.callbacks.delivery import insert_callbacks
+from sessions_app.core.states import Status
+from sessions_app.limits.policy_limits import longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
-from sessions_app.states import Status
+from sessions_app.queue import holds
+from sessions_app.queue.array_release import element_standings, insert_array
+from sessions_app.queue.dependencies import hold_for
 
 STEP = timedelta(microseconds=1)
 """From one session of a batch to the next, so that lists and the queue keep their order."""
@@ -54,7 +55,7 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     return sessions
 
 
-def _standings_of(inputs: AdmissionInputs) -> list[holds.Standing]:
+def _standings_of(inputs: AdmissionInputs) -> list[ports.Standing]:
     """Return for each request whether it is in the queue, or what holds it."""
     request = inputs.request
     first = holds.standing_of(request.start_at, hold_for(inputs.dependencies, inputs.project.pk))

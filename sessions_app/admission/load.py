@@ -34,16 +34,16 @@ from common.db.row_locks import RowLock, lock_by_id, lock_rows
 from common.errors import BerthError, NotFound
 from images.models import ContainerImage, Registry
 from images.selectors import access_image, image_named, visible_images
-from sessions_app import holds
 from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
-from sessions_app.callbacks import check_callback
-from sessions_app.dependencies import Dependency, lock_awaited, resolve_dependencies
-from sessions_app.designated import find_designated_agent
-from sessions_app.device_models import device_models_in
-from sessions_app.limits import load_scopes, owners_of
-from sessions_app.requests import FolderRequest, SessionRequest
+from sessions_app.callbacks.delivery import check_callback
+from sessions_app.core.container_spec import HOME
+from sessions_app.core.request import FolderRequest, SessionRequest
+from sessions_app.limits.accelerator_model import device_models_in
+from sessions_app.limits.designated_agent import find_designated_agent
+from sessions_app.limits.policy_limits import load_scopes, owners_of
+from sessions_app.queue import holds
+from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_dependencies
 from sessions_app.selectors import own_sessions
-from sessions_app.specs import HOME
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 from vfolders.services import hold_folders

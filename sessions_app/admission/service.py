@@ -13,19 +13,19 @@ from common.actors import Actor
 from common.db.connection import constraint_of
 from common.errors import InvalidInput
 from common.messaging.events import announce
-from sessions_app import lifecycle
 from sessions_app.admission.decide import require_admissible
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.insert import insert_sessions
 from sessions_app.admission.load import load_admission_inputs
 from sessions_app.admission.names import name_is_used
-from sessions_app.arrays import elements_of
+from sessions_app.core.request import SessionRequest
+from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
-from sessions_app.holds import check_start_time
+from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession
-from sessions_app.requests import SessionRequest
+from sessions_app.queue.array_release import elements_of
+from sessions_app.queue.holds import check_start_time
 from sessions_app.selectors import own_sessions
-from sessions_app.states import Status
 
 OWN_FIELDS = ("name", "command", "environment")
 """What each request of a batch may have of its own."""
@@ -79,10 +79,10 @@ def _announce(sessions: Sequence[ComputeSession]) -> None:
         group_id = first.resource_group_id
         announce(SessionEnqueued(first.pk, group_id) if is_alone else SessionsEnqueued(group_id))
     if is_alone:
-        lifecycle.push_session_change(first)
+        updates.push_session_change(first)
         return
     changed = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in sessions]
-    lifecycle.push_sessions_changed(changed, Status.PENDING)
+    updates.push_sessions_changed(changed, Status.PENDING)
 
 
 def _check_batch(requests: Sequence[SessionRequest]) -> None:

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from common.rest.actor import actor_of
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.views import REFUSALS
-from sessions_app.array_services import Progress, access_array, end_array, progress_of, visible_arrays
 from sessions_app.models import SessionArray
+from sessions_app.queue.arrays import Progress, access_array, end_array, progress_of, visible_arrays
 from sessions_app.selectors import Action
 
 

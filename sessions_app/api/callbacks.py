@@ -19,9 +19,9 @@ from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.token_scopes import FOR_ADMIN, FOR_SESSIONS
-from sessions_app.callback_rules import Fault
-from sessions_app.callback_secrets import callback_secret, make_callback_secret
-from sessions_app.callbacks import deliveries_of
+from sessions_app.callbacks.delivery import deliveries_of
+from sessions_app.callbacks.signing_secret import callback_secret, make_callback_secret
+from sessions_app.core.callbacks import Fault
 from sessions_app.models import CallbackDelivery
 from sessions_app.selectors import Action, access_session
 

@@ -6,9 +6,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from sessions_app.api.serializers import SessionOut
-from sessions_app.held_devices import held_devices
+from sessions_app.core.states import Status
+from sessions_app.metrics.allocated_devices import held_devices
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 
 STATUSES = [status.value for status in Status]
 

@@ -24,8 +24,8 @@ from common.rest.actor import actor_of
 from common.rest.content_types import AnyAccept
 from common.rest.errors import ErrorOut
 from common.token_scopes import FOR_SESSIONS
-from sessions_app import files
-from sessions_app.files import OpenFiles
+from sessions_app.container_io import files
+from sessions_app.container_io.files import OpenFiles
 
 UPLOAD_CHUNK_BYTES = 2**18
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)}

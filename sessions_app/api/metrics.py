@@ -17,8 +17,8 @@ from common.rest.errors import ErrorOut
 from common.rest.input import asked_once
 from common.token_scopes import FOR_SESSIONS
 from common.values.text import quoted
-from sessions_app.metrics import SERIES
-from sessions_app.metrics_history import Window, metrics_of
+from sessions_app.metrics.collector import SERIES
+from sessions_app.metrics.history import Window, metrics_of
 from sessions_app.selectors import Action, access_session
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404)}

@@ -17,14 +17,14 @@ from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.input import InputSerializer, TextField, asked_once
 from common.token_scopes import FOR_SESSIONS
-from sessions_app import personal_files
-from sessions_app.dotfile_rules import (
+from sessions_app.core.dotfile_rules import (
     MAX_CONTENT_BYTES,
     USUAL_MODE,
     check_content,
     check_dotfile_path,
     check_file_mode,
 )
+from sessions_app.dotfiles import service
 from sessions_app.models import Dotfile
 
 ABSENT = {(404, "application/json"): ErrorOut}
@@ -77,7 +77,7 @@ class DotfileListView(ListAPIView[Dotfile]):
     queryset = Dotfile.objects.none()
 
     def get_queryset(self) -> QuerySet[Dotfile]:
-        return personal_files.visible_dotfiles(actor_of(self.request))
+        return service.visible_dotfiles(actor_of(self.request))
 
 
 class DotfileView(APIView):
@@ -89,7 +89,7 @@ class DotfileView(APIView):
     )
     def get(self, request: Request) -> Response:
         """One of them."""
-        found = personal_files.access_dotfile(actor_of(request), _path_of(request))
+        found = service.access_dotfile(actor_of(request), _path_of(request))
         return Response(DotfileWithContentOut(found).data)
 
     @extend_schema(
@@ -103,13 +103,13 @@ class DotfileView(APIView):
         demand_newest_secret(request)
         asked = DotfileInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        file, is_new = personal_files.put_dotfile(actor=actor_of(request), **asked.validated_data)
+        file, is_new = service.put_dotfile(actor=actor_of(request), **asked.validated_data)
         return Response(DotfileOut(file).data, status=201 if is_new else 200)
 
     @extend_schema(operation_id="remove_dotfile", parameters=[PATH], responses={204: None, **ABSENT})
     def delete(self, request: Request) -> Response:
         """Keep it no longer. Sessions that run have theirs still."""
-        personal_files.remove_dotfile(actor=actor_of(request), path=_path_of(request))
+        service.remove_dotfile(actor=actor_of(request), path=_path_of(request))
         return Response(status=204)
 
 
@@ -120,7 +120,7 @@ class StartupScriptView(APIView):
     @extend_schema(operation_id="read_startup_script", responses={200: ScriptOut, **ABSENT})
     def get(self, request: Request) -> Response:
         """Your start-up script."""
-        script = personal_files.startup_script(actor_of(request))
+        script = service.startup_script(actor_of(request))
         if script is None:
             raise NotFound(_("You have no start-up script."))
         return Response(ScriptOut(script).data)
@@ -133,13 +133,13 @@ class StartupScriptView(APIView):
         demand_newest_secret(request)
         asked = ScriptInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        script = personal_files.set_startup_script(actor=actor_of(request), **asked.validated_data)
+        script = service.set_startup_script(actor=actor_of(request), **asked.validated_data)
         return Response(ScriptOut(script).data)
 
     @extend_schema(operation_id="remove_startup_script", responses={204: None, **ABSENT})
     def delete(self, request: Request) -> Response:
         """Run none any more."""
-        personal_files.remove_startup_script(actor=actor_of(request))
+        service.remove_startup_script(actor=actor_of(request))
         return Response(status=204)
 
 

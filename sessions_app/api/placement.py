@@ -3,8 +3,8 @@
 from rest_framework import serializers
 
 from common.rest.input import InputSerializer
-from sessions_app.placement_rules import PlacementRule
-from sessions_app.queueing import MAX_SESSION_NAME
+from sessions_app.core.placement import PlacementRule
+from sessions_app.core.queue_options import MAX_SESSION_NAME
 
 
 class PlacementInput(InputSerializer):

@@ -15,13 +15,13 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
-from sessions_app import presets
 from sessions_app.api.serializers import ResourcesField
-from sessions_app.api.shared import demand_scope_to_share
+from sessions_app.api.sharing_scope import demand_scope_to_share
 from sessions_app.api.templates import SHARINGS
+from sessions_app.core.template_rules import MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ResourcePreset
-from sessions_app.sharing import writes_which
-from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
+from sessions_app.session_templates import presets
+from sessions_app.session_templates.sharing import writes_which
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 RESOURCES_HELP = 'Like {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm may be left out.'

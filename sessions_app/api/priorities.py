@@ -14,8 +14,8 @@ from common.rest.input import InputSerializer
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.views import REFUSALS
-from sessions_app.priorities import change_priority
-from sessions_app.queueing import LOWEST_PRIORITY
+from sessions_app.core.queue_options import LOWEST_PRIORITY
+from sessions_app.queue.priority import change_priority
 from sessions_app.selectors import Action, access_session
 
 

@@ -10,15 +10,23 @@ from accounts.core.limits import HIGHEST_PRIORITY
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MEM
-from sessions_app import memory_kills, setups
-from sessions_app.api.endings import EndingOut
+from sessions_app.api.end_forecast import EndingOut
 from sessions_app.api.placement import PlacementInput
-from sessions_app.array_rules import LONGEST_SPEC
-from sessions_app.callback_rules import MAX_URL_LENGTH
-from sessions_app.callbacks import callback_url_of
-from sessions_app.dependencies import is_named
-from sessions_app.idle_facts import outlook_of
-from sessions_app.links import apps_of
+from sessions_app.app_services.urls import apps_of
+from sessions_app.callbacks.delivery import callback_url_of
+from sessions_app.core.array_spec import LONGEST_SPEC
+from sessions_app.core.callbacks import MAX_URL_LENGTH
+from sessions_app.core.queue_options import (
+    LOWEST_PRIORITY,
+    MAX_PENDING_TIMEOUT_S,
+    MAX_RETRIES,
+    MAX_SESSION_NAME,
+    When,
+)
+from sessions_app.core.request import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S
+from sessions_app.core.states import Status
+from sessions_app.dotfiles import delivery
+from sessions_app.idle.facts import outlook_of
 from sessions_app.models import (
     ComputeSession,
     PersonalSetup,
@@ -27,15 +35,8 @@ from sessions_app.models import (
     SessionTransition,
     SessionType,
 )
-from sessions_app.queueing import (
-    LOWEST_PRIORITY,
-    MAX_PENDING_TIMEOUT_S,
-    MAX_RETRIES,
-    MAX_SESSION_NAME,
-    When,
-)
-from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S
-from sessions_app.states import Status
+from sessions_app.queue.dependencies import is_named
+from sessions_app.termination import oom_kills
 
 _AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
 
@@ -72,7 +73,7 @@ class DependencyInput(InputSerializer):
 
 
 class SessionCreateInput(PlacementInput):
-    """What a program sends. sessions_app.requests reads it, so that REST, pages and the command line refuse alike."""
+    """What a program sends. sessions_app.core.request reads it, so that REST, pages and the command line refuse alike."""
 
     name = TextField(
         max_length=MAX_SESSION_NAME,
@@ -283,7 +284,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     @extend_schema_field(SetupOut(allow_null=True))
     def get_setup(self, session: ComputeSession) -> dict[str, object] | None:
         is_own = session.owner_id == self.context["request"].user.pk
-        setup = setups.setup_of(session) if is_own else None
+        setup = delivery.setup_of(session) if is_own else None
         if setup is None:
             return None
         return {
@@ -291,7 +292,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "exit_code": setup.exit_code,
             "took_s": setup.took_s,
             "files": setup.files,
-            "messages": setups.troubles(setup),
+            "messages": delivery.troubles(setup),
         }
 
     @extend_schema_field(EndingOut(allow_null=True))
@@ -301,7 +302,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
 
     @extend_schema_field(MemoryKillOut(allow_null=True))
     def get_memory_kill(self, session: ComputeSession) -> dict[str, object] | None:
-        kernel = memory_kills.killed_kernel(session)
+        kernel = oom_kills.killed_kernel(session)
         if kernel is None:
             return None
         return {
@@ -309,7 +310,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "killed_at": kernel.memory_killed_at,
             "peak_bytes": kernel.memory_peak_bytes,
             "limit_bytes": session.slots[MEM],
-            "message": str(memory_kills.sentence(session, kernel)),
+            "message": str(oom_kills.sentence(session, kernel)),
         }
 
 

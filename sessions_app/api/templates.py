@@ -15,14 +15,14 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
-from sessions_app import template_services
 from sessions_app.api.devices import SessionDetailOut
-from sessions_app.api.shared import demand_scope_to_share
+from sessions_app.api.sharing_scope import demand_scope_to_share
+from sessions_app.core.queue_options import MAX_SESSION_NAME
+from sessions_app.core.request import MAX_REFERENCE_LENGTH
+from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ComputeSession, SessionTemplate
-from sessions_app.queueing import MAX_SESSION_NAME
-from sessions_app.requests import MAX_REFERENCE_LENGTH
-from sessions_app.sharing import writes_which
-from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
+from sessions_app.session_templates import templates
+from sessions_app.session_templates.sharing import writes_which
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 SHARINGS = [(each.value, each.value) for each in Sharing]
@@ -61,7 +61,7 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
         told = super().to_representation(instance)
         if not context["may_change"](instance):
             told["changed_by"] = ""
-        return told | {"body": template_services.shown_body(actor, instance)}
+        return told | {"body": templates.shown_body(actor, instance)}
 
 
 class TemplateSavedOut(TemplateOut):
@@ -108,7 +108,7 @@ class TemplateListView(ListAPIView[SessionTemplate]):
     queryset = SessionTemplate.objects.none()
 
     def get_queryset(self) -> QuerySet[SessionTemplate]:
-        return template_services.visible_templates(actor_of(self.request))
+        return templates.visible_templates(actor_of(self.request))
 
     @extend_schema(
         operation_id="create_session_template",
@@ -122,7 +122,7 @@ class TemplateListView(ListAPIView[SessionTemplate]):
         asked = TemplateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         demand_scope_to_share(request, asked.validated_data["sharing"])
-        saved = template_services.create_template(actor=actor_of(request), **asked.validated_data)
+        saved = templates.create_template(actor=actor_of(request), **asked.validated_data)
         return _saved(request, *saved, status=201)
 
 
@@ -132,7 +132,7 @@ class TemplateView(APIView):
     @extend_schema(operation_id="read_session_template", responses={200: TemplateOut, **REFUSALS})
     def get(self, request: Request, template_id: int) -> Response:
         """One of them."""
-        template = template_services.access_template(actor_of(request), template_id)
+        template = templates.access_template(actor_of(request), template_id)
         return Response(TemplateOut(template, context={"request": request}).data)
 
     @extend_schema(
@@ -146,7 +146,7 @@ class TemplateView(APIView):
         asked = TemplateChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         _demand_scope(request, template_id)
-        changed = template_services.change_template(
+        changed = templates.change_template(
             actor=actor_of(request), template_id=template_id, changes=asked.validated_data
         )
         return _saved(request, *changed, status=200)
@@ -155,7 +155,7 @@ class TemplateView(APIView):
     def delete(self, request: Request, template_id: int) -> Response:
         """Keep it no longer. A token needs the scope `admin` for what others start from."""
         _demand_scope(request, template_id)
-        template_services.delete_template(actor=actor_of(request), template_id=template_id)
+        templates.delete_template(actor=actor_of(request), template_id=template_id)
         return Response(status=204)
 
 
@@ -173,16 +173,14 @@ class TemplateStartView(APIView):
         asked = TemplateStartInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor = actor_of(request)
-        template = template_services.access_template(actor, template_id)
-        session = template_services.start_from_template(
-            actor=actor, template=template, **asked.validated_data
-        )
+        template = templates.access_template(actor, template_id)
+        session = templates.start_from_template(actor=actor, template=template, **asked.validated_data)
         shown = ComputeSession.objects.with_parts().get(pk=session.pk)
         return Response(SessionDetailOut(shown, context={"request": request}).data, status=201)
 
 
 def _demand_scope(request: Request, template_id: int) -> None:
-    template = template_services.access_template(actor_of(request), template_id)
+    template = templates.access_template(actor_of(request), template_id)
     demand_scope_to_share(request, template.sharing)
 
 

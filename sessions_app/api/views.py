@@ -29,14 +29,14 @@ from sessions_app.api.serializers import (
     SessionOut,
     TransitionOut,
 )
-from sessions_app.extending import extend_session
-from sessions_app.logs import Follower, follow_log, read_log
+from sessions_app.container_io.logs import Follower, follow_log, read_log
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
+from sessions_app.idle.extension import extend_session
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.ports import Prospect
-from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session, kernel_named, visible_sessions
-from sessions_app.services import terminate_session
-from sessions_app.states import Status
+from sessions_app.termination.service import terminate_session
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 422)}
 

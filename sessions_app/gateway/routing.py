@@ -2,8 +2,8 @@
 
 from django.urls import path
 
-from sessions_app.gateway.exec import ExecSocket
-from sessions_app.gateway.terminal import TerminalSocket
+from sessions_app.gateway.processes.exec_socket import ExecSocket
+from sessions_app.gateway.processes.terminal_socket import TerminalSocket
 
 # For pages: behind the check of their origin and the portal's sign-in.
 websocket_urlpatterns = [

@@ -14,12 +14,8 @@ from django.views.decorators.http import require_GET
 from common.errors import InvalidInput, NotFound, PermissionDenied
 from common.pages.htmx import private
 from common.rest.actor import actor_of
-from sessions_app.gateway import doors
-from sessions_app.gateway.logins import issue_app_ticket
-from sessions_app.gateway.sign_in import CALLBACK_PATH
-from sessions_app.links import app_origin, app_url
-from sessions_app.selectors import Action, access_session
-from sessions_app.tickets import (
+from sessions_app.app_services.urls import app_origin, app_url
+from sessions_app.core.app_address import (
     AppHost,
     AppPort,
     Door,
@@ -30,6 +26,10 @@ from sessions_app.tickets import (
     parse_app_host,
     port_named,
 )
+from sessions_app.gateway.auth.app_credentials import issue_app_ticket
+from sessions_app.gateway.auth.app_sign_in import CALLBACK_PATH
+from sessions_app.gateway.proxy import app_ports
+from sessions_app.selectors import Action, access_session
 
 
 class SeeOther(HttpResponseRedirect):
@@ -48,14 +48,14 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
         sentence = _("The session “{session}” has no app of this name.")
         raise NotFound(sentence.format(session=session.name))
     name = host_name(request.get_host())
-    if doors.knows_hosts(name):
+    if app_ports.knows_hosts(name):
         return _send_to(request, app_url(session, app))
-    if not doors.are_allowed():
+    if not app_ports.are_allowed():
         raise PermissionDenied(
             _("Apps cannot be opened under this address."),
             hint=_("Open the portal under its name; its start page says which."),
         )
-    return _send_to(request, f"http://{name}:{doors.lend_port(session, app).number}/", is_port=True)
+    return _send_to(request, f"http://{name}:{app_ports.lend_port(session, app).number}/", is_port=True)
 
 
 @private
@@ -80,7 +80,7 @@ def authorize(request: HttpRequest) -> HttpResponse:
 def _door_asked_for(request: HttpRequest) -> Door | None:
     number = request.GET.get("door", "")
     if number.isascii() and number.isdigit():
-        is_ours = int(number[:6]) in doors.listening_ports() and doors.opens_by_port(request)
+        is_ours = int(number[:6]) in app_ports.listening_ports() and app_ports.opens_by_port(request)
         return AppPort(int(number)) if is_ours else None
     return parse_app_host(
         f"{request.GET.get('host', '')}.{settings.BERTH_APPS_DOMAIN}", settings.BERTH_APPS_DOMAIN

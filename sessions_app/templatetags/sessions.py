@@ -11,11 +11,11 @@ from django.template import RequestContext
 from django.utils.translation import gettext as _
 
 from common.errors import InvalidInput
-from sessions_app.copy_as import LANGUAGES, Way, ways_to_ask
-from sessions_app.gateway.doors import app_link
+from sessions_app.core.request import parse_request
+from sessions_app.core.request_export import LANGUAGES, Way, ways_to_ask
+from sessions_app.gateway.proxy.app_ports import app_link
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.shortcuts import request_like
+from sessions_app.session_templates.quick_start import request_like
 
 register = template.Library()
 

@@ -20,15 +20,10 @@ from common.pages.status_styles import look_of
 from common.pages.tables import ANY
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
-from sessions_app.array_services import (
-    keep_array,
-    progress_of,
-    stop_array_soon,
-    visible_arrays,
-)
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
+from sessions_app.queue.arrays import keep_array, progress_of, stop_array_soon, visible_arrays
 from sessions_app.selectors import Action, may
-from sessions_app.states import Status
 
 
 def of_array(text: str) -> Q:

@@ -17,7 +17,7 @@ from common.pages.bulk_actions import Outcome, chosen_ids, do_each, done_count
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from sessions_app.selectors import visible_sessions
-from sessions_app.stops import keep_session, stop_soon
+from sessions_app.termination.delayed_stop import keep_session, stop_soon
 
 
 @require_POST

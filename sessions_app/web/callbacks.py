@@ -8,7 +8,7 @@ from django.views.decorators.http import require_http_methods
 from common.pages.htmx import private
 from common.rest.actor import actor_of
 from common.rest.idempotency import once_a_form
-from sessions_app.callback_secrets import callback_secret, make_callback_secret
+from sessions_app.callbacks.signing_secret import callback_secret, make_callback_secret
 
 EXAMPLE = """\
 import hashlib, hmac, time

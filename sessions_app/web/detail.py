@@ -19,19 +19,21 @@ from common.pages.htmx import private, render_page_or_fragment
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.rest.idempotency import once_a_form
-from sessions_app import idle_words, presenters, presenters_detail
 from sessions_app.admission.forecast import prospect_of
-from sessions_app.dependencies import Dependency, dependencies_of, is_named
-from sessions_app.extending import extend_session
-from sessions_app.held_devices import held_devices
-from sessions_app.links import apps_of
-from sessions_app.logs import read_log
-from sessions_app.metrics_history import unmeasured_since
+from sessions_app.app_services.urls import apps_of
+from sessions_app.container_io.logs import read_log
+from sessions_app.core.placement import placement_words_of
+from sessions_app.idle import messages as idle_messages
+from sessions_app.idle.extension import extend_session
+from sessions_app.launch.image_pull import pull_progress
+from sessions_app.metrics.allocated_devices import held_devices
+from sessions_app.metrics.history import unmeasured_since
 from sessions_app.models import ComputeSession, SessionType
-from sessions_app.placement_rules import placement_words_of
-from sessions_app.pulls import pull_progress
+from sessions_app.presentation import detail
+from sessions_app.presentation import session as presentation_session
+from sessions_app.queue.dependencies import Dependency, dependencies_of, is_named
 from sessions_app.selectors import Action, access_session, kernel_named, may
-from sessions_app.stops import keep_session, stop_soon
+from sessions_app.termination.delayed_stop import keep_session, stop_soon
 from sessions_app.web.arrays import address_of
 from sessions_app.web.rows import element_words
 
@@ -42,21 +44,21 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """One tab of a session; the same view answers the fragment that follows its changes, or with `part=tab` what is below
     the tabs."""
     actor = actor_of(request)
-    tab = presenters_detail.chosen_tab(request.GET.get("tab", ""))
-    session = access_session(actor, session_id, presenters_detail.TABS[tab][-1])
+    tab = detail.chosen_tab(request.GET.get("tab", ""))
+    session = access_session(actor, session_id, detail.TABS[tab][-1])
     prefetch_related_objects([session], "mounts__folder")
     context: dict[str, Any] = {
         "session": session,
-        "row": presenters.row(actor, session),
+        "row": presentation_session.row(actor, session),
         "prospect": prospect_of(actor, session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
-        "ending": idle_words.ending(actor, session),
-        "apps_ahead": presenters_detail.apps_ahead(actor, session),
-        "outcome": presenters_detail.outcome(actor, session),
-        "launcher_query": presenters.launcher_query(session),
+        "ending": idle_messages.ending(actor, session),
+        "apps_ahead": detail.apps_ahead(actor, session),
+        "outcome": detail.outcome(actor, session),
+        "launcher_query": presentation_session.launcher_query(session),
         "tab": tab,
-        "tabs": presenters_detail.tabs(actor, session, tab),
+        "tabs": detail.tabs(actor, session, tab),
         "tab_template": f"sessions_app/_{tab}.html",
         **_of_tab(request, actor, session, tab),
     }
@@ -67,12 +69,12 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: str) -> dict[str, Any]:
     """What this tab alone shows."""
     if tab == "overview":
-        steps = presenters.steps(session, pull_progress(session.pk))
+        steps = presentation_session.steps(session, pull_progress(session.pk))
         return {
             "steps": steps,
             "mounts": session.mounts.all(),
             "dependencies": [(each, _address_of(each, session, actor)) for each in dependencies_of(session)],
-            "priority": presenters_detail.priority(actor, session),
+            "priority": detail.priority(actor, session),
             "devices": held_devices(session),
             "element_words": "".join(element_words(session)),
             "placement_words": placement_words_of(
@@ -89,14 +91,14 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
         return {"mounts": session.mounts.all()}
     if tab == "history":
         return {
-            "history": presenters.history(actor, session),
-            "callback": presenters_detail.callback(actor, session),
+            "history": presentation_session.history(actor, session),
+            "callback": detail.callback(actor, session),
         }
-    window = presenters_detail.chosen_window(request.GET.get("window", ""))
+    window = detail.chosen_window(request.GET.get("window", ""))
     return {
         "window": window.value,
-        "windows": presenters_detail.windows(window),
-        "present": presenters_detail.present_meters(session),
+        "windows": detail.windows(window),
+        "present": detail.present_meters(session),
         "unmeasured_since": unmeasured_since(session),
     }
 

@@ -1,4 +1,4 @@
-"""The launcher's form. It only shapes what people typed; sessions_app.requests checks it, as for REST."""
+"""The launcher's form. It only shapes what people typed; sessions_app.core.request checks it, as for REST."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,17 +21,17 @@ from common.values.resources import CPU, MEM, ResourceSlots
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
-from sessions_app.device_models import device_models_in
-from sessions_app.group_rules import group_words, most_of_one
-from sessions_app.limits import of_slots
+from sessions_app.core.queue_options import instant_of
+from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
+from sessions_app.core.template_rules import Sharing
+from sessions_app.limits.accelerator_model import device_models_in
+from sessions_app.limits.group_rules import group_words, most_of_one
+from sessions_app.limits.policy_limits import of_slots
 from sessions_app.models import SessionType
-from sessions_app.presets import offered_presets
-from sessions_app.queueing import instant_of
 from sessions_app.selectors import own_sessions
-from sessions_app.shortcuts import OWN_FOLDER
-from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
-from sessions_app.template_rules import Sharing
-from sessions_app.variables import parse_variables
+from sessions_app.session_templates.presets import offered_presets
+from sessions_app.session_templates.quick_start import OWN_FOLDER
+from sessions_app.web.environment_text import parse_variables
 from sessions_app.web.launcher_fields import ELSEWHERE, REQUEUES, WITHOUT_PERSONAL_FILES, LauncherFields
 from vfolders.selectors import own_folders
 

@@ -16,12 +16,12 @@ from common.rest.actor import actor_of
 from common.rest.idempotency import once_a_form
 from sessions_app.admission.names import suggest_name
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
-from sessions_app.shortcuts import quick_start_session, start_session_again
-from sessions_app.template_services import access_template
-from sessions_app.web import launcher_parts
+from sessions_app.session_templates.quick_start import quick_start_session, start_session_again
+from sessions_app.session_templates.templates import access_template
+from sessions_app.web import launcher_context
 from sessions_app.web.arrays import page_of
 from sessions_app.web.forms import LauncherForm
 
@@ -41,7 +41,7 @@ def launcher(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         form = LauncherForm(request.POST, actor=actor)
         if "check" in request.POST:
-            context["summary"] = launcher_parts.summary(actor, form)
+            context["summary"] = launcher_context.summary(actor, form)
         elif session := _try_enqueue(actor, form):
             return redirect(page_of(session))
     else:
@@ -49,7 +49,7 @@ def launcher(request: HttpRequest) -> HttpResponse:
         form = LauncherForm(actor=actor, initial=initial)
         if not request.GET:
             form.choose_own_folder(actor)
-    context |= {"form": form, "parts": launcher_parts.parts(form)}
+    context |= {"form": form, "parts": launcher_context.parts(form)}
     return render(request, "sessions_app/launcher.html", context, status=422 if form.errors else 200)
 
 
@@ -59,7 +59,7 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
     like, trouble, earlier = typed.pop("like", ""), "", {}
     if like:
         try:
-            earlier = launcher_parts.initial_like(actor, access_session(actor, UUID(like), Action.OPEN_APP))
+            earlier = launcher_context.initial_like(actor, access_session(actor, UUID(like), Action.OPEN_APP))
         except ValueError:
             trouble = _("The address names no session to begin with.")
         except BerthError as error:
@@ -67,7 +67,7 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
     if template_id := typed.pop("template", ""):
         try:
             template = access_template(actor, int(template_id))
-            earlier = launcher_parts.initial_of(actor, template)
+            earlier = launcher_context.initial_of(actor, template)
         except ValueError:
             trouble = _("The address names no template to begin with.")
         except BerthError as error:
@@ -99,7 +99,7 @@ def launch_summary(request: HttpRequest) -> HttpResponse:
     """What the launcher's form asks for now, and what would come of it. A fragment; it writes nothing, and is a POST so
     that variables stay out of addresses."""
     actor = actor_of(request)
-    summary = launcher_parts.summary(actor, LauncherForm(request.POST, actor=actor))
+    summary = launcher_context.summary(actor, LauncherForm(request.POST, actor=actor))
     return render(request, "sessions_app/_summary.html", {"summary": summary, "is_fragment": True})
 
 

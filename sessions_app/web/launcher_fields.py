@@ -5,12 +5,12 @@ from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import HIGHEST_PRIORITY
 from common.pages.form_fields import OpenChoices, TypedChoice, TypedChoices, TypedField
-from sessions_app.array_rules import LONGEST_SPEC
-from sessions_app.callback_rules import MAX_URL_LENGTH
+from sessions_app.core.array_spec import LONGEST_SPEC
+from sessions_app.core.callbacks import MAX_URL_LENGTH
+from sessions_app.core.placement import PlacementRule
+from sessions_app.core.queue_options import LOWEST_PRIORITY, MAX_RETRIES, MAX_SESSION_NAME, When
+from sessions_app.core.request import MAX_REFERENCE_LENGTH
 from sessions_app.models import SessionType
-from sessions_app.placement_rules import PlacementRule
-from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, MAX_SESSION_NAME, When
-from sessions_app.requests import MAX_REFERENCE_LENGTH
 
 ELSEWHERE = "yes"
 REQUEUES = "yes"

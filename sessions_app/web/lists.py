@@ -20,9 +20,9 @@ from common.pages.tables import Choices, Column, Filter, Listing, Tab, Table, ch
 from common.rest.actor import actor_of
 from common.values.resources import CPU, MEM, MILLI
 from images.selectors import visible_images
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
 from sessions_app.selectors import Action, may, visible_sessions
-from sessions_app.states import Status
 from sessions_app.web.arrays import of_array, shown_array
 from sessions_app.web.rows import session_rows
 

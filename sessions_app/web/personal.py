@@ -17,8 +17,8 @@ from common.errors import BerthError
 from common.pages.form_fields import TypedChoice, TypedField
 from common.pages.htmx import private
 from common.rest.actor import actor_of
-from sessions_app import personal_files
-from sessions_app.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
+from sessions_app.core.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
+from sessions_app.dotfiles import service
 from sessions_app.models import Dotfile
 
 MODES = (
@@ -69,7 +69,7 @@ def dotfiles_page(request: HttpRequest) -> HttpResponse:
     """POST keeps a file, a new one or `?path=` anew."""
     actor = actor_of(request)
     path = request.GET.get("path", "")
-    file = personal_files.access_dotfile(actor, path) if path else None
+    file = service.access_dotfile(actor, path) if path else None
     if request.method != "POST":
         return _page(request, _form_of(file), file=file)
     form = DotfileForm(request.POST, mode=file.mode if file else "")
@@ -77,7 +77,7 @@ def dotfiles_page(request: HttpRequest) -> HttpResponse:
     if not asked:
         return _page(request, form, file=file, status=400)
     try:
-        kept, _is_new = personal_files.put_dotfile(
+        kept, _is_new = service.put_dotfile(
             actor=actor,
             path=file.path if file else asked["path"].strip(),
             content=asked["content"],
@@ -96,7 +96,7 @@ def dotfiles_page(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_dotfile(request: HttpRequest) -> HttpResponse:
     path = request.POST.get("path", "")
-    personal_files.remove_dotfile(actor=actor_of(request), path=path)
+    service.remove_dotfile(actor=actor_of(request), path=path)
     messages.success(
         request, _("“{path}” is removed. Sessions that run have theirs still.").format(path=path)
     )
@@ -110,7 +110,7 @@ def set_startup_script(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, _form_of(None), script=form, status=400)
     try:
-        personal_files.set_startup_script(actor=actor_of(request), content=form.cleaned_data["content"])
+        service.set_startup_script(actor=actor_of(request), content=form.cleaned_data["content"])
     except BerthError as refusal:
         mark(form, refusal)
         return _page(request, _form_of(None), script=form, status=refusal.http_status)
@@ -121,7 +121,7 @@ def set_startup_script(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def remove_startup_script(request: HttpRequest) -> HttpResponse:
-    personal_files.remove_startup_script(actor=actor_of(request))
+    service.remove_startup_script(actor=actor_of(request))
     messages.success(request, _("The start-up script is removed."))
     return redirect("dotfiles")
 
@@ -143,9 +143,9 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     actor = actor_of(request)
-    kept = personal_files.startup_script(actor)
+    kept = service.startup_script(actor)
     context = {
-        "dotfiles": personal_files.visible_dotfiles(actor),
+        "dotfiles": service.visible_dotfiles(actor),
         "most": MOST_DOTFILES,
         "form": form,
         "file": file,

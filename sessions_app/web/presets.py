@@ -19,12 +19,12 @@ from common.pages.form_fields import TypedChoice, TypedField
 from common.rest.actor import actor_of
 from common.rest.idempotency import once_a_form
 from common.values.resources import CPU, MEM, format_slots
-from sessions_app import presets
+from sessions_app.core.sizes import size_of_preset, typed_amount
+from sessions_app.core.template_rules import MAX_NAME_LENGTH
 from sessions_app.models import ResourcePreset
-from sessions_app.sharing import may_write
-from sessions_app.sizes import size_of_preset, typed_amount
-from sessions_app.template_rules import MAX_NAME_LENGTH
-from sessions_app.web.places import chosen_place, place_choices, whose
+from sessions_app.session_templates import presets
+from sessions_app.session_templates.sharing import may_write
+from sessions_app.web.sharing_choices import chosen_place, place_choices, whose
 
 OWN_FIELDS = {CPU, MEM, "shm"}
 TYPED = {"autocomplete": "off", "spellcheck": "false"}

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from common.errors import Conflict, InvalidInput, LimitExceeded
 from common.rest.actor import actor_of
 from sessions_app.models import ComputeSession
-from sessions_app.priorities import change_priority
+from sessions_app.queue.priority import change_priority
 
 
 @require_POST

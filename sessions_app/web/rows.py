@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _
 from common.actors import Actor
 from common.templatetags.berth import ago
 from common.values.resources import CPU, MEM, format_slots
-from sessions_app.idle_words import NearEnd, near_end
-from sessions_app.links import apps_of
-from sessions_app.metrics_history import PresentUse, present_use_of
+from sessions_app.app_services.urls import apps_of
+from sessions_app.core.states import Reason
+from sessions_app.idle.messages import NearEnd, near_end
+from sessions_app.metrics.history import PresentUse, present_use_of
 from sessions_app.models import ComputeSession
-from sessions_app.presenters import list_explanation, short_explanation
+from sessions_app.presentation.session import list_explanation, short_explanation
 from sessions_app.selectors import Action, is_stoppable, may
-from sessions_app.states import Reason
 
 
 @dataclass(frozen=True, slots=True)

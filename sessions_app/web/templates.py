@@ -23,15 +23,15 @@ from common.rest.actor import actor_of
 from common.rest.idempotency import once_a_form
 from common.values.resources import MEM, format_slots, parse_slots
 from images.selectors import visible_images
-from sessions_app import template_services
+from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
 from sessions_app.models import SessionTemplate
 from sessions_app.selectors import Action, access_session
-from sessions_app.sharing import may_write
-from sessions_app.shortcuts import request_like
-from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
+from sessions_app.session_templates import templates as session_templates_templates
+from sessions_app.session_templates.quick_start import request_like
+from sessions_app.session_templates.sharing import may_write
 from sessions_app.web.arrays import page_of
 from sessions_app.web.forms import LauncherForm
-from sessions_app.web.places import chosen_place, place_choices, whose
+from sessions_app.web.sharing_choices import chosen_place, place_choices, whose
 
 LONGEST_BODY = 256 * 1024
 MOST_DIGITS = 18  # of an id
@@ -56,7 +56,7 @@ class TemplateForm(forms.Form):
 @login_required
 def template_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
-    templates = list(template_services.visible_templates(actor))
+    templates = list(session_templates_templates.visible_templates(actor))
     writable = may_write(actor, templates)
     named = {str(each.body.get("image", "")) for each in templates}
     ids = [image for image in named if image.isdecimal() and len(image) <= MOST_DIGITS]
@@ -128,7 +128,7 @@ def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResp
         body = json.loads(asked["body"])
     except (ValueError, RecursionError) as error:
         raise InvalidInput(_("The choices cannot be read. Begin again from the launcher.")) from error
-    template, left_out = template_services.create_template(
+    template, left_out = session_templates_templates.create_template(
         actor=actor,
         name=asked["name"],
         description=asked["description"],
@@ -147,7 +147,7 @@ def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResp
 @require_POST
 @login_required
 def delete_template(request: HttpRequest, template_id: int) -> HttpResponse:
-    template_services.delete_template(actor=actor_of(request), template_id=template_id)
+    session_templates_templates.delete_template(actor=actor_of(request), template_id=template_id)
     messages.success(request, _("The template is deleted."))
     return redirect("session-templates")
 
@@ -158,8 +158,8 @@ def delete_template(request: HttpRequest, template_id: int) -> HttpResponse:
 def start_template(request: HttpRequest, template_id: int) -> HttpResponse:
     """A session with one click; what is refused is shown by the launcher, which begins with the template."""
     actor = actor_of(request)
-    template = template_services.access_template(actor, template_id)
-    session = template_services.start_from_template(actor=actor, template=template)
+    template = session_templates_templates.access_template(actor, template_id)
+    session = session_templates_templates.start_from_template(actor=actor, template=template)
     return redirect(page_of(session))
 
 

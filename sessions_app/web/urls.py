@@ -6,10 +6,10 @@ from sessions_app.web import (
     detail,
     launcher,
     lists,
-    person_limits,
     presets,
     priorities,
     templates,
+    user_limits,
 )
 
 urlpatterns = [
@@ -29,7 +29,7 @@ urlpatterns = [
     path("presets/<int:preset_id>/", presets.preset_page, name="session-preset"),
     path("presets/<int:preset_id>/delete/", presets.delete_preset, name="delete-preset"),
     path("quick-start/", launcher.quick_start, name="session-quick-start"),
-    path("people/<int:user_id>/limits/", person_limits.person_limits, name="person-limits"),
+    path("people/<int:user_id>/limits/", user_limits.person_limits, name="person-limits"),
     path("<uuid:session_id>/", detail.session_detail, name="session-detail"),
     path("<uuid:session_id>/terminal/", detail.session_terminal, name="session-terminal"),
     path("<uuid:session_id>/log/", detail.session_log, name="session-log"),

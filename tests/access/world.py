@@ -45,11 +45,11 @@ from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
 from scheduler.models import KeptTick
-from sessions_app.callback_secrets import make_callback_secret
+from sessions_app.callbacks.signing_secret import make_callback_secret
+from sessions_app.dotfiles.service import put_dotfile, set_startup_script
 from sessions_app.models import ComputeSession, ResourcePreset, SessionArray, SessionTemplate
-from sessions_app.personal_files import put_dotfile, set_startup_script
-from sessions_app.presets import create_preset
-from sessions_app.template_services import create_template
+from sessions_app.session_templates.presets import create_preset
+from sessions_app.session_templates.templates import create_template
 from tests import factories
 from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host

@@ -10,9 +10,9 @@ from rest_framework.test import APIClient
 
 from common.errors import Unavailable
 from sessions_app.api.serializers import MountInput, SessionCreateInput
+from sessions_app.app_services.start import start_app
+from sessions_app.core.request import FIELDS, MOUNT_FIELDS
 from sessions_app.models import ComputeSession
-from sessions_app.requests import FIELDS, MOUNT_FIELDS
-from sessions_app.services import start_app
 from tests.bad_input import BODIES, HALF, UNMET, UNREADABLE, Bad
 from tests.doubles.runtimes import LostRuntime
 from tests.factories import api_client

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sessions_app import metrics
-from sessions_app.metrics import SERIES
+from sessions_app.metrics import collector
+from sessions_app.metrics.collector import SERIES
 from tests.factories import api_client
 from tests.factories_sessions import make_place
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_series_are_as_long_as_their_instants() -> None:
     place = make_place()
     session = place.run()
-    metrics.measure_sessions()
+    collector.measure_sessions()
     client = api_client(place.owner)
 
     for query in ("", "?window=15m", "?window=1h", "?window=all"):

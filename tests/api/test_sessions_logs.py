@@ -17,10 +17,12 @@ from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
 from agents.runtime.simulated.values import log_of
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
-from sessions_app import kept_logs, launcher, logs, reconcile
+from sessions_app.container_io import kept_logs, logs
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch import launcher, terminator
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.reconciler import loop
+from sessions_app.termination.service import begin_termination
 from tests import factories
 from tests.doubles.runtimes import LostRuntime
 from tests.factories_sessions import Place, make_place
@@ -302,13 +304,13 @@ def make_ended(output: bytes) -> tuple[Place, ComputeSession]:
 
 def settle(session: ComputeSession) -> None:
     """What workers do once a container has ended."""
-    reconcile.reconcile_sessions()
-    launcher.end_session(session.pk)
+    loop.reconcile_sessions()
+    terminator.end_session(session.pk)
 
 
 def end(session: ComputeSession) -> None:
     begin_termination(session.pk, reason=Reason.USER_REQUESTED, actor=SYSTEM)
-    launcher.end_session(session.pk)
+    terminator.end_session(session.pk)
 
 
 async def follow(place: Place, session: ComputeSession) -> StreamingHttpResponse:

@@ -14,13 +14,13 @@ from common.messaging.dispatch import QUEUE_OF, TaskName
 from common.ports import Port, Ports
 from portal.beat import PERIODS_S
 from portal.celery import app
-from sessions_app.states import TRANSITIONS, Status
+from sessions_app.core.states import TRANSITIONS, Status
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("accounts", "agents", "common", "images", "portal", "scheduler", "sessions_app", "vfolders")
 STATE_DOORS = {
-    "status": {"sessions_app/lifecycle.py"},
-    "state": {"agents/machines/lifecycle.py", "vfolders/lifecycle.py", "sessions_app/callbacks.py"},
+    "status": {"sessions_app/lifecycle/transitions.py"},
+    "state": {"agents/machines/lifecycle.py", "vfolders/lifecycle.py", "sessions_app/callbacks/delivery.py"},
 }
 ROOMS_WITH_STATES = {"agents", "scheduler", "sessions_app", "vfolders"}
 STATES_OF_ENGINES = "agents/runtime/"  # what containers are in, which no row says

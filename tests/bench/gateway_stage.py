@@ -17,7 +17,7 @@ from django.conf import settings
 from portal.ops.envfile import free_port
 from portal.ops.layout import layout_of
 from portal.ops.portal_processes import Portal
-from sessions_app.gateway.call import APP_COOKIE
+from sessions_app.gateway.proxy.request import APP_COOKIE
 from tests.bench.frame import say
 from tests.bench.load import Door
 from tests.bench.own_django import own_database

@@ -31,8 +31,8 @@ from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import tasks
 from sessions_app.admission.service import enqueue_batch
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.states import Status
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, say
 from tests.bench.own_django import own_database
 from tests.bench.scheduler import LIVES, SIDE_BY_SIDE

@@ -12,7 +12,7 @@ from uuid import uuid4
 from agents.machines.observation import measure_containers
 from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime
-from sessions_app.metrics import ROUND_S
+from sessions_app.metrics.collector import ROUND_S
 from tests import engines
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above, say
 from tests.faults.proxy import FaultyEngine

@@ -21,8 +21,8 @@ from agents.models import Agent
 from agents.runtime.port import ContainerSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
 from common.messaging import access_revocation
-from sessions_app.gateway.access import open_connections
-from sessions_app.gateway.app_proxy import AppProxy
+from sessions_app.gateway.auth.authorizer import open_connections
+from sessions_app.gateway.proxy.app_proxy import AppProxy
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above, say
 from tests.bench.own_django import own_database

@@ -15,7 +15,7 @@ from agents.models import ResourceGroup
 from scheduler.forecast import snapshot_cache
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import STARTS_NOW, forecast_session
-from sessions_app.requests import parse_request
+from sessions_app.core.request import parse_request
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above
 from tests.bench.own_django import own_database

@@ -34,9 +34,9 @@ from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from scheduler.triggers import request_tick
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
 from tests import factories
 from tests.bench.frame import (
     Measure,

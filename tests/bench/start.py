@@ -229,7 +229,7 @@ class Bare:
         docker("run", "-d", "--init", *self._limits(), *place, self._image, *SLEEP.split())
 
     def _limits(self) -> list[str]:
-        """What sessions have, as far as the command knows it (sessions_app/specs.py)."""
+        """What sessions have, as far as the command knows it (sessions_app/core/container_spec.py)."""
         told = {
             "memory": f"{MEM_MIB}m",
             "memory-swap": f"{MEM_MIB}m",

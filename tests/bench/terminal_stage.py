@@ -17,9 +17,9 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
 from common.actors import SYSTEM
 from portal.ops.session_image import ensure_session_image
-from sessions_app import lifecycle
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.states import Reason, Status
 from tests import engines
 from tests.bench.frame import say
 from tests.bench.gateway_stage import web_process
@@ -121,7 +121,7 @@ def running_session(cluster: Cluster, agent_id: int) -> ComputeSession:
     session = cluster.add_pending({"cpu": 1000, "mem": 2**29})
     session.kernels.update(agent_id=agent_id, address="127.0.0.1")
     for status, reason in LAUNCH:
-        lifecycle.transition(session.pk, to=status, reason=reason, actor=SYSTEM)
+        transitions.transition(session.pk, to=status, reason=reason, actor=SYSTEM)
     return session
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from django.db.models import Count
 
 from accounts.models import ResourcePolicy
+from sessions_app.core.container_spec import container_name
+from sessions_app.core.states import LIVE, Status
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.specs import container_name
-from sessions_app.states import LIVE, Status
 from tests.chaos import world
 from tests.chaos.auditor import STUCK_AFTER_ROUNDS, auditor
 from tests.chaos.worker import REFUSALS

@@ -35,8 +35,11 @@ from common.messaging.redis import client
 from portal.garbage import leave_startup_to_rest
 from scheduler.commit.plan_commit import GroupBusy, StalePlan
 from sessions_app.admission.service import enqueue_batch, enqueue_session
-from sessions_app.array_rules import check_array
-from sessions_app.array_services import end_array
+from sessions_app.core.array_spec import check_array
+from sessions_app.core.container_spec import container_name
+from sessions_app.core.placement import PlacementRule
+from sessions_app.core.request import SessionRequest, parse_request
+from sessions_app.core.states import Reason, Status
 from sessions_app.models import (
     ComputeSession,
     ComputeSessionQuerySet,
@@ -44,11 +47,8 @@ from sessions_app.models import (
     SessionArray,
     SessionTransition,
 )
-from sessions_app.placement_rules import PlacementRule
-from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.services import terminate_session
-from sessions_app.specs import container_name
-from sessions_app.states import Reason, Status
+from sessions_app.queue.arrays import end_array
+from sessions_app.termination.service import terminate_session
 from tests.chaos.world import GROUP_LIMITS, LIMITS, World, enter, silence
 
 WEIGHTS = {

@@ -29,7 +29,8 @@ from common.messaging.redis import client
 from images.models import ContainerImage
 from portal.celery import app as celery
 from portal.simulation import actor_of
-from sessions_app import reconcile, tasks
+from sessions_app import tasks
+from sessions_app.reconciler import loop
 from tests.chaos.questions import TABLES
 from tests.waiting import wait_until
 
@@ -219,7 +220,7 @@ def make() -> None:
 
 def enter(installation: str) -> World:
     """The world as this process sees and serves it, in a hurry: what takes minutes in a portal takes seconds."""
-    agent_services.LOST_AFTER = reconcile.LOST_GRACE = QUICK
+    agent_services.LOST_AFTER = loop.LOST_GRACE = QUICK
     celery.loader.import_default_modules()
     runtimes = {}
     for agent in Agent.objects.all():

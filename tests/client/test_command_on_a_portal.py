@@ -10,10 +10,11 @@ from django.db import connections
 
 from accounts.core.roles import Role
 from berth.profiles import profile_path
-from sessions_app.launcher import end_session, launch_session
+from sessions_app.core.states import Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession
-from sessions_app.reconcile import reconcile_sessions
-from sessions_app.states import Status
+from sessions_app.reconciler.loop import reconcile_sessions
 from tests import factories
 from tests.client.conftest import Command, Done
 from tests.factories_limits import limit

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from common import clock
-from sessions_app.copy_as import PLACEHOLDER, ways_to_ask
+from sessions_app.core.request import parse_request
+from sessions_app.core.request_export import PLACEHOLDER, ways_to_ask
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
 from sessions_app.templatetags.sessions import copy_as
 from tests import factories
 from tests.client.conftest import Command, Done

@@ -79,7 +79,7 @@ def test_several_words_mean_themselves_and_one_word_is_a_line_of_shell() -> None
 
 
 def test_made_names_are_names_that_the_portal_takes() -> None:
-    from sessions_app.requests import check_name
+    from sessions_app.core.request import check_name
 
     for image in ("berth/python:1.0", "host:5000/x/y_z@sha256:00", "größe", "", "-.-"):
         check_name(made_name(image))

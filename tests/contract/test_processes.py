@@ -10,7 +10,7 @@ import pytest
 from agents.runtime.port import ContainerGone
 from agents.runtime.port_async import AsyncRuntime, Channel, Process, ProcessSpec
 from agents.runtime.port_files import ContainerFiles, EntryType, PathMissing, PathUnfit
-from sessions_app.archives import out_of_session, screen
+from sessions_app.container_io.tar_stream import out_of_session, screen
 from tests import engines
 from tests.contract.conftest import Rig
 

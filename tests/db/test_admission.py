@@ -22,8 +22,8 @@ from sessions_app.admission.decide import decide
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.load import load_admission_inputs
 from sessions_app.admission.service import check_session, enqueue_session
+from sessions_app.core.request import SessionRequest, parse_request
 from sessions_app.models import ComputeSession, Kernel, SessionTransition
-from sessions_app.requests import SessionRequest, parse_request
 from tests import factories
 from tests.db.test_scheduler_concurrency import held_open
 from tests.factories_limits import limit

@@ -35,8 +35,8 @@ from images.services import set_image_enabled
 from scheduler.tick import run_tick
 from sessions_app.admission.load import load_admission_inputs
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
 from tests import factories
 from tests.db.test_scheduler_concurrency import held_open
 from tests.elsewhere import elsewhere

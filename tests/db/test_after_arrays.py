@@ -14,16 +14,17 @@ from accounts.models import Project, User
 from common.actors import SYSTEM
 from common.errors import InvalidInput, NotFound
 from common.messaging.dispatch import TaskName
-from sessions_app import array_ends, dependencies, lifecycle
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session
-from sessions_app.array_services import end_array
-from sessions_app.dependents import settle_after_array, settle_all
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import array_end, transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency
-from sessions_app.requests import parse_request
-from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.queue import dependencies
+from sessions_app.queue.arrays import end_array
+from sessions_app.queue.dependents import settle_after_array, settle_all
+from sessions_app.termination.retries import finish_or_retry
+from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
@@ -173,7 +174,7 @@ def test_stopping_the_array_ends_who_waited_for_its_success(place: Place) -> Non
     end_array(actor=actor_for(place.owner), array_id=array.pk)
     for element in elements:
         if ComputeSession.objects.live().filter(pk=element).exists():
-            lifecycle.finish(element, actor=SYSTEM)
+            transitions.finish(element, actor=SYSTEM)
     settle_after_array(array.pk)
     settle_after_array(array.pk)
     assert (fate_of(place, well), fate_of(place, whatever)) == (NEVER, STARTS)
@@ -314,7 +315,7 @@ def test_an_array_that_lives_is_meant_though_a_newer_one_has_ended(place: Place)
 def test_elements_that_come_after_others_are_let_in_by_index(
     place: Place, monkeypatch: pytest.MonkeyPatch, spec: str
 ) -> None:
-    monkeypatch.setattr("sessions_app.holds.AT_ONCE", 5)
+    monkeypatch.setattr("sessions_app.queue.holds.AT_ONCE", 5)
     first = array_of(place)
     second = after(place, first, type="batch", command="true", name="collect", array=spec).array
     assert second is not None
@@ -329,7 +330,7 @@ def test_elements_that_come_after_others_are_let_in_by_index(
 def asked_by(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Tasks that are sent once what `act` does has committed."""
     asked: list[object] = []
-    for module in (array_ends, dependencies):
+    for module in (array_end, dependencies):
         monkeypatch.setattr(module, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     act()
     return asked
@@ -364,7 +365,7 @@ def test_the_last_end_at_the_same_moment_is_never_missed(place: Place) -> None:
 
     def finish() -> None:
         start.wait(timeout=30)
-        lifecycle.finish(last.pk, actor=SYSTEM)
+        transitions.finish(last.pk, actor=SYSTEM)
         connection.close()
 
     def ask() -> ComputeSession:
@@ -395,7 +396,7 @@ def test_those_who_waited_in_vain_take_what_limits_count_in_one_order(place: Pla
         return place.enqueue(by=owners[project], project=project.name, name=name, **changes)
 
     def cancel(session: ComputeSession) -> None:
-        lifecycle.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+        transitions.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
 
     awaited = {project: ask(project, "before") for project in (low, high)}
     waiting = [ask(project, "after", dependencies=["before"]) for project in (high, low)]

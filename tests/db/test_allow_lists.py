@@ -15,8 +15,8 @@ from common.errors import InvalidInput, LimitExceeded
 from common.models import AuditEntry
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from tests.factories import actor_for, api_client
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit

@@ -20,11 +20,11 @@ from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, 
 from common import clock
 from common.errors import BerthError
 from common.token_scopes import TokenScope
-from sessions_app.gateway.access import actor_of_user, find_admission
-from sessions_app.gateway.ports import AppState
+from sessions_app.core.app_address import AppHost, AppPort
+from sessions_app.gateway.auth.authorizer import actor_of_user, find_admission
+from sessions_app.gateway.proxy.interfaces import AppState
 from sessions_app.models import AppDoor, AppLogin, ComputeSession
 from sessions_app.selectors import Action, access_session
-from sessions_app.tickets import AppHost, AppPort
 from tests import factories
 from tests.factories_sessions import make_place
 

@@ -19,22 +19,25 @@ from common.errors import Conflict, LimitExceeded, NotFound, PermissionDenied
 from common.messaging.dispatch import TaskName
 from common.models import AuditEntry
 from scheduler.tick import run_tick
-from sessions_app import array_ends, lifecycle, reconcile
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.names import suggest_name
-from sessions_app.array_services import Progress, end_array, progress_of
-from sessions_app.arrays import release_all, release_elements
-from sessions_app.closed_groups import settle_closed_groups
-from sessions_app.dependents import settle_dependents
-from sessions_app.holds import release_what_is_due
-from sessions_app.launcher import end_session, launch_session, plan_of
+from sessions_app.core.container_spec import build_environment
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.plan import plan_of
+from sessions_app.launch.terminator import end_session
+from sessions_app.lifecycle import array_end, transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
-from sessions_app.requests import parse_request
-from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination, terminate_session
-from sessions_app.specs import build_environment
-from sessions_app.states import Reason, Status
-from sessions_app.stops import stop_soon
+from sessions_app.queue.array_release import release_all, release_elements
+from sessions_app.queue.arrays import Progress, end_array, progress_of
+from sessions_app.queue.closed_groups import settle_closed_groups
+from sessions_app.queue.dependents import settle_dependents
+from sessions_app.queue.holds import release_what_is_due
+from sessions_app.reconciler import loop
+from sessions_app.termination.delayed_stop import stop_soon
+from sessions_app.termination.retries import finish_or_retry
+from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
@@ -141,12 +144,14 @@ def test_the_end_asks_for_the_next_and_only_where_there_is_a_limit(
     limited, free = ask(place, "1-2%1"), ask(place, "1-2", name="free")
     run_tick(place.group.pk)
     asked: list[object] = []
-    monkeypatch.setattr(array_ends, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(array_end, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     for array in (limited, free):
         session = array.elements.get(array_index=1)
-        lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
+        transitions.transition(
+            session.pk, to=Status.TERMINATING, reason=Reason.COMMAND_FINISHED, actor=SYSTEM
+        )
         with django_capture_on_commit_callbacks(execute=True):
-            lifecycle.finish(session.pk, actor=SYSTEM)
+            transitions.finish(session.pk, actor=SYSTEM)
     assert asked == [(TaskName.LOOK_AT_ARRAY, {"array_id": str(limited.pk)})]
 
 
@@ -166,9 +171,9 @@ def test_ends_of_many_ask_once_for_the_next(
         "reason": Reason.COMMAND_FINISHED,
     }
     asked: list[object] = []
-    monkeypatch.setattr(array_ends, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(array_end, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     with django_capture_on_commit_callbacks(execute=True):
-        assert set(lifecycle.transition_many(ids, **ends, actor=SYSTEM)) == set(ids)
+        assert set(transitions.transition_many(ids, **ends, actor=SYSTEM)) == set(ids)
     assert asked == [(TaskName.LOOK_AT_ARRAY, {"array_id": str(array.pk)})]
     assert release_elements(array.pk) == 2
 
@@ -177,7 +182,7 @@ def test_an_end_that_nobody_followed_is_found_by_reconciling(place: Place) -> No
     array = ask(place, "1-4%2")
     end(place, array, 1)  # and whoever was to let in the next is killed here
     assert let_in(array) == [2]
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert let_in(array) == [2, 3]
 
 
@@ -228,7 +233,7 @@ def test_after_others_and_a_start_time_it_still_waits_its_turn(place: Place) -> 
     assert {each.held_for for each in elements(array)} == {"dependency"}
 
     begin_termination(before.pk, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
-    lifecycle.finish(before.pk, actor=SYSTEM)
+    transitions.finish(before.pk, actor=SYSTEM)
     settle_dependents(before.pk)
     assert {each.held_for for each in elements(array)} == {"start_time"}
 
@@ -244,7 +249,7 @@ def test_after_others_the_first_are_let_in_by_the_same_task(place: Place) -> Non
     before = place.run(type="batch", command="true", name="prepare")
     array = ask(place, "1-4%2", dependencies=["prepare"])
     begin_termination(before.pk, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
-    lifecycle.finish(before.pk, actor=SYSTEM)
+    transitions.finish(before.pk, actor=SYSTEM)
     settle_dependents(before.pk)
     assert let_in(array) == [1, 2]
 

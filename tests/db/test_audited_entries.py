@@ -10,7 +10,7 @@ from django.test import Client
 from accounts.models import KeyPair, User
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.models import AuditEntry
-from sessions_app.gateway.entries import OPEN_TERMINAL, RUN_PROCESS, enter_session
+from sessions_app.gateway.auth.websocket_auth import OPEN_TERMINAL, RUN_PROCESS, enter_session
 from tests.conftest import People
 from tests.factories import make_token, make_user
 from tests.factories_sessions import make_place

@@ -9,11 +9,11 @@ from common.errors import Conflict, InvalidInput, LimitExceeded
 from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_batch
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.request import SessionRequest, parse_request
+from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionTransition
-from sessions_app.queueing import Hold
-from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.states import Status
 from tests.factories import actor_for
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import GIB, Place, make_place

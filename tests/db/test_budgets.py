@@ -18,9 +18,9 @@ from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.tick import run_tick
-from sessions_app.launcher import end_session
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.services import terminate_session
+from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, api_client, make_project, make_user
 from tests.factories_sessions import Place, make_place
 

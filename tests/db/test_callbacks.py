@@ -16,17 +16,17 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput
 from common.models import AuditEntry
-from sessions_app import callback_sending, callbacks
 from sessions_app.admission.service import enqueue_batch
-from sessions_app.callback_rules import Fault, Reach, target_of
-from sessions_app.callback_secrets import make_callback_secret
-from sessions_app.callback_sending import post
-from sessions_app.callbacks import callback_url_of, deliveries_of, tell_callbacks
-from sessions_app.launcher import end_session
+from sessions_app.callbacks import delivery, http_post
+from sessions_app.callbacks.delivery import callback_url_of, deliveries_of, tell_callbacks
+from sessions_app.callbacks.http_post import post
+from sessions_app.callbacks.signing_secret import make_callback_secret
+from sessions_app.core.callbacks import Fault, Reach, target_of
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Reason
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
-from sessions_app.requests import parse_request
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason
+from sessions_app.termination.service import begin_termination
 from sessions_app.web.callbacks import EXAMPLE
 from tests.doubles.callback_server import CallbackServer
 from tests.factories import actor_for
@@ -185,7 +185,7 @@ def test_a_worker_that_dies_while_it_tells_loses_nothing(
 ) -> None:
     session = batch(place, server)
     with monkeypatch.context() as patch:
-        patch.setattr(callbacks, "_settle", lambda *_: (_ for _ in ()).throw(SystemExit))
+        patch.setattr(delivery, "_settle", lambda *_: (_ for _ in ()).throw(SystemExit))
         with pytest.raises(SystemExit):
             tell_callbacks()
     assert (len(server.heard), states_of(session)) == (1, ["waiting"])
@@ -240,7 +240,7 @@ def test_a_closed_account_tells_nothing_more(place: Place, server: CallbackServe
 def test_slow_answers_have_an_end(
     server: CallbackServer, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callback_sending, "WHOLE_S", 0.5)
+    monkeypatch.setattr(http_post, "WHOLE_S", 0.5)
     server.fault = fault
     answer = post(target_of(server.url), b"{}", {}, Reach(LOOPBACK))
     assert answer.fault is Fault.TIMEOUT

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from common import clock
-from sessions_app import callbacks, clock_steps
-from sessions_app.callback_rules import Fault
-from sessions_app.callback_secrets import make_callback_secret
-from sessions_app.callback_sending import Answer
-from sessions_app.callbacks import tell_callbacks
+from sessions_app.callbacks import delivery as callbacks_delivery
+from sessions_app.callbacks.delivery import tell_callbacks
+from sessions_app.callbacks.http_post import Answer
+from sessions_app.callbacks.signing_secret import make_callback_secret
+from sessions_app.core.callbacks import Fault
 from sessions_app.models import CallbackDelivery, ComputeSession
-from sessions_app.services import terminate_session
+from sessions_app.reconciler import clock_change
+from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
 
@@ -48,7 +49,7 @@ class Receivers:
         self.most: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
         self._lock = threading.Lock()
-        monkeypatch.setattr(callbacks, "_send", self.send)
+        monkeypatch.setattr(callbacks_delivery, "_send", self.send)
 
     def send(self, letter: Letter) -> Answer:
         host = letter[0].removeprefix("http://").removesuffix(".example/")
@@ -90,19 +91,19 @@ def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.Mo
     ended(place, "mine")
     ended(place_that_tells(), "quick")
     Receivers(monkeypatch)
-    callbacks._note_news()
-    hosts = Counter(each.callback.host for each in callbacks._next_batch())
+    callbacks_delivery._note_news()
+    hosts = Counter(each.callback.host for each in callbacks_delivery._next_batch())
     assert hosts == {"dead.example": 2, "mine.example": 1, "quick.example": 1}
 
 
 def test_a_backlog_of_one_domain_hides_no_news_of_others(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks, "NOTED_OF_ONE_DOMAIN", 3)
+    monkeypatch.setattr(callbacks_delivery, "NOTED_OF_ONE_DOMAIN", 3)
     backlog = [ended(place, "dead").pk for _ in range(9)]
     quick = ended(place_that_tells(), "quick").pk
     for noted in (3, 6, 9):
-        callbacks._note_news()
+        callbacks_delivery._note_news()
         told = CallbackDelivery.objects.order_by("transition_id").values_list("callback", flat=True)
         assert list(told) == [*backlog[:noted], quick]
 
@@ -110,33 +111,33 @@ def test_a_backlog_of_one_domain_hides_no_news_of_others(
 def test_a_session_whose_news_are_noted_in_parts_tells_them_in_their_order(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks, "NOTED_OF_ONE_DOMAIN", 1)
+    monkeypatch.setattr(callbacks_delivery, "NOTED_OF_ONE_DOMAIN", 1)
     session = place.run(callback_url="http://mine.example/")
     place.end(session)
     told = []
     for _ in range(2):
-        callbacks._note_news()
-        batch = callbacks._next_batch()
+        callbacks_delivery._note_news()
+        batch = callbacks_delivery._next_batch()
         told += [each.news for each in batch]
-        callbacks._settle(batch[0], Answer(200))
+        callbacks_delivery._settle(batch[0], Answer(200))
     assert told == ["session.started", "session.ended"]
 
 
 def test_news_that_come_while_others_are_told_are_told_with_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks, "NOTED_EVERY_S", 0)
+    monkeypatch.setattr(callbacks_delivery, "NOTED_EVERY_S", 0)
     other = place_that_tells()
     ended(place, "first")
     receivers = Receivers(monkeypatch)
-    settle = callbacks._settle
+    settle = callbacks_delivery._settle
 
     def settle_while_another_ends(delivery: CallbackDelivery, answer: Answer) -> None:
         settle(delivery, answer)
         if len(receivers.told) == 1:
             ended(other, "second")
 
-    monkeypatch.setattr(callbacks, "_settle", settle_while_another_ends)
+    monkeypatch.setattr(callbacks_delivery, "_settle", settle_while_another_ends)
     tell_callbacks()
     assert receivers.told == ["first", "second"]
 
@@ -180,13 +181,13 @@ def test_one_domain_never_holds_every_place(place: Place, monkeypatch: pytest.Mo
 def test_a_delivery_that_is_gone_stops_no_round(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = [ended(place, f"quick{number}") for number in range(3)]
     receivers = Receivers(monkeypatch)
-    real = callbacks._put_off
+    real = callbacks_delivery._put_off
 
     def put_off(batch: list[CallbackDelivery]) -> None:
         real(batch)
         CallbackDelivery.objects.filter(callback=sessions[0].pk).delete()
 
-    monkeypatch.setattr(callbacks, "_put_off", put_off)
+    monkeypatch.setattr(callbacks_delivery, "_put_off", put_off)
     tell_callbacks()
     assert len(receivers.told) == 3
     assert list(CallbackDelivery.objects.values_list("state", flat=True)) == ["delivered"] * 2
@@ -194,20 +195,20 @@ def test_a_delivery_that_is_gone_stops_no_round(place: Place, monkeypatch: pytes
 
 def test_what_is_on_its_way_is_not_sent_a_second_time(place: Place) -> None:
     ended(place, "slow")
-    callbacks._note_news()
-    batch = callbacks._next_batch()
-    callbacks._put_off(batch)
+    callbacks_delivery._note_news()
+    batch = callbacks_delivery._next_batch()
+    callbacks_delivery._put_off(batch)
     CallbackDelivery.objects.update(due_at=clock.now())  # it took longer than it was put off
-    assert callbacks._next_batch(batch) == []
-    assert [each.pk for each in callbacks._next_batch()] == [batch[0].pk]  # whoever sent it died
+    assert callbacks_delivery._next_batch(batch) == []
+    assert [each.pk for each in callbacks_delivery._next_batch()] == [batch[0].pk]  # whoever sent it died
 
 
 def test_what_was_told_is_never_told_again_because_of_a_late_failure(place: Place) -> None:
     ended(place, "slow")
-    callbacks._note_news()
-    first, second = callbacks._next_batch(), callbacks._next_batch()
-    callbacks._settle(first[0], Answer(200))
-    callbacks._settle(second[0], Answer(fault=Fault.TIMEOUT))
+    callbacks_delivery._note_news()
+    first, second = callbacks_delivery._next_batch(), callbacks_delivery._next_batch()
+    callbacks_delivery._settle(first[0], Answer(200))
+    callbacks_delivery._settle(second[0], Answer(fault=Fault.TIMEOUT))
     kept = CallbackDelivery.objects.get()
     assert (kept.state, kept.answer) == ("delivered", 200)
 
@@ -219,18 +220,18 @@ def test_callbacks_go_on_when_the_clock_is_set(
     settings.BERTH_CALLBACKS_PER_MINUTE = 1
     receivers = Receivers(monkeypatch)
     monkeypatch.setattr(receivers, "answer", lambda host: Answer(200 if host == "good" else 500))
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     begun = clock.reading()
     ended(place, "good")
     tell_callbacks()
     bad = ended(place, "bad")
-    callbacks._note_news()
+    callbacks_delivery._note_news()
     waits = CallbackDelivery.objects.get(callback=bad.pk)
 
     monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
     with clock.frozen_at(clock.now() + step):
-        clock_steps.follow_the_clock()
-        assert callbacks._next_batch() == []  # a minute has not gone by
+        clock_change.follow_the_clock()
+        assert callbacks_delivery._next_batch() == []  # a minute has not gone by
         moved = CallbackDelivery.objects.get(pk=waits.pk)
         for name in ("made_at", "due_at"):
             by = getattr(moved, name) - getattr(waits, name)

@@ -13,7 +13,7 @@ from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, Per
 from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
-from sessions_app.priorities import change_priority
+from sessions_app.queue.priority import change_priority
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place

@@ -21,8 +21,8 @@ from agents.runtime.simulated.state import clear_shelves, shared_shelf
 from common.actors import ActorKind
 from common.messaging.redis import client
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession, Kernel, SessionArray, SessionDependency, SessionTransition
-from sessions_app.requests import parse_request
 from tests.chaos.auditor import STUCK_AFTER_ROUNDS, Auditor
 from tests.chaos.questions import TABLES
 from tests.factories import actor_for

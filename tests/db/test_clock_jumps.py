@@ -15,14 +15,14 @@ from agents.models import Agent, ResourceGroup
 from common import clock
 from portal.warning_notices import notify_of_warnings
 from scheduler.tick import run_tick
-from sessions_app import clock_steps, idle, metrics, reconcile
-from sessions_app.gateway.interactions import write_report
-from sessions_app.holds import release_what_is_due
-from sessions_app.idle_facts import outlook_of
-from sessions_app.idle_models import SessionIdle
-from sessions_app.models import ComputeSession, KernelMetric
-from sessions_app.preemption_models import Preemption
-from sessions_app.states import Reason, Status
+from sessions_app.core.states import Reason, Status
+from sessions_app.gateway.activity.recorder import write_report
+from sessions_app.idle import enforcer
+from sessions_app.idle.facts import outlook_of
+from sessions_app.metrics import collector
+from sessions_app.models import ComputeSession, KernelMetric, Preemption, SessionIdle
+from sessions_app.queue.holds import release_what_is_due
+from sessions_app.reconciler import clock_change, loop
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place, measure_nothing_used
 
@@ -61,12 +61,12 @@ def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
     """The reconciler finds that the clock was set by so much, at the instant that is frozen; it looked UNSEEN before."""
     begun, looked_at_s = clock.reading(), clock.steady()
     monkeypatch.setattr(clock, "reading", lambda: begun)  # two readings differ by some microseconds
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
 
     def set_by(step: timedelta) -> None:
         monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
         monkeypatch.setattr(clock, "steady", lambda: looked_at_s + UNSEEN.total_seconds())
-        assert clock_steps.follow_the_clock()
+        assert clock_change.follow_the_clock()
 
     return set_by
 
@@ -87,7 +87,7 @@ def look() -> None:
     """One round with a gateway that reports."""
     write_report("web", {}, 0.0)
     measure_nothing_used()
-    idle.judge_sessions(clock.now())
+    enforcer.judge_sessions(clock.now())
 
 
 def watch(since: datetime, until: datetime) -> None:
@@ -110,7 +110,7 @@ def left_of(place: Place, session: ComputeSession, now: datetime) -> timedelta:
 
 
 def use(session: ComputeSession, since: datetime, minutes: int, *, cpu_milli: int) -> None:
-    start = metrics.start_of(since, metrics.MINUTE_S)
+    start = collector.start_of(since, collector.MINUTE_S)
     kernel = session.kernels.get()
     KernelMetric.objects.bulk_create(
         KernelMetric(kernel=kernel, span_s=60, at=start + minute * MINUTE, cpu_milli=cpu_milli, mem_bytes=0)
@@ -145,7 +145,7 @@ def test_a_lifetime_is_as_long_as_it_was(place: Place, began: datetime, step: ti
     with at(moved):
         jump(step)
         look()
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
     assert abs(left_of(place, session, moved) - left) < SOON
     watch(moved, moved + 8 * MINUTE)
     assert place.fresh(session).is_running
@@ -184,12 +184,12 @@ def test_the_notice_of_who_leaves_for_others_is_as_long_as_it_was(
     now = clock.now()
     with at(now + MINUTE + step):
         jump(step)
-        reconcile.settle_preemptions(clock.now())
+        loop.settle_preemptions(clock.now())
     with at(now + 8 * MINUTE + step):
-        reconcile.settle_preemptions(clock.now())
+        loop.settle_preemptions(clock.now())
         assert place.fresh(low).is_running
     with at(now + 11 * MINUTE + step):
-        reconcile.settle_preemptions(clock.now())
+        loop.settle_preemptions(clock.now())
         assert place.fresh(low).status_reason == Reason.PREEMPTED
 
 
@@ -200,10 +200,10 @@ def test_who_waits_for_room_waits_as_long_as_was_asked(place: Place, step: timed
     with at(now + 2 * MINUTE + step):
         jump(step)
     with at(now + 9 * MINUTE + step):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
         assert place.fresh(session).status == Status.PENDING
     with at(now + 11 * MINUTE + step):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
         assert place.fresh(session).status_reason == Reason.PENDING_TIMEOUT
 
 
@@ -217,7 +217,7 @@ def test_a_machine_is_not_lost_and_what_was_lost_is_not_given_up(
     Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.LOST, state_changed_at=now + step)
     with at(now + 2 * step):
         jump(2 * step)
-        reconcile.end_sessions_of_lost_agents(clock.now())
+        loop.end_sessions_of_lost_agents(clock.now())
     assert place.fresh(session).is_running
 
 
@@ -228,13 +228,13 @@ def test_whoever_dies_over_it_has_moved_nothing_and_the_next_round_moves_all(
     session, now = place.enqueue(pending_timeout_s=600), clock.now()
     due = place.fresh(session).deadline_at
     with monkeypatch.context() as patched, at(now + step):
-        patched.setattr(clock_steps.callbacks, "shift_instants", die)
+        patched.setattr(clock_change.callbacks, "shift_instants", die)
         with pytest.raises(Killed):
             jump(step)
         assert place.fresh(session).deadline_at == due
     with at(now + step):
-        assert clock_steps.follow_the_clock()
-        assert not clock_steps.follow_the_clock()
+        assert clock_change.follow_the_clock()
+        assert not clock_change.follow_the_clock()
     assert place.fresh(session).deadline_at == due + step
 
 
@@ -253,13 +253,13 @@ def test_a_notice_given_before_the_round_that_finds_the_jump_leaves_the_whole_gr
         notify_of_warnings()
     with at(now + SHORTLY):
         jump(step)
-        reconcile.settle_preemptions(clock.now())
+        loop.settle_preemptions(clock.now())
     with at(now + 9 * MINUTE):
-        reconcile.settle_preemptions(clock.now())
+        loop.settle_preemptions(clock.now())
         assert place.fresh(low).is_running
         run_tick(place.group.pk)  # nobody else has to leave
     with at(now + 11 * MINUTE):
-        reconcile.settle_preemptions(clock.now())
+        loop.settle_preemptions(clock.now())
         assert place.fresh(low).status_reason == Reason.PREEMPTED
 
 
@@ -276,10 +276,10 @@ def test_whoever_was_let_into_the_queue_before_that_round_waits_as_long_as_was_a
     with at(now + SHORTLY):
         jump(step)
     with at(now + 9 * MINUTE):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
         assert place.fresh(session).status == Status.PENDING
     with at(now + 11 * MINUTE):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
         assert place.fresh(session).status_reason == Reason.PENDING_TIMEOUT
 
 
@@ -330,18 +330,18 @@ def test_on_another_machine_than_before_the_clock_is_looked_at_anew(
 ) -> None:
     session, begun = place.run(), clock.reading()
     due = place.fresh(session).deadline_at
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     monkeypatch.setattr(clock, "machine_id", lambda: "another")
     monkeypatch.setattr(clock, "reading", lambda: begun + 3600)
-    assert not clock_steps.follow_the_clock()
+    assert not clock_change.follow_the_clock()
     assert place.fresh(session).deadline_at == due
 
 
 def test_small_corrections_add_up_to_a_step(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     begun = clock.reading()
     for seconds in (2, 4):
         monkeypatch.setattr(clock, "reading", lambda seconds=seconds: begun + seconds)
-        assert not clock_steps.follow_the_clock()
+        assert not clock_change.follow_the_clock()
     monkeypatch.setattr(clock, "reading", lambda: begun + 6)
-    assert clock_steps.follow_the_clock()
+    assert clock_change.follow_the_clock()

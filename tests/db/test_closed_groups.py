@@ -18,14 +18,14 @@ from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import plan
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
-from sessions_app.arrays import release_elements
-from sessions_app.closed_groups import settle_closed_groups
-from sessions_app.holds import release_what_is_due
-from sessions_app.launcher import end_session
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession
-from sessions_app.reconcile import enforce_deadlines
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.queue.array_release import release_elements
+from sessions_app.queue.closed_groups import settle_closed_groups
+from sessions_app.queue.holds import release_what_is_due
+from sessions_app.reconciler.loop import enforce_deadlines
+from sessions_app.termination.service import begin_termination
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db

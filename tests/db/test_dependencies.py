@@ -18,15 +18,16 @@ from common.errors import InvalidInput, NotFound
 from common.messaging.dispatch import TaskName
 from portal.models import Notification
 from scheduler.tick import run_tick
-from sessions_app import lifecycle, reconcile
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session
-from sessions_app.dependents import settle_all, settle_dependents
-from sessions_app.holds import release_what_is_due
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, SessionDependency
-from sessions_app.requests import parse_request
-from sessions_app.services import begin_termination, terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.queue.dependents import settle_all, settle_dependents
+from sessions_app.queue.holds import release_what_is_due
+from sessions_app.reconciler import loop
+from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -49,11 +50,11 @@ def batch(place: Place, **changes: object) -> ComputeSession:
 def end(place: Place, session: ComputeSession, reason: Reason = Reason.COMMAND_FINISHED) -> ComputeSession:
     """`session`, ended for this reason, as an engine would tell; nobody has looked after those that wait for it."""
     if place.fresh(session).status == Status.PENDING:
-        return lifecycle.transition(
+        return transitions.transition(
             session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
         )
     begin_termination(session.pk, reason=reason, actor=SYSTEM)
-    return lifecycle.finish(session.pk, actor=SYSTEM)
+    return transitions.finish(session.pk, actor=SYSTEM)
 
 
 def test_it_waits_for_the_other_and_says_so(place: Place) -> None:
@@ -81,7 +82,7 @@ def test_the_end_asks_for_those_that_wait_and_only_then(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(lifecycle, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(transitions, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     lonely, first = batch(place), batch(place)
     place.enqueue(dependencies=after(first))
     end(place, lonely)
@@ -252,7 +253,7 @@ def test_a_round_of_reconciling_settles_what_was_lost(place: Place) -> None:
     first = batch(place)
     second = place.enqueue(dependencies=after(first))
     end(place, first)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert place.fresh(second).held_for == ""
 
 
@@ -274,7 +275,7 @@ def test_an_end_at_the_same_moment_is_never_missed(place: Place) -> None:
 
     def finish() -> None:
         start.wait(timeout=30)
-        lifecycle.finish(first.pk, actor=SYSTEM)
+        transitions.finish(first.pk, actor=SYSTEM)
         connection.close()
 
     def ask() -> ComputeSession:

@@ -11,9 +11,9 @@ from common.actors import SYSTEM
 from common.errors import LimitExceeded, NotFound
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
 from tests.factories import actor_for
 from tests.factories_scheduler import Cluster
 from tests.factories_sessions import GIB, Place, make_place

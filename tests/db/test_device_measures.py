@@ -12,17 +12,24 @@ from agents.models import Agent, AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification
 from portal.selectors import text_of
-from sessions_app import idle, metrics
-from sessions_app.gateway.interactions import write_report
-from sessions_app.idle_facts import outlook_of
-from sessions_app.idle_models import SessionIdle, SessionWarning
-from sessions_app.idle_rules import Judged
-from sessions_app.idle_use import Wanted, at_work_on_devices
-from sessions_app.idle_words import ending
-from sessions_app.metrics import MINUTE_S, SAMPLE_S
-from sessions_app.metrics_history import Window, metrics_of, present_use
-from sessions_app.models import ComputeSession, KernelAllocation, KernelMetric, KernelUsage
-from sessions_app.states import Reason
+from sessions_app.core.idle_rules import Judged
+from sessions_app.core.states import Reason
+from sessions_app.gateway.activity.recorder import write_report
+from sessions_app.idle import enforcer
+from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.messages import ending
+from sessions_app.idle.utilization import Wanted, at_work_on_devices
+from sessions_app.metrics import collector
+from sessions_app.metrics.collector import MINUTE_S, SAMPLE_S
+from sessions_app.metrics.history import Window, metrics_of, present_use
+from sessions_app.models import (
+    ComputeSession,
+    KernelAllocation,
+    KernelMetric,
+    KernelUsage,
+    SessionIdle,
+    SessionWarning,
+)
 from tests.factories import actor_for
 from tests.factories_devices import devices_of, give_devices
 from tests.factories_sessions import Place, make_place
@@ -70,7 +77,7 @@ def device_does(place: Place, index: int, percent: int | None, mem_bytes: int | 
 
 def measure(second: float = 0) -> None:
     with clock.frozen_at(NOON + timedelta(seconds=second)):
-        metrics.measure_sessions()
+        collector.measure_sessions()
 
 
 def rows(session: ComputeSession, span_s: int) -> list[tuple[int | None, int | None]]:
@@ -140,15 +147,15 @@ def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
     from threading import Event
 
     go = Event()
-    monkeypatch.setattr(metrics, "DEVICE_ROUND_S", 0.2)
-    monkeypatch.setattr(metrics, "measure_devices_of", lambda agent: go.wait(60) and ())
+    monkeypatch.setattr(collector, "DEVICE_ROUND_S", 0.2)
+    monkeypatch.setattr(collector, "measure_devices_of", lambda agent: go.wait(60) and ())
     session = run_on(place, 0)
     try:
         measure(), measure(10)
         assert rows(session, SAMPLE_S) == [(None, None)] * 2
     finally:
         go.set()
-        wait_until(lambda: metrics._device_lanes.are_idle, deadline_s=30)
+        wait_until(lambda: collector._device_lanes.are_idle, deadline_s=30)
 
 
 def test_only_machines_whose_devices_somebody_holds_are_asked_in_one_statement(
@@ -157,19 +164,19 @@ def test_only_machines_whose_devices_somebody_holds_are_asked_in_one_statement(
     asked: list[int] = []
     other = make_place()
     other.run(), place.run()
-    monkeypatch.setattr(metrics, "measure_devices_of", lambda agent: asked.append(agent.pk) or ())
-    metrics.measure_sessions()
+    monkeypatch.setattr(collector, "measure_devices_of", lambda agent: asked.append(agent.pk) or ())
+    collector.measure_sessions()
     assert asked == []
     run_on(place, 0), run_on(place, 1)
     with django_assert_num_queries(10):  # as without devices
-        metrics.measure_sessions()
+        collector.measure_sessions()
     assert asked == [place.agent.pk]
 
 
 def test_charts_have_them_where_there_are_any(place: Place) -> None:
     session, other = run_on(place, 0), place.run()
     device_does(place, 0, 37, 20 * GIB)
-    metrics.measure_sessions()
+    collector.measure_sessions()
     [told] = metrics_of(with_parts(session), Window.QUARTER)["kernels"]
     assert (told["device_percent"], told["device_mem_bytes"]) == ([37], [20 * GIB])
     limits = {"device_milli": 1000, "device_mem_bytes": TOTAL, "devices_are_shared": False}
@@ -203,7 +210,7 @@ def at(instant: datetime) -> Iterator[None]:
 
 def look() -> None:
     write_report("web", {}, 0.0)
-    idle.judge_sessions(clock.now())
+    enforcer.judge_sessions(clock.now())
 
 
 def watch(since: datetime, until: datetime) -> None:
@@ -211,7 +218,7 @@ def watch(since: datetime, until: datetime) -> None:
     moment = since
     while moment <= until:
         with at(moment):
-            metrics.measure_sessions()
+            collector.measure_sessions()
             look()
         moment += timedelta(seconds=55)
 

@@ -7,10 +7,10 @@ import pytest
 
 from common import clock
 from common.errors import LimitExceeded, Unavailable
-from sessions_app.gateway import doors
+from sessions_app.core.app_address import AppPort
+from sessions_app.core.states import Status
+from sessions_app.gateway.proxy import app_ports
 from sessions_app.models import AppDoor, ComputeSession
-from sessions_app.states import Status
-from sessions_app.tickets import AppPort
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -20,9 +20,9 @@ PORTS = (8101, 8102, 8103, 8104)
 
 @pytest.fixture(autouse=True)
 def listening() -> Iterator[None]:
-    doors.open_ports(PORTS)
+    app_ports.open_ports(PORTS)
     yield
-    doors.open_ports(())
+    app_ports.open_ports(())
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def end(session: ComputeSession, *, ago_s: int) -> None:
 
 def test_an_app_keeps_its_port_and_another_gets_another(place: Place) -> None:
     session = place.run()
-    first = doors.lend_port(session, "lab")
-    assert doors.lend_port(session, "lab") == first == AppPort(8101)
-    assert doors.lend_port(session, "p8000") == AppPort(8102)
-    door = doors.door_of(first)
+    first = app_ports.lend_port(session, "lab")
+    assert app_ports.lend_port(session, "lab") == first == AppPort(8101)
+    assert app_ports.lend_port(session, "p8000") == AppPort(8102)
+    door = app_ports.door_of(first)
     assert door is not None
     assert (door.session, door.app) == (session, "lab")
 
@@ -50,11 +50,11 @@ def test_a_port_is_lent_again_after_it_has_rested_the_longest_rested_first(place
     sessions = [place.run() for _ in PORTS]
     for session, port in zip(sessions, PORTS, strict=True):
         AppDoor.objects.create(port=port, session=session, app="lab")
-    end(sessions[0], ago_s=doors.REST_S + 10)
-    end(sessions[1], ago_s=doors.REST_S + 20)
-    end(sessions[2], ago_s=doors.REST_S - 60)
+    end(sessions[0], ago_s=app_ports.REST_S + 10)
+    end(sessions[1], ago_s=app_ports.REST_S + 20)
+    end(sessions[2], ago_s=app_ports.REST_S - 60)
     fresh = place.run()
-    assert doors.lend_port(fresh, "lab") == AppPort(8102)
+    assert app_ports.lend_port(fresh, "lab") == AppPort(8102)
     assert AppDoor.objects.get(port=8102).session == fresh
     assert AppDoor.objects.count() == len(PORTS)
 
@@ -65,21 +65,21 @@ def test_when_all_are_lent_or_rest_the_person_is_told(place: Place) -> None:
         AppDoor.objects.create(port=port, session=session, app="lab")
         end(session, ago_s=1)
     with pytest.raises(Unavailable, match="All 4 ports"):
-        doors.lend_port(place.run(), "lab")
+        app_ports.lend_port(place.run(), "lab")
 
 
 def test_one_person_cannot_take_all(place: Place) -> None:
     session = place.run()
     for app in ("p1", "p2"):
-        doors.lend_port(session, app)
-    assert doors.lend_port(session, "p1") == AppPort(8101)
+        app_ports.lend_port(session, app)
+    assert app_ports.lend_port(session, "p1") == AppPort(8101)
     with pytest.raises(LimitExceeded, match="2 apps"):
-        doors.lend_port(session, "p3")
+        app_ports.lend_port(session, "p3")
 
 
 def test_an_app_whose_port_is_not_listened_on_any_more_gets_another(place: Place) -> None:
     session = place.run()
-    doors.lend_port(session, "lab")
-    doors.open_ports(PORTS[1:])
-    assert doors.lend_port(session, "lab") == AppPort(8102)
+    app_ports.lend_port(session, "lab")
+    app_ports.open_ports(PORTS[1:])
+    assert app_ports.lend_port(session, "lab") == AppPort(8102)
     assert AppDoor.objects.count() == 1

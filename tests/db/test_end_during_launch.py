@@ -12,10 +12,11 @@ from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from common.messaging import dispatch
 from common.messaging.dispatch import TaskName
-from sessions_app import launcher, tasks
+from sessions_app import tasks
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch import launcher
 from sessions_app.models import ComputeSession
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.termination.service import begin_termination
 from tests.factories_sessions import make_place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]

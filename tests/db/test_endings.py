@@ -9,14 +9,14 @@ from django.db.models import QuerySet
 from accounts.core.roles import Role
 from common import clock
 from common.actors import SYSTEM
-from sessions_app import lifecycle
-from sessions_app.dependents import settle_all, settle_dependents
-from sessions_app.endings import Ending, ended_as, ending_of
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionType
-from sessions_app.reconcile import enforce_deadlines
-from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination, terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.queue.dependents import settle_all, settle_dependents
+from sessions_app.queue.endings import Ending, ended_as, ending_of
+from sessions_app.reconciler.loop import enforce_deadlines
+from sessions_app.termination.retries import finish_or_retry
+from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -41,7 +41,7 @@ def outwait(_place: Place, session: ComputeSession) -> None:
 
 def cancelled_for(reason: Reason) -> End:
     def end(_place: Place, session: ComputeSession) -> None:
-        lifecycle.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=SYSTEM)
+        transitions.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=SYSTEM)
 
     return end
 

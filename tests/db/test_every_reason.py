@@ -16,8 +16,8 @@ from common.actors import SYSTEM
 from images.models import ContainerImage
 from scheduler.engine import ReasonCode
 from scheduler.tick import run_tick
+from sessions_app.core.queue_options import Hold
 from sessions_app.models import ComputeSession
-from sessions_app.queueing import Hold
 from tests.db.test_budgets import budget
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place

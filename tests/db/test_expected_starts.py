@@ -19,12 +19,12 @@ from common import clock
 from common.actors import SYSTEM
 from scheduler.snapshot.start_time_model import MOST_AHEAD
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
 from sessions_app.admission.forecast import prospect_of
+from sessions_app.core.start_estimate import StartRange
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.short_reasons import short_reason
-from sessions_app.start_ranges import StartRange
-from sessions_app.states import Reason, Status
+from sessions_app.presentation.short_reasons import short_reason
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -383,7 +383,7 @@ def test_the_latest_is_of_the_machine_where_room_is_kept(place: Place) -> None:
     Agent.objects.filter(pk=other.agent.pk).update(resource_group=place.group)
     turning = place.place(resources=ALL, timeout_s=9 * 86400)
     for status in (Status.PREPARING, Status.STARTING, Status.RUNNING):
-        lifecycle.transition(turning.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
+        transitions.transition(turning.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
     assert turning.kernels.get().agent_id == other.agent.pk
     hour_ago = clock.now() - timedelta(hours=1)
     ComputeSession.objects.filter(pk=forgotten.pk).update(started_at=hour_ago)

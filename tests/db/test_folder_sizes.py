@@ -16,7 +16,7 @@ from common import clock
 from common.errors import LimitExceeded, NotFound
 from sessions_app.admission import load
 from sessions_app.admission.forecast import forecast_session
-from sessions_app.requests import parse_request
+from sessions_app.core.request import parse_request
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit, use_of

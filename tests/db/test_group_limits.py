@@ -18,10 +18,10 @@ from scheduler.models import KeptTick
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
-from sessions_app.group_limits import refusing_now
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
+from sessions_app.limits.group_limits import refusing_now
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
 from tests import factories
 from tests.db.test_scheduler_concurrency import at_the_same_time
 from tests.factories_devices import give_devices

@@ -19,10 +19,10 @@ from scheduler.models import SchedulerState
 from scheduler.snapshot.start_time_model import MOST_AHEAD
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Reason, Status
 from sessions_app.models import ComputeSession
 from sessions_app.ports import Outlook
-from sessions_app.requests import parse_request
-from sessions_app.states import Reason, Status
 from tests.factories import actor_for, make_project
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place

@@ -14,16 +14,15 @@ from common.actors import SYSTEM, ActorKind
 from common.clock import Step
 from portal.models import Notification
 from scheduler.tick import run_tick
-from sessions_app import idle
 from sessions_app.admission.service import enqueue_session
-from sessions_app.extending import extend_session
-from sessions_app.idle_facts import outlook_of
-from sessions_app.idle_models import IdleWatch, SessionIdle
-from sessions_app.idle_rules import Cause, Judged
-from sessions_app.launcher import launch_session
-from sessions_app.models import ComputeSession, KernelMetric
-from sessions_app.requests import parse_request
-from sessions_app.states import Reason
+from sessions_app.core.idle_rules import Cause, Judged
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Reason
+from sessions_app.idle import enforcer
+from sessions_app.idle.extension import extend_session
+from sessions_app.idle.facts import outlook_of
+from sessions_app.launch.launcher import launch_session
+from sessions_app.models import ComputeSession, IdleWatch, KernelMetric, SessionIdle
 from tests.db.test_idle_sessions import (
     MINUTE,
     at,
@@ -276,18 +275,18 @@ def test_no_end_and_no_use_is_told_any_more_when_a_policy_lost_its_threshold(
         outlook = outlook_of(place.fresh(session))
         assert outlook is not None
         assert (outlook.ends_at, outlook.use) == (None, ())
-    assert not idle.end_if_due(low.pk, Cause.USE, began + 60 * MINUTE)
+    assert not enforcer.end_if_due(low.pk, Cause.USE, began + 60 * MINUTE)
 
 
 def test_whom_nothing_limits_any_more_is_not_looked_at(place: Place, began: datetime) -> None:
     policy = limit(place.owner, **LITTLE)
     place.run()
     watch(began, began)
-    assert len(list(idle._limited_sessions(began))) == 1
+    assert len(list(enforcer._limited_sessions(began))) == 1
     update_policy(actor=SYSTEM, policy_id=policy.pk, limits=dict.fromkeys(LITTLE))
     watch(began + MINUTE, began + MINUTE)
     place.run()
-    assert list(idle._limited_sessions(began)) == []
+    assert list(enforcer._limited_sessions(began)) == []
 
 
 def test_the_end_is_put_off(place: Place, began: datetime) -> None:
@@ -310,7 +309,7 @@ def test_a_clock_that_jumps_makes_it_be_judged_anew(place: Place, began: datetim
     watch(began, began + 22 * MINUTE)
     step = timedelta(hours=1)
     with at(began + 22 * MINUTE + step), transaction.atomic():
-        idle.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
+        enforcer.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
     watch(began + 22 * MINUTE + step, began + 30 * MINUTE + step)
     assert (place.fresh(session).is_running, end_of(place, session)) == (True, None)
 
@@ -342,7 +341,7 @@ def test_rounds_take_as_many_queries_for_any_number_of_sessions_and_windows(
             use(session, began, 40, cpu_milli=0)
         watch(began + 36 * MINUTE, began + 37 * MINUTE, is_measured=False)
         with at(began + 38 * MINUTE), CaptureQueriesContext(connection) as queries:
-            idle.judge_sessions(clock.now())
+            enforcer.judge_sessions(clock.now())
         counts.append(sum(query["sql"].startswith(STATEMENTS) for query in queries))
         SessionIdle.objects.update(low_since=began + 36 * MINUTE)
         IdleWatch.objects.update(judged_at=None)

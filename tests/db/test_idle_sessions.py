@@ -16,15 +16,21 @@ from common.errors import Conflict, LimitExceeded, NotFound
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
-from sessions_app import idle
-from sessions_app.extending import extend_session
-from sessions_app.gateway.interactions import write_report
-from sessions_app.idle_facts import outlook_of
-from sessions_app.idle_models import GatewayReport, Interaction, SessionIdle, SessionWarning
-from sessions_app.idle_rules import Cause
-from sessions_app.models import ComputeSession, KernelMetric
-from sessions_app.reconcile import enforce_deadlines
-from sessions_app.states import Reason, Status
+from sessions_app.core.idle_rules import Cause
+from sessions_app.core.states import Reason, Status
+from sessions_app.gateway.activity.recorder import write_report
+from sessions_app.idle import enforcer
+from sessions_app.idle.extension import extend_session
+from sessions_app.idle.facts import outlook_of
+from sessions_app.models import (
+    ComputeSession,
+    GatewayReport,
+    Interaction,
+    KernelMetric,
+    SessionIdle,
+    SessionWarning,
+)
+from sessions_app.reconciler.loop import enforce_deadlines
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place, measure_nothing_used
@@ -59,7 +65,7 @@ def look(*, is_measured: bool = True) -> None:
     write_report("web", {}, 0.0)
     if is_measured:
         measure_nothing_used()
-    idle.judge_sessions(clock.now())
+    enforcer.judge_sessions(clock.now())
 
 
 def watch(since: datetime, until: datetime, *, is_measured: bool = True) -> None:
@@ -166,7 +172,7 @@ def test_without_reports_of_gateways_nobody_counts_as_idle(place: Place, began: 
     watch(began, began + 2 * MINUTE)
     for minute in range(3, 30):
         with at(began + minute * MINUTE):
-            idle.judge_sessions(clock.now())
+            enforcer.judge_sessions(clock.now())
     assert place.fresh(session).is_running
     assert outlook_of(place.fresh(session)).gap == "no gateway reports"  # type: ignore[union-attr]
     watch(began + 30 * MINUTE, began + 33 * MINUTE)
@@ -210,7 +216,7 @@ def test_who_comes_back_at_the_last_moment_is_safe(place: Place, began: datetime
     watch(began, began + 9 * MINUTE)
     end = SessionWarning.objects.get(session=session).ends_at
     work_in(session, end - timedelta(seconds=1))
-    assert not idle.end_if_due(session.pk, Cause.INTERACTION, end + MINUTE)
+    assert not enforcer.end_if_due(session.pk, Cause.INTERACTION, end + MINUTE)
     assert place.fresh(session).is_running
 
 
@@ -223,7 +229,7 @@ def test_an_end_waits_for_who_notes_an_interaction(place: Place, began: datetime
         work_in(session, began + 9 * MINUTE)
         row = SessionIdle.objects.select_for_update().get(session=session)
     assert row.interacted_at == began + 9 * MINUTE
-    assert not idle.end_if_due(session.pk, Cause.INTERACTION, began + 11 * MINUTE)
+    assert not enforcer.end_if_due(session.pk, Cause.INTERACTION, began + 11 * MINUTE)
 
 
 def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
@@ -234,7 +240,7 @@ def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
     before = outlook_of(place.fresh(session))
     with at(began + 40 * MINUTE + step):
         with transaction.atomic():
-            idle.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
+            enforcer.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
     after = outlook_of(place.fresh(session))
     assert before is not None
     assert after is not None
@@ -420,6 +426,6 @@ def test_rounds_are_cheap_and_write_nothing_new(
     place.run(), place.run()
     watch(began, began + MINUTE)
     with at(began + 2 * MINUTE), django_assert_max_num_queries(16):  # type: ignore[operator]
-        idle.judge_sessions(clock.now())
+        enforcer.judge_sessions(clock.now())
     assert GatewayReport.objects.count() == 1
     assert isinstance(SessionIdle.objects.values_list("session_id", flat=True).first(), UUID)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from sessions_app.idle_facts import outlook_of
+from sessions_app.idle.facts import outlook_of
 from sessions_app.models import ComputeSession
 from tests.db.test_idle_sessions import MINUTE, at, began, group_has, place, warnings_of, watch
 from tests.factories_sessions import Place

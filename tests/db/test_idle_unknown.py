@@ -4,10 +4,10 @@ from datetime import datetime
 
 import pytest
 
-from sessions_app.gateway.interactions import write_report
-from sessions_app.idle_facts import outlook_of
-from sessions_app.idle_models import Interaction, SessionIdle
-from sessions_app.states import Reason
+from sessions_app.core.states import Reason
+from sessions_app.gateway.activity.recorder import write_report
+from sessions_app.idle.facts import outlook_of
+from sessions_app.models import Interaction, SessionIdle
 from tests.db.test_idle_sessions import (
     LITTLE,
     MINUTE,

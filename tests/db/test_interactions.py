@@ -8,11 +8,11 @@ from uuid import uuid4
 import pytest
 from django.db import OperationalError
 
-from sessions_app.gateway import interactions as module
-from sessions_app.gateway.interactions import Interactions, write_report
-from sessions_app.gateway.ports import AccessUnknown
-from sessions_app.idle_models import GatewayReport, Interaction, SessionIdle
-from sessions_app.rhythm import LEARNING_S
+from sessions_app.gateway.activity import recorder as module
+from sessions_app.gateway.activity.polling_detection import LEARNING_S
+from sessions_app.gateway.activity.recorder import Interactions, write_report
+from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.models import GatewayReport, Interaction, SessionIdle
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)

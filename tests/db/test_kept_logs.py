@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from agents.runtime.docker.log_entries import START, LogEntry, LogTail
-from sessions_app.kept_logs import keep_log, kept_log
+from sessions_app.container_io.kept_logs import keep_log, kept_log
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db

@@ -22,12 +22,13 @@ from scheduler.history.replay import past_wait, replay, stays_of
 from scheduler.models import KeptTick, WaitingReason
 from scheduler.tasks import forget_old_ticks
 from scheduler.tick import run_tick
-from sessions_app.closed_groups import settle_closed_groups
-from sessions_app.launcher import end_session, launch_session
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession
-from sessions_app.priorities import change_priority
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.queue.closed_groups import settle_closed_groups
+from sessions_app.queue.priority import change_priority
+from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.factories_sessions import make_place

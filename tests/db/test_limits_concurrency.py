@@ -12,9 +12,9 @@ from accounts.policies.service import Limited
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.services import terminate_session
+from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place

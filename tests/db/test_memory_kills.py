@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from sessions_app import presenters, reconcile
-from sessions_app.launcher import end_session
-from sessions_app.memory_kills import note_memory_kills
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Kernel
+from sessions_app.presentation import session as presentation_session
+from sessions_app.reconciler import loop
+from sessions_app.termination.oom_kills import note_memory_kills
 from tests import factories
 from tests.factories_sessions import Place, make_place
 
@@ -34,14 +35,14 @@ def kill(place: Place, session: ComputeSession, *instants: datetime) -> None:
 
 
 def shown(place: Place, session: ComputeSession) -> dict[str, object]:
-    return presenters.row(factories.actor_for(place.owner), place.fresh(session))
+    return presentation_session.row(factories.actor_for(place.owner), place.fresh(session))
 
 
 def test_session_says_that_a_program_of_it_was_killed_and_goes_on(place: Place) -> None:
     session = place.run(resources=ASKED)
     assert shown(place, session)["memory_kill"] == ""
     kill(place, session, NOON)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
 
     kernel = kernel_of(session)
     assert (kernel.memory_kills, kernel.memory_killed_at, kernel.memory_peak_bytes) == (1, NOON, 512 * 2**20)
@@ -55,14 +56,14 @@ def test_kill_is_counted_once_however_often_the_engine_is_asked(place: Place) ->
     kill(place, session, NOON, NOON + timedelta(seconds=1))
     before = kernel_of(session)
     for _ in range(2):
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
     # Another round that read the row before.
     before.session = place.fresh(session)
     note_memory_kills({before.container_name: before}, place.runtime)
     assert kernel_of(session).memory_kills == 2
 
     kill(place, session, NOON + timedelta(seconds=2))
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert kernel_of(session).memory_kills == 3
     assert "3 times so far" in str(shown(place, session)["memory_kill"])
 
@@ -70,14 +71,14 @@ def test_kill_is_counted_once_however_often_the_engine_is_asked(place: Place) ->
 def test_session_of_somebody_else_hears_nothing_of_it(place: Place) -> None:
     session, other = place.run(resources=ASKED), place.run(name="other")
     kill(place, session, NOON)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert kernel_of(other).memory_kills == 0
 
 
 def end(place: Place, command: str, exit_code: int) -> ComputeSession:
     session = place.run(resources=ASKED, **({"type": "batch", "command": command} if command else {}))
     place.runtime.finish(kernel_of(session).container_name, exit_code=exit_code, was_oom_killed=True)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     end_session(session.pk)
     return place.fresh(session)
 
@@ -103,7 +104,7 @@ def test_interactive_session_that_was_ended_later_did_not_end_for_memory(place: 
 def test_page_of_the_session_says_it(place: Place) -> None:
     session = place.run(resources=ASKED)
     kill(place, session, NOON)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
 
     browser = Client()
     browser.force_login(place.owner)
@@ -117,7 +118,7 @@ def test_programs_read_of_it_over_rest(place: Place) -> None:
     api.force_authenticate(place.owner)
     assert api.get(f"/api/v1/sessions/{session.pk}/").json()["memory_kill"] is None
     kill(place, session, NOON)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
 
     told = api.get(f"/api/v1/sessions/{session.pk}/").json()["memory_kill"]
     assert told["message"].startswith("Program killed")

@@ -12,11 +12,11 @@ from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
-from sessions_app.arrays import release_all, release_elements
-from sessions_app.missing_images import settle_missing_images
+from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession, SessionArray
-from sessions_app.reconcile import enforce_deadlines
-from sessions_app.requests import parse_request
+from sessions_app.queue.array_release import release_all, release_elements
+from sessions_app.queue.missing_images import settle_missing_images
+from sessions_app.reconciler.loop import enforce_deadlines
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
 

@@ -9,10 +9,13 @@ from agents.machines import lifecycle as agent_lifecycle
 from agents.runtime.port import NetworkSpec
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
-from sessions_app import lifecycle, moorings, reconcile, specs
-from sessions_app.launcher import launch_session
+from sessions_app.core import container_spec
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch import network_pool
+from sessions_app.launch.launcher import launch_session
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, Mooring
-from sessions_app.states import Reason, Status
+from sessions_app.reconciler import garbage
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
@@ -24,7 +27,7 @@ AHEAD = 3
 def place(settings: Any) -> Place:
     settings.BERTH_NETWORKS_AHEAD = AHEAD
     place = make_place(cpu_milli=64000)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     return place
 
 
@@ -39,10 +42,12 @@ def network_of(place: Place, session: ComputeSession) -> set[str]:
 
 
 def test_round_makes_networks_for_sessions_to_come(place: Place) -> None:
-    assert networks(place) == {specs.mooring_name(each.pk) for each in Mooring.objects.filter(is_ready=True)}
+    assert networks(place) == {
+        container_spec.mooring_name(each.pk) for each in Mooring.objects.filter(is_ready=True)
+    }
     assert len(networks(place)) == AHEAD
     before = networks(place)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert networks(place) == before
 
 
@@ -59,41 +64,41 @@ def test_network_goes_with_its_session_and_a_new_one_is_made(place: Place) -> No
     used = network_of(place, session)
     place.end(session)
     assert not used & networks(place)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert len(networks(place)) == AHEAD
     assert not used & networks(place)
 
 
 def test_session_that_finds_none_makes_its_own(place: Place) -> None:
     sessions = [place.run() for _ in range(AHEAD + 1)]
-    assert network_of(place, sessions[-1]) == {specs.network_name(sessions[-1].pk)}
+    assert network_of(place, sessions[-1]) == {container_spec.network_name(sessions[-1].pk)}
     place.end(sessions[-1])
-    assert specs.network_name(sessions[-1].pk) not in networks(place)
+    assert container_spec.network_name(sessions[-1].pk) not in networks(place)
 
 
 def test_more_are_made_where_many_sessions_started_lately(place: Place) -> None:
     for _ in range(AHEAD + 2):
         place.run()
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD + 2
 
 
 def test_round_leaves_the_engine_to_sessions_that_are_starting(place: Place) -> None:
     waiting = place.place()
     place.run()
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert Mooring.objects.filter(session=None).count() == AHEAD - 1
     launch_session(waiting.pk)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD
 
 
 def test_launch_that_was_killed_after_it_took_a_network_keeps_it(place: Place) -> None:
     session = place.place()
-    taken = moorings.take_mooring(session.pk, place.agent)
+    taken = network_pool.take_mooring(session.pk, place.agent)
     assert taken is not None
     launch_session(session.pk)
-    assert network_of(place, session) == {specs.mooring_name(taken)}
+    assert network_of(place, session) == {container_spec.mooring_name(taken)}
     assert Mooring.objects.filter(session=session).count() == 1
 
 
@@ -101,7 +106,7 @@ def test_launch_that_goes_on_in_its_own_network_takes_none(place: Place) -> None
     Mooring.objects.all().delete()
     session = place.run()
     own = network_of(place, session)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     launch_session(session.pk)
     assert network_of(place, session) == own
     assert not Mooring.objects.filter(session=session).exists()
@@ -109,10 +114,10 @@ def test_launch_that_goes_on_in_its_own_network_takes_none(place: Place) -> None
 
 def test_round_that_was_killed_in_the_middle_leaves_nothing(place: Place) -> None:
     unfinished = Mooring.objects.create(agent=place.agent)
-    spec = specs.build_mooring_spec("t", unfinished.pk, "10.213.0.0/16")
+    spec = container_spec.build_mooring_spec("t", unfinished.pk, "10.213.0.0/16")
     place.runtime.ensure_network(spec)
-    assert moorings.take_mooring(place.place().pk, place.agent) != unfinished.pk
-    moorings.keep_moorings()
+    assert network_pool.take_mooring(place.place().pk, place.agent) != unfinished.pk
+    network_pool.keep_moorings()
     assert spec.name not in networks(place)
     assert not Mooring.objects.filter(pk=unfinished.pk).exists()
 
@@ -122,7 +127,7 @@ def test_end_that_was_killed_before_the_row_went_is_finished_by_a_round(place: P
     mooring = Mooring.objects.get(session=session)
     place.end(session)
     Mooring.objects.create(pk=mooring.pk, agent=place.agent, session=session, is_ready=True)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert not Mooring.objects.filter(pk=mooring.pk).exists()
 
 
@@ -131,19 +136,21 @@ def test_network_that_somebody_removed_is_made_again_at_the_start(place: Place) 
         place.runtime.remove_network(name)
     session = place.run()
     assert session.status == Status.RUNNING
-    assert network_of(place, session) == {specs.mooring_name(Mooring.objects.get(session=session).pk)}
+    assert network_of(place, session) == {
+        container_spec.mooring_name(Mooring.objects.get(session=session).pk)
+    }
 
 
 def test_purge_forgets_networks_that_are_gone_and_removes_those_that_nobody_knows(place: Place) -> None:
     gone = Mooring.objects.filter(session=None).first()
     assert gone is not None
-    place.runtime.remove_network(specs.mooring_name(gone.pk))
+    place.runtime.remove_network(container_spec.mooring_name(gone.pk))
     labels = place.runtime.list_networks({})[0].labels
     place.runtime.ensure_network(NetworkSpec("berth-net-adrift", labels=labels))
 
-    reconcile.reap_leftovers(place.agent, place.runtime)
+    garbage.reap_leftovers(place.agent, place.runtime)
 
-    assert networks(place) == {specs.mooring_name(each.pk) for each in Mooring.objects.all()}
+    assert networks(place) == {container_spec.mooring_name(each.pk) for each in Mooring.objects.all()}
     assert len(networks(place)) == AHEAD - 1
 
 
@@ -153,31 +160,31 @@ def test_machine_that_takes_no_sessions_keeps_the_networks_of_running_ones_alone
 ) -> None:
     session = place.run()
     agent_lifecycle.transition(place.agent.pk, to=state, actor=SYSTEM)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert networks(place) == network_of(place, session)
 
 
 def test_engine_that_cannot_make_networks_holds_up_no_launch(place: Place) -> None:
     class FullRuntime(SimulatedRuntime):
         def ensure_network(self, spec: NetworkSpec) -> None:
-            if specs.MOORING_LABEL in spec.labels:
-                raise moorings.RuntimeFault("no room")
+            if container_spec.MOORING_LABEL in spec.labels:
+                raise network_pool.RuntimeFault("no room")
             super().ensure_network(spec)
 
     Mooring.objects.all().delete()
     place.replace_runtime(FullRuntime)
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert place.run().status == Status.RUNNING
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert Mooring.objects.count() <= AHEAD
 
 
 def test_no_network_is_made_ahead_where_that_is_off(place: Place, settings: Any) -> None:
     settings.BERTH_NETWORKS_AHEAD = 0
-    moorings.keep_moorings()
+    network_pool.keep_moorings()
     assert networks(place) == set()
     session = place.run()
-    assert network_of(place, session) == {specs.network_name(session.pk)}
+    assert network_of(place, session) == {container_spec.network_name(session.pk)}
 
 
 def test_ended_session_whose_end_was_killed_is_reaped_with_its_network(place: Place) -> None:
@@ -185,7 +192,7 @@ def test_ended_session_whose_end_was_killed_is_reaped_with_its_network(place: Pl
     state = place.runtime.inspect_container(session.kernels.get().container_name)
     assert state is not None
     used = network_of(place, session)
-    lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
-    lifecycle.finish(session.pk, actor=SYSTEM)
-    reconcile.reap(state, place.agent, place.runtime)
+    transitions.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.finish(session.pk, actor=SYSTEM)
+    garbage.reap(state, place.agent, place.runtime)
     assert not used & networks(place)

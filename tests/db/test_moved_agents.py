@@ -18,7 +18,7 @@ from scheduler.commit import plan_commit
 from scheduler.engine import plan
 from scheduler.models import SchedulerState
 from scheduler.snapshot.reader import read_snapshot
-from sessions_app.states import Status
+from sessions_app.core.states import Status
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 

@@ -18,10 +18,10 @@ from portal.selectors import text_of
 from portal.sentences import Code, Kind
 from portal.tasks import notify_people
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
-from sessions_app.launcher import launch_session
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.states import Reason, Status
 from tests import factories
 from tests.conftest import People
 from tests.factories_sessions import Place, make_place
@@ -37,8 +37,8 @@ def place(empty_redis: None) -> Place:
 
 def end(session: ComputeSession, reason: Reason, commit: Commit) -> None:
     with commit(execute=True):
-        lifecycle.transition(session.pk, to=Status.TERMINATING, reason=reason, actor=SYSTEM)
-        lifecycle.finish(session.pk, actor=SYSTEM)
+        transitions.transition(session.pk, to=Status.TERMINATING, reason=reason, actor=SYSTEM)
+        transitions.finish(session.pk, actor=SYSTEM)
 
 
 def tell(people: People, happening: str) -> bool:

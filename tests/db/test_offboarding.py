@@ -16,8 +16,8 @@ from common.errors import Conflict, NotFound
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
-from sessions_app.launcher import end_session
-from sessions_app.states import Status
+from sessions_app.core.states import Status
+from sessions_app.launch.terminator import end_session
 from tests.factories import actor_for, api_client, make_token, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place

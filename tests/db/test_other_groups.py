@@ -13,7 +13,7 @@ from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
 from scheduler.forecast import snapshot_cache
 from sessions_app.admission.forecast import forecast_session, prospect_of
-from sessions_app.requests import parse_request
+from sessions_app.core.request import parse_request
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
 

@@ -11,9 +11,9 @@ from rest_framework.test import APIClient
 from accounts.credentials.keypairs import rotate_keypair
 from accounts.models import KeyPair, User
 from common.models import AuditEntry
-from sessions_app.dotfile_rules import MAX_CONTENT_BYTES, MOST_DOTFILES
+from sessions_app.core.dotfile_rules import MAX_CONTENT_BYTES, MOST_DOTFILES
+from sessions_app.dotfiles.service import put_dotfile
 from sessions_app.models import Dotfile, StartupScript
-from sessions_app.personal_files import put_dotfile
 from tests.conftest import People
 from tests.factories import actor_for, api_client, make_token
 from tests.factories_limits import limit

@@ -25,11 +25,13 @@ from agents.runtime.port import (
 )
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
-from sessions_app import presenters, presenters_detail, setups
-from sessions_app.launcher import launch_session
+from sessions_app.core.home_setup import BEGIN, MARK, SETUP, STATUS
+from sessions_app.dotfiles import delivery
+from sessions_app.dotfiles.service import put_dotfile, set_startup_script
+from sessions_app.launch.launcher import launch_session
 from sessions_app.models import ComputeSession, Kernel, PersonalSetup
-from sessions_app.personal_files import put_dotfile, set_startup_script
-from sessions_app.setup_parts import BEGIN, MARK, SETUP, STATUS
+from sessions_app.presentation import detail
+from sessions_app.presentation import session as presentation_session
 from tests import factories
 from tests.factories import actor_for, api_client
 from tests.factories_folders import make_folder, make_storage_host
@@ -88,7 +90,11 @@ def setup_of(session: ComputeSession) -> PersonalSetup:
 def told(session: ComputeSession) -> list[str]:
     """What the history of the session says of it."""
     found = ComputeSession.objects.with_parts().get(pk=session.pk)
-    return [entry["title"] for entry in presenters.history(actor_for(found.owner), found) if "title" in entry]
+    return [
+        entry["title"]
+        for entry in presentation_session.history(actor_for(found.owner), found)
+        if "title" in entry
+    ]
 
 
 def test_a_session_begins_with_what_its_owner_keeps(place: Place, engine: SpeakingRuntime) -> None:
@@ -134,7 +140,7 @@ def test_what_was_not_written_is_said_to_its_owner_alone(place: Place, engine: S
     engine.says = b"skipped 0 link\nskipped 7 link\nfiles\n"
     keep(place, script=None)
     session = ComputeSession.objects.with_parts().get(pk=place.run().pk)
-    found = presenters_detail.outcome(actor_for(place.owner), session)
+    found = detail.outcome(actor_for(place.owner), session)
     assert found is not None
     assert "“.bashrc” was not written: there is a link on the way." in found["text"]
     answer = api_client(place.owner).get(f"/api/v1/sessions/{session.pk}/").data
@@ -142,7 +148,7 @@ def test_what_was_not_written_is_said_to_its_owner_alone(place: Place, engine: S
     assert answer["setup"]["script"] == "none"
     monitor = factories.make_user(domain=place.owner.domain, role=Role.DOMAIN_MONITOR)
     assert api_client(monitor).get(f"/api/v1/sessions/{session.pk}/").data["setup"] is None
-    assert len(presenters.history(actor_for(monitor), session)) == 5
+    assert len(presentation_session.history(actor_for(monitor), session)) == 5
 
 
 @pytest.mark.parametrize(
@@ -159,10 +165,10 @@ def test_what_came_of_a_script_is_learned_later(
     keep(place)
     session = place.run()
     assert setup_of(session).script == "running"
-    setups.note_setups()
+    delivery.note_setups()
     assert told(session) == ["Your start-up script is running."]
     engine.says += says
-    setups.note_setups()
+    delivery.note_setups()
     assert setup_of(session).script == script
     assert sentence in told(session)[0]
 
@@ -206,10 +212,10 @@ def test_a_container_that_does_not_answer_holds_up_no_other(place: Place, hangin
     first, second = place.run(), place.run()
     hanging.hanging = frozenset({first.kernels.get().container_name})
     hanging.says = b"script 0 4\n"
-    setups.note_setups()
+    delivery.note_setups()
     assert (setup_of(first).script, setup_of(second).script) == ("running", "done")
     hanging.asked.clear()
-    setups.note_setups()
+    delivery.note_setups()
     assert hanging.asked == []  # it is not asked again for a while
 
 
@@ -218,7 +224,7 @@ def test_containers_are_asked_together(place: Place, hanging: HangingRuntime) ->
     sessions = [place.run() for _number in range(3)]
     hanging.says = b"script 0 4\n"
     hanging.together = threading.Barrier(3)
-    setups.note_setups()
+    delivery.note_setups()
     assert [setup_of(session).script for session in sessions] == ["done"] * 3
 
 
@@ -238,8 +244,8 @@ def test_all_containers_run_before_their_files_are_waited_for_and_all_have_one_t
         asked.extend(hanging.inspect_container(name).status for name in names)  # type: ignore[union-attr]
         await_in_time(*args)
 
-    await_in_time = setups.await_files
-    monkeypatch.setattr(setups, "await_files", await_files)
+    await_in_time = delivery.await_files
+    monkeypatch.setattr(delivery, "await_files", await_files)
     launch_session(session.pk)
     assert asked == [ContainerStatus.RUNNING] * 2
     assert place.fresh(session).is_running
@@ -263,7 +269,7 @@ def test_only_a_plain_file_is_read(tmp_path: Path, kind: str) -> None:
         os.mkfifo(status)
     else:
         status.symlink_to(elsewhere)
-    line = setups._READ.replace(STATUS, str(status))
+    line = delivery._READ.replace(STATUS, str(status))
     answer = subprocess.run(["sh", "-c", line], capture_output=True, timeout=30, check=False)
     assert answer.stdout == b""
     status.unlink()
@@ -277,8 +283,8 @@ def test_a_script_of_which_nothing_is_heard_is_not_waited_for(
     keep(place)
     session = place.run()
     later = clock.now() + timedelta(seconds=1000)
-    monkeypatch.setattr("sessions_app.setups.clock.now", lambda: later)
-    setups.note_setups()
+    monkeypatch.setattr("sessions_app.dotfiles.delivery.clock.now", lambda: later)
+    delivery.note_setups()
     assert setup_of(session).script == "unknown"
 
 
@@ -287,9 +293,9 @@ def test_a_script_that_failed_before_a_short_command_is_read_from_the_log(
 ) -> None:
     keep(place)
     session = place.run()
-    setups.note_setup_at_end(session, f"out\n{MARK} exit code 2 after 1 s\n".encode())
+    delivery.note_setup_at_end(session, f"out\n{MARK} exit code 2 after 1 s\n".encode())
     assert (setup_of(session).script, setup_of(session).exit_code) == ("failed", 2)
-    setups.note_setup_at_end(session, b"")
+    delivery.note_setup_at_end(session, b"")
 
 
 @pytest.mark.parametrize(("reason", "script"), [("command_finished", "done"), ("user_requested", "unknown")])
@@ -299,5 +305,5 @@ def test_the_end_of_a_session_ends_what_is_known_of_its_script(
     keep(place)
     session = place.run()
     session.outcome_reason = reason
-    setups.note_setup_at_end(session, b"")
+    delivery.note_setup_at_end(session, b"")
     assert setup_of(session).script == script

@@ -16,12 +16,12 @@ from scheduler.forecast import snapshot_cache
 from scheduler.snapshot.placement_groups import hosts_of
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
-from sessions_app import placement_rules
 from sessions_app.admission.forecast import forecast_session
+from sessions_app.core import placement
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.shortcuts import request_like
-from sessions_app.states import Status
+from sessions_app.session_templates.quick_start import request_like
 from tests.factories import actor_for
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.factories_sessions import Place, make_place
@@ -52,12 +52,12 @@ def machines(*sessions: ComputeSession) -> list[int | None]:
 
 
 def key(cluster: Cluster) -> str:
-    return placement_rules.key_of_group(cluster.project.pk, cluster.owner.pk, GROUP)
+    return placement.key_of_group(cluster.project.pk, cluster.owner.pk, GROUP)
 
 
 def test_the_words_of_requests_are_those_of_the_engine() -> None:
-    assert list(map(str, PlacementRule)) == list(map(str, placement_rules.PlacementRule))
-    assert list(map(str, Gang)) == list(map(str, placement_rules.Gang))
+    assert list(map(str, PlacementRule)) == list(map(str, placement.PlacementRule))
+    assert list(map(str, Gang)) == list(map(str, placement.Gang))
 
 
 def test_spread_puts_each_on_another_machine_and_then_on_that_with_the_fewest(cluster: Cluster) -> None:

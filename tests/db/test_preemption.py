@@ -21,15 +21,16 @@ from scheduler.engine import ReasonCode, plan
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.snapshot.running_sessions import leaving_of
 from scheduler.tick import run_tick
-from sessions_app import idle, idle_words, preemptions
-from sessions_app.launcher import end_session, launch_session
-from sessions_app.models import ComputeSession, Preemption, SessionWarning
-from sessions_app.preemption_models import PreemptionOutcome
-from sessions_app.preemptions import Leave, give_notice, settle_preemptions, shift_instants
-from sessions_app.queueing import Hold
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.states import DEADLINES_S, Reason, Status
+from sessions_app.idle import enforcer, messages
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
+from sessions_app.models import ComputeSession, Preemption, PreemptionOutcome, SessionWarning
 from sessions_app.selectors import Action, access_session
-from sessions_app.services import begin_termination, terminate_session
-from sessions_app.states import DEADLINES_S, Reason, Status
+from sessions_app.termination import preemption
+from sessions_app.termination.preemption import Leave, give_notice, settle_preemptions, shift_instants
+from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -111,10 +112,10 @@ def test_whoever_is_told_late_has_the_whole_grace_from_then_on(place: Place) -> 
 
 def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) -> None:
     low, reader = place.run(resources=HALF), actor_for(place.owner)
-    assert idle_words.ending(reader, access_session(reader, low.pk, Action.VIEW)) is None
+    assert messages.ending(reader, access_session(reader, low.pk, Action.VIEW)) is None
     urgent(place, resources=ALL)
     tick(place)
-    told = idle_words.ending(reader, access_session(reader, low.pk, Action.VIEW))
+    told = messages.ending(reader, access_session(reader, low.pk, Action.VIEW))
     assert told is not None
     assert (told["is_near"], told["extend"]) == (True, "")
     assert told["ends_at"] == Preemption.objects.get().ends_at
@@ -213,7 +214,7 @@ def test_nobody_leaves_for_who_went_away(place: Place) -> None:
     settle_preemptions(over())
     assert place.fresh(low).is_running
     assert notices(low) == [PreemptionOutcome.SPARED]
-    assert idle_words.ending(actor_for(place.owner), place.fresh(low)) is None
+    assert messages.ending(actor_for(place.owner), place.fresh(low)) is None
 
     urgent(place, resources=ALL)
     tick(place)
@@ -326,7 +327,7 @@ def test_a_notice_for_who_waits_no_more_is_not_given(place: Place) -> None:
 
 
 def test_the_word_for_making_room_is_that_of_the_scheduler() -> None:
-    assert preemptions.MAKING_ROOM == ReasonCode.MAKING_ROOM
+    assert preemption.MAKING_ROOM == ReasonCode.MAKING_ROOM
 
 
 def test_one_that_ended_by_itself_is_left_alone(place: Place) -> None:
@@ -397,7 +398,7 @@ def test_the_clock_takes_no_grace_away(place: Place) -> None:
     hour = timedelta(hours=1)
     step = Step(hour, clock.now() + hour, timedelta(seconds=10))
     shift_instants(step)
-    idle.shift_instants(step)
+    enforcer.shift_instants(step)
     settle_preemptions(step.now)
     assert place.fresh(low).is_running
     settle_preemptions(over() + hour)

@@ -16,9 +16,15 @@ from agents.resource_groups import service
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from sessions_app.models import ComputeSession, ResourcePreset
-from sessions_app.presets import change_preset, create_preset, delete_preset, offered_presets, visible_presets
-from sessions_app.shortcuts import quick_slots, quick_start_session
-from sessions_app.template_services import change_template, create_template, delete_template
+from sessions_app.session_templates.presets import (
+    change_preset,
+    create_preset,
+    delete_preset,
+    offered_presets,
+    visible_presets,
+)
+from sessions_app.session_templates.quick_start import quick_slots, quick_start_session
+from sessions_app.session_templates.templates import change_template, create_template, delete_template
 from sessions_app.web.forms import LauncherForm
 from tests.factories import actor_for, api_client, make_project, make_user
 from tests.factories_folders import make_storage_host

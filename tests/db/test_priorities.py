@@ -15,9 +15,9 @@ from scheduler.tick import run_tick
 from sessions_app.admission import load
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
 from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit

@@ -9,12 +9,13 @@ from agents.runtime.port import PullProgress
 from agents.runtime.simulated.runtime import IMAGE_BYTES
 from common.actors import SYSTEM
 from images.models import Registry
-from sessions_app import lifecycle, pulls
-from sessions_app.launcher import launch_session
-from sessions_app.lifecycle import IllegalTransition
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch import image_pull
+from sessions_app.launch.launcher import launch_session
+from sessions_app.lifecycle import transitions
+from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession
-from sessions_app.services import terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.factories_sessions import Place, make_place
 
@@ -29,30 +30,30 @@ def place() -> Place:
 
 def preparing(place: Place) -> ComputeSession:
     session = place.place()
-    lifecycle.transition(session.pk, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM)
+    transitions.transition(session.pk, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM)
     return place.fresh(session)
 
 
 def test_nothing_is_known_of_a_pull_that_nobody_told_of() -> None:
-    assert pulls.pull_progress(uuid4()) is None
+    assert image_pull.pull_progress(uuid4()) is None
 
 
 def test_pages_hear_of_a_pull_once_a_second(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = iter([100.0, 100.0, 100.5, 101.5, 101.5])
-    monkeypatch.setattr(pulls, "time", SimpleNamespace(monotonic=lambda: next(instants)))
+    monkeypatch.setattr(image_pull, "time", SimpleNamespace(monotonic=lambda: next(instants)))
     session = preparing(place)
-    report = pulls.PullReporter(session)
+    report = image_pull.PullReporter(session)
     report(FIRST)
-    assert pulls.pull_progress(session.pk) == FIRST
+    assert image_pull.pull_progress(session.pk) == FIRST
     report(SECOND)
-    assert pulls.pull_progress(session.pk) == FIRST
+    assert image_pull.pull_progress(session.pk) == FIRST
     report(SECOND)
-    assert pulls.pull_progress(session.pk) == SECOND
+    assert image_pull.pull_progress(session.pk) == SECOND
 
 
 def test_pull_for_a_session_that_was_stopped_is_broken_off(place: Place) -> None:
     session = preparing(place)
-    report = pulls.PullReporter(session)
+    report = image_pull.PullReporter(session)
     terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
     with pytest.raises(IllegalTransition, match="not needed any more"):
         report(FIRST)
@@ -66,6 +67,6 @@ def test_image_of_a_registry_is_pulled_for_the_session_that_wants_it(place: Plac
     session = place.place()
     launch_session(session.pk)
     assert place.fresh(session).status == Status.RUNNING
-    heard = pulls.pull_progress(session.pk)
+    heard = image_pull.pull_progress(session.pk)
     assert heard is not None
     assert heard.total_bytes == IMAGE_BYTES

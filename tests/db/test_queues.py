@@ -14,9 +14,9 @@ from common import clock
 from common.actors import SYSTEM
 from scheduler.engine.values import ReasonCode
 from scheduler.tick import run_tick
-from sessions_app.holds import release_what_is_due
 from sessions_app.models import ComputeSession
-from sessions_app.queues import places, queues, waiting_in, why_of
+from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.listing import places, queues, waiting_in, why_of
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_sessions import Place, make_place
 

@@ -14,11 +14,12 @@ from common.errors import InvalidInput
 from common.messaging.dispatch import TaskName
 from common.models import AuditEntry
 from scheduler.tick import run_tick
-from sessions_app import lifecycle, reconcile
-from sessions_app.dependents import settle_all
+from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.events import CapacityReleased, SessionsEnded
-from sessions_app.launcher import end_session, launch_session
-from sessions_app.lifecycle import IllegalTransition
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
+from sessions_app.lifecycle import transitions
+from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import (
     ComputeSession,
     KernelAllocation,
@@ -27,9 +28,10 @@ from sessions_app.models import (
     SessionTransition,
     SessionWarning,
 )
-from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination, terminate_session
-from sessions_app.states import REASON_SENTENCES, Reason, Status
+from sessions_app.queue.dependents import settle_all
+from sessions_app.reconciler import container_check, loop
+from sessions_app.termination.retries import finish_or_retry
+from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
@@ -66,8 +68,8 @@ def test_what_waits_again_has_ended_with_no_code(place: Place) -> None:
 def lose(place: Place) -> None:
     if Agent.objects.get(pk=place.agent.pk).state != AgentState.LOST:
         agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
-    with clock.frozen_at(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1)):
-        reconcile.end_sessions_of_lost_agents(clock.now())
+    with clock.frozen_at(clock.now() + loop.LOST_GRACE + timedelta(seconds=1)):
+        loop.end_sessions_of_lost_agents(clock.now())
 
 
 def containers_of(place: Place) -> set[str]:
@@ -128,7 +130,7 @@ def test_a_machine_that_was_started_anew_before_it_was_lost_sends_it_back_too(
     for session in (chosen, other):
         place.runtime.finish(session.kernels.get().container_name, exit_code=exit_code)
     place.runtime.reboot()
-    reconcile.reconcile_agent(place.agent, place.runtime)
+    loop.reconcile_agent(place.agent, place.runtime)
     end_session(chosen.pk), end_session(other.pk)
 
     assert (place.fresh(chosen).status, place.fresh(chosen).status_reason) == (Status.PENDING, "requeued")
@@ -153,7 +155,7 @@ def test_what_became_of_a_command_is_told_by_when_its_machine_was_started_anew(
     session = batch(place, requeues=True)
     place.runtime.finish(session.kernels.get().container_name, exit_code=exit_code)
     place.runtime.reboot(clock.now() + after)
-    reconcile.reconcile_agent(place.agent, place.runtime)
+    loop.reconcile_agent(place.agent, place.runtime)
     assert place.fresh(session).status_reason == reason
 
 
@@ -161,7 +163,7 @@ def test_a_container_that_began_after_its_machine_has_ended_by_itself(place: Pla
     place.runtime.reboot()
     session = batch(place, requeues=True)
     place.runtime.finish(session.kernels.get().container_name, exit_code=143)
-    reconcile.reconcile_agent(place.agent, place.runtime)
+    loop.reconcile_agent(place.agent, place.runtime)
     assert place.fresh(session).status_reason == Reason.COMMAND_FAILED
 
 
@@ -174,7 +176,7 @@ def test_the_machine_that_comes_back_loses_the_old_container_and_keeps_the_new_o
     new = session.kernels.get().container_name
     assert containers_of(place) == {old, new}
 
-    reconcile.reconcile_agent(place.agent, place.runtime)
+    loop.reconcile_agent(place.agent, place.runtime)
 
     assert containers_of(place) == {new}
     assert place.fresh(session).is_running
@@ -186,7 +188,7 @@ def test_what_is_told_of_an_attempt_that_is_over_ends_nothing(place: Place) -> N
     fail(place, session)
     run_again(place, session)
 
-    reconcile.check_running(before, place.runtime)
+    container_check.check_running(before, place.runtime)
     assert place.fresh(session).is_running
 
 
@@ -278,11 +280,11 @@ def test_only_commands_are_tried_again(place: Place, asked: dict[str, object]) -
 
 def test_an_end_finds_those_that_wait_for_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(lifecycle, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(transitions, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     plain = batch(place, name="plain")
     place.enqueue(dependencies=[{"session": "plain", "when": "any"}])
     begin_termination(plain.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
-    lifecycle.finish(plain.pk, actor=SYSTEM)
+    transitions.finish(plain.pk, actor=SYSTEM)
     assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(plain.pk)})]
 
 
@@ -291,9 +293,9 @@ def test_an_end_needs_no_history(place: Place, monkeypatch: pytest.MonkeyPatch) 
     session = batch(place)
     begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
     SessionTransition.objects.filter(session=session).delete()
-    monkeypatch.setattr(lifecycle, "announce", announced.append)
+    monkeypatch.setattr(transitions, "announce", announced.append)
 
-    ended = lifecycle.finish(session.pk, actor=SYSTEM)
+    ended = transitions.finish(session.pk, actor=SYSTEM)
     assert (ended.status, ended.status_message) == (ended.outcome, REASON_SENTENCES[Reason.COMMAND_FAILED])
     assert announced == [CapacityReleased(place.group.pk), SessionsEnded((session.pk,))]
 

@@ -16,9 +16,9 @@ from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
 from scheduler.snapshot.reader import groups_with_pending_sessions, read_snapshot
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.states import Reason, Status
 from tests.factories_scheduler import Cluster, make_cluster
 
 pytestmark = pytest.mark.django_db
@@ -126,10 +126,10 @@ def test_released_capacity_lets_the_next_session_start(cluster):
     agent = cluster.add_agent(SMALL)
     first, second = cluster.add_pending(SMALL, age_s=10), cluster.add_pending(SMALL)
     run_tick(cluster.group.pk)
-    lifecycle.transition(first.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.transition(first.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
     assert run_tick(cluster.group.pk) == []
 
-    lifecycle.finish(first.pk, actor=SYSTEM)
+    transitions.finish(first.pk, actor=SYSTEM)
     assert held(agent) == {}
     assert run_tick(cluster.group.pk) == [second.pk]
 
@@ -170,7 +170,7 @@ def test_a_session_cancelled_after_the_snapshot_drops_out_alone(cluster, launche
     agent = cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
     cancelled, other = cluster.add_pending(SMALL), cluster.add_pending(SMALL)
     decided = plan_now(cluster)
-    lifecycle.transition(cancelled.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.transition(cancelled.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
 
     assert commit_plan(decided) == [other.pk]
     assert held(agent) == SMALL
@@ -180,7 +180,7 @@ def test_a_session_cancelled_after_the_snapshot_drops_out_alone(cluster, launche
 def test_a_cancelled_session_is_not_told_why_it_waits(cluster):
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
-    lifecycle.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
     commit_plan(decided)
     assert fresh(session).status_reason == Reason.USER_REQUESTED
 
@@ -342,9 +342,9 @@ def test_a_session_that_ends_asks_for_a_tick_of_its_group(
     cluster.add_agent(SMALL)
     session = cluster.add_pending(SMALL)
     run_tick(cluster.group.pk)
-    lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
     with django_capture_on_commit_callbacks(execute=True):
-        lifecycle.finish(session.pk, actor=SYSTEM)
+        transitions.finish(session.pk, actor=SYSTEM)
     assert requested_ticks == [cluster.group.pk]
 
 

@@ -21,9 +21,9 @@ from scheduler.models import SchedulerState
 from scheduler.run_state import state_of
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
+from sessions_app.core.states import HOLDING, Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.states import HOLDING, Reason, Status
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.waiting import wait_until
 
@@ -177,14 +177,14 @@ def test_ticks_that_race_with_cancels_and_ends_keep_the_ledger_exact(cluster):
 
 
 def cancel(session_id: UUID) -> None:
-    lifecycle.transition(session_id, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.transition(session_id, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
 
 
 def end(session_id: UUID) -> None:
     try:
-        lifecycle.transition(session_id, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
-        lifecycle.finish(session_id, actor=SYSTEM)
-    except lifecycle.IllegalTransition:
+        transitions.transition(session_id, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+        transitions.finish(session_id, actor=SYSTEM)
+    except transitions.IllegalTransition:
         return  # the other thread ended it first
 
 

@@ -14,9 +14,9 @@ from scheduler.engine import Running, Tenant, plan
 from scheduler.models import SchedulerState
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.states import Reason, Status
 from tests import factories
 from tests.factories_scheduler import make_cluster
 
@@ -27,7 +27,7 @@ CORE = {"cpu": 1000}
 def start(session: ComputeSession) -> ComputeSession:
     """Take a session that was placed to RUNNING."""
     for to in (Status.PREPARING, Status.STARTING, Status.RUNNING):
-        session = lifecycle.transition(session.pk, to=to, reason=Reason.PLACED, actor=SYSTEM)
+        session = transitions.transition(session.pk, to=to, reason=Reason.PLACED, actor=SYSTEM)
     return session
 
 
@@ -111,8 +111,8 @@ def test_whoever_room_is_kept_for_goes_first_until_it_starts():
     head.refresh_from_db()
     newest.refresh_from_db()
     assert (head.queue_position, newest.queue_position) == (1, 2)
-    lifecycle.transition(runs.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
-    lifecycle.finish(runs.pk, actor=SYSTEM)
+    transitions.transition(runs.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.finish(runs.pk, actor=SYSTEM)
     assert run_tick(cluster.group.pk) == [head.pk]
     assert SchedulerState.objects.get(group=cluster.group).head_ids == [head.pk, newest.pk]
 
@@ -145,8 +145,8 @@ def test_room_is_gathered_where_it_is_expected_first_and_asked_again_when_that_m
     ComputeSession.objects.filter(pk=endless.pk).update(started_at=hour_ago)
     with_endless = endless.kernels.get().agent_id
     beside = next(each for each in turning if each.kernels.get().agent_id == with_endless)
-    lifecycle.transition(beside.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
-    lifecycle.finish(beside.pk, actor=SYSTEM)
+    transitions.transition(beside.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    transitions.finish(beside.pk, actor=SYSTEM)
     large = cluster.add_pending({"cpu": 8000}, age_s=400)
 
     def gathers_on() -> int:
@@ -171,7 +171,7 @@ def test_ends_are_known_of_what_has_a_time_limit_or_is_ending():
     cluster.add_pending({"cpu": 1500})
     run_tick(cluster.group.pk)
     limited, ending = start(limited), start(ending)
-    ending = lifecycle.transition(
+    ending = transitions.transition(
         ending.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
     placed.refresh_from_db()
@@ -193,7 +193,7 @@ def test_an_end_that_is_put_off_again_and_again_is_no_known_end():
     cluster.add_agent({"cpu": 1000})
     ending = cluster.add_pending(CORE)
     run_tick(cluster.group.pk)
-    ending = lifecycle.transition(
+    ending = transitions.transition(
         start(ending).pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
     late = clock.now() - timedelta(hours=1)

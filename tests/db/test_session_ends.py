@@ -17,11 +17,13 @@ from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
-from sessions_app import clock_steps, lifecycle, reconcile
-from sessions_app.launcher import end_session, launch_session
+from sessions_app.core.states import LATE_END, REASON_SENTENCES, Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.services import terminate_session
-from sessions_app.states import LATE_END, REASON_SENTENCES, Reason, Status
+from sessions_app.reconciler import clock_change, loop
+from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
@@ -66,7 +68,7 @@ def test_places_are_kept_while_a_container_that_cannot_be_killed_runs(place: Pla
     stop(place, session)
 
     with clock.frozen_at(clock.now() + LATER):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
         late = place.fresh(session)
         assert (late.status, late.status_message) == (Status.TERMINATING, LATE_END)
         assert late.deadline_at > clock.now()
@@ -88,7 +90,7 @@ def test_an_end_on_a_machine_that_was_retired_is_over_at_its_deadline(place: Pla
     stop(place, session)
     agent_lifecycle.transition(place.agent.pk, to=AgentState.RETIRED, actor=SYSTEM)
     with clock.frozen_at(clock.now() + LATER):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
     assert place.fresh(session).status == Status.TERMINATED
 
 
@@ -117,17 +119,17 @@ def test_a_late_end_is_tried_less_often(place: Place, monkeypatch: pytest.Monkey
     session = place.run()
     stop(place, session)
     waits: list[int] = []
-    monkeypatch.setattr(reconcile.cache, "add", lambda key, value, timeout: waits.append(timeout))
+    monkeypatch.setattr(loop.cache, "add", lambda key, value, timeout: waits.append(timeout))
     for age_s in (10, 90):
         with clock.frozen_at(clock.now() + timedelta(seconds=age_s)):
-            reconcile.restart_stale_work()
-    assert waits == [5, reconcile.LATE_RETRY_S]
+            loop.restart_stale_work()
+    assert waits == [5, loop.LATE_RETRY_S]
 
 
 def test_two_who_finish_the_same_session_end_it_once(place: Place) -> None:
     session = place.run()
     stop(place, session)
-    lifecycle.finish(session.pk, actor=SYSTEM)
+    transitions.finish(session.pk, actor=SYSTEM)
     steps = session.transitions.filter(to_status=Status.TERMINATED)
     assert steps.count() == 1
 
@@ -141,13 +143,13 @@ def test_deadlines_move_along_when_the_clock_is_set(
 ) -> None:
     sessions = [place.place(), place.run(), place.enqueue(resources={"cpu": 8, "mem": "1g"})]
     before = {session.pk: place.fresh(session).deadline_at - clock.now() for session in sessions}
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     begun = clock.reading()
 
     monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
     with clock.frozen_at(clock.now() + timedelta(minutes=1) + step):
-        reconcile.reconcile_sessions()
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
+        loop.reconcile_sessions()
         for session in sessions:
             fresh = place.fresh(session)
             assert Status(fresh.status).is_terminal is False
@@ -160,8 +162,8 @@ def test_a_clock_that_is_set_during_a_round_ends_nothing(
 ) -> None:
     session, now = place.place(), clock.now
     set_clock = partial(monkeypatch.setattr, clock, "now", lambda: now() + timedelta(hours=3))
-    monkeypatch.setattr(reconcile, "reconcile_agents", set_clock)
-    reconcile.reconcile_sessions()
+    monkeypatch.setattr(loop, "reconcile_agents", set_clock)
+    loop.reconcile_sessions()
     assert place.fresh(session).status == Status.SCHEDULED
 
 
@@ -174,8 +176,8 @@ def test_a_launch_that_goes_on_while_it_is_found_late_is_left_alone(
         launch_session(session.pk)
         return transaction.atomic()
 
-    monkeypatch.setattr(reconcile, "transaction", SimpleNamespace(atomic=launched_meanwhile))
-    reconcile.enforce_deadlines(clock.now() + timedelta(seconds=121))
+    monkeypatch.setattr(loop, "transaction", SimpleNamespace(atomic=launched_meanwhile))
+    loop.enforce_deadlines(clock.now() + timedelta(seconds=121))
     assert place.fresh(session).status == Status.RUNNING
 
 
@@ -183,24 +185,24 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = place.place()
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     begun = clock.reading()
     asked: list[str] = []
-    monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, session_id: asked.append(session_id))
+    monkeypatch.setattr(loop, "enqueue_on_commit", lambda task, session_id: asked.append(session_id))
     monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
     with clock.frozen_at(clock.now() - timedelta(hours=1) + timedelta(seconds=30)):
-        reconcile.reconcile_sessions()
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
+        loop.reconcile_sessions()
     assert asked == [str(session.pk)]
 
 
 def test_what_was_asked_before_the_clock_was_set_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     begun = clock.reading()
     assert cache.add("tick-asked:1", 1, timeout=5)
     cache.set("kept", 1)
     monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
-    clock_steps.follow_the_clock()
+    clock_change.follow_the_clock()
     assert cache.add("tick-asked:1", 1, timeout=5)
     assert cache.get("kept") == 1
 
@@ -230,17 +232,17 @@ def test_a_machine_that_hangs_does_not_hold_up_the_others(
             assert go.wait(60)
             return super().list_containers(labels)
 
-    monkeypatch.setattr(reconcile, "ROUND_S", 0.2)
+    monkeypatch.setattr(loop, "ROUND_S", 0.2)
     other = make_place()
     hanging = place.replace_runtime(lambda images: HangingRuntime(name=place.agent.name, images=images))
     session = other.run(type="batch", command="true")
     other.runtime.finish(session.kernels.get().container_name)
     try:
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
         assert asked.is_set()
         wait_until(lambda: other.fresh(session).status == Status.TERMINATING, deadline_s=30)
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
         assert hanging.lists == 1  # type: ignore[attr-defined]
     finally:
         go.set()
-        wait_until(lambda: reconcile._lanes.are_idle, deadline_s=30)
+        wait_until(lambda: loop._lanes.are_idle, deadline_s=30)

@@ -15,14 +15,15 @@ from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from images.models import Registry
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
 from sessions_app.admission.service import enqueue_session
-from sessions_app.launcher import end_session, launch_session
-from sessions_app.lifecycle import IllegalTransition
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import DEADLINES_S, Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
+from sessions_app.lifecycle import transitions
+from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
-from sessions_app.requests import parse_request
-from sessions_app.services import terminate_session
-from sessions_app.states import DEADLINES_S, Reason, Status
+from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.doubles.runtimes import FullRuntime, LostRuntime
 from tests.factories_sessions import GIB, Place, make_place
@@ -166,21 +167,21 @@ def test_engine_that_is_gone_keeps_the_session_terminating_until_it_is_back(plac
 def test_repeated_transition_is_no_second_line_of_history(place: Place) -> None:
     session = place.place()
     before = statuses(session)
-    lifecycle.transition(session.pk, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM)
+    transitions.transition(session.pk, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM)
     assert statuses(session) == before
 
 
 def test_illegal_transition_is_refused_and_changes_nothing(place: Place) -> None:
     session = place.enqueue()
     with pytest.raises(IllegalTransition):
-        lifecycle.transition(session.pk, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM)
+        transitions.transition(session.pk, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM)
     assert place.fresh(session).status == Status.PENDING
 
 
 def test_many_sessions_make_no_move_that_the_table_does_not_have(place: Place) -> None:
     session = place.place()
     with pytest.raises(IllegalTransition, match="SCHEDULED can become RUNNING"):
-        lifecycle.transition_many(
+        transitions.transition_many(
             [session.pk], frm=Status.SCHEDULED, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
         )
     assert place.fresh(session).status == Status.SCHEDULED
@@ -190,7 +191,7 @@ def test_a_repeated_move_of_many_changes_nothing(place: Place) -> None:
     sessions = [place.place(name="one"), place.place(name="other")]
 
     def prepare() -> list[UUID]:
-        return lifecycle.transition_many(
+        return transitions.transition_many(
             [each.pk for each in sessions],
             frm=Status.SCHEDULED,
             to=Status.PREPARING,
@@ -209,7 +210,7 @@ def test_many_sessions_end_at_once_and_release_what_they_hold(place: Place) -> N
     ids = [each.pk for each in sessions]
     for frm, to in ((Status.RUNNING, Status.TERMINATING), (Status.TERMINATING, Status.TERMINATED)):
         assert place.occupied()
-        moved = lifecycle.transition_many(ids, frm=frm, to=to, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+        moved = transitions.transition_many(ids, frm=frm, to=to, reason=Reason.USER_REQUESTED, actor=SYSTEM)
         assert set(moved) == set(ids)
     assert place.occupied() == {}
     assert {place.fresh(each).ended_at is None for each in sessions} == {False}
@@ -229,9 +230,9 @@ def test_a_session_runs_for_the_shorter_of_its_limits(
     )
     why: dict[str, Any] = {"to": Status.RUNNING, "reason": Reason.CONTAINERS_UP, "actor": SYSTEM}
     if are_many:
-        lifecycle.transition_many([session.pk], frm=Status.STARTING, **why)
+        transitions.transition_many([session.pk], frm=Status.STARTING, **why)
     else:
-        lifecycle.transition(session.pk, **why)
+        transitions.transition(session.pk, **why)
     session = place.fresh(session)
     assert session.deadline_at == session.started_at + timedelta(seconds=runs_s)
 
@@ -240,7 +241,7 @@ def test_a_move_that_is_taken_back_is_told_to_nobody(place: Place) -> None:
     """Nor is one told before it is committed: others wait for its rows."""
 
     def move() -> None:
-        lifecycle.transition_many(
+        transitions.transition_many(
             [session.pk], frm=Status.SCHEDULED, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM
         )
 

@@ -16,11 +16,11 @@ from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded, PermissionDenied
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
-from sessions_app.lifecycle import transition
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import HOLDING, LIVE, Reason, Status
+from sessions_app.lifecycle.transitions import transition
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
-from sessions_app.services import terminate_session
-from sessions_app.states import HOLDING, LIVE, Reason, Status
+from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import GIB, Place, make_place

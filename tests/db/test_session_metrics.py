@@ -9,9 +9,9 @@ from structlog.testing import capture_logs
 from agents.machines import observation
 from agents.runtime.usage import ContainerUsage
 from common import clock
-from sessions_app import metrics
-from sessions_app.metrics import MINUTE_S, QUARTER_S, SAMPLE_S
-from sessions_app.metrics_history import MAX_POINTS, Window, metrics_of, present_use
+from sessions_app.metrics import collector
+from sessions_app.metrics.collector import MINUTE_S, QUARTER_S, SAMPLE_S
+from sessions_app.metrics.history import MAX_POINTS, Window, metrics_of, present_use
 from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsage
 from sessions_app.tasks import measure_sessions
 from tests.doubles.runtimes import LostRuntime
@@ -37,7 +37,7 @@ def use(place: Place, session: ComputeSession, second: float, **counters: int) -
     instant = NOON + timedelta(seconds=second)
     place.runtime.use(kernel_of(session).container_name, ContainerUsage(at=instant, **counters))
     with clock.frozen_at(instant):
-        metrics.measure_sessions()
+        collector.measure_sessions()
 
 
 def rows(session: ComputeSession, span_s: int) -> list[KernelMetric]:
@@ -64,9 +64,9 @@ def test_two_readings_make_rates(place: Place) -> None:
     use(place, session, 10, cpu_ns=6 * 10**9, mem_bytes=2 * GIB, net_received_bytes=1000, net_sent_bytes=400)
 
     first, second = rows(session, SAMPLE_S)
-    assert [getattr(first, name) for name in metrics.SERIES] == [None, GIB] + [None] * 6
+    assert [getattr(first, name) for name in collector.SERIES] == [None, GIB] + [None] * 6
     # What was sent went back: its container began anew. What the disks did was not told.
-    assert [getattr(second, name) for name in metrics.SERIES] == [500, 2 * GIB, 100] + [None] * 5
+    assert [getattr(second, name) for name in collector.SERIES] == [500, 2 * GIB, 100] + [None] * 5
     assert KernelUsage.objects.get().cpu_ns == 6 * 10**9
 
 
@@ -93,12 +93,12 @@ def test_samples_go_after_an_hour_and_minutes_of_a_running_session_become_quarte
     kept = len(rows(ended, MINUTE_S))
 
     with clock.frozen_at(NOON + timedelta(hours=2)):
-        metrics.measure_sessions()
+        collector.measure_sessions()
     assert [row.at for row in rows(session, SAMPLE_S)] == [NOON + timedelta(hours=2)]
     assert len(rows(session, MINUTE_S)) == 3
 
     with clock.frozen_at(NOON + timedelta(days=1, hours=1)):
-        metrics.measure_sessions()
+        collector.measure_sessions()
     [quarter] = rows(session, QUARTER_S)
     assert (quarter.at, quarter.cpu_milli, quarter.cpu_milli_max) == (NOON, 500, 1000)
     assert [row.at for row in rows(session, MINUTE_S)] == [
@@ -130,10 +130,10 @@ def test_a_machine_that_is_lost_or_a_container_that_is_gone_ends_nothing(place: 
 
 
 def test_a_machine_that_hangs_holds_up_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "ROUND_S", 0.5)
+    monkeypatch.setattr(collector, "ROUND_S", 0.5)
     hanging, session = place.run(), make_place().run()
     place.runtime.delay_s = 60
-    metrics.measure_sessions()
+    collector.measure_sessions()
     assert len(rows(session, SAMPLE_S)) == 1
     assert not rows(hanging, SAMPLE_S)
 
@@ -141,13 +141,13 @@ def test_a_machine_that_hangs_holds_up_no_other(place: Place, monkeypatch: pytes
 def test_a_slow_engine_is_asked_first_about_those_it_did_not_answer_for(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "ROUND_S", 0.5)
+    monkeypatch.setattr(collector, "ROUND_S", 0.5)
     monkeypatch.setattr(observation, "MEASURED_AT_ONCE", 1)
     monkeypatch.setattr(observation, "LEAST_AT_ONCE", 1)
     sessions = [place.run(), place.run()]
     place.runtime.delay_s = 0.4
     for _round in range(2):
-        metrics.measure_sessions()
+        collector.measure_sessions()
     assert [len(rows(session, SAMPLE_S)) for session in sessions] == [1, 1]
 
 
@@ -155,14 +155,14 @@ def test_what_was_not_measured_for_a_minute_is_logged_once_a_minute_and_told_wit
     place: Place,
 ) -> None:
     session = place.run()
-    metrics.measure_sessions()
+    collector.measure_sessions()
     measured_at = rows(session, SAMPLE_S)[0].at
     place.runtime.finish(kernel_of(session).container_name)  # and nobody noticed yet
 
     with capture_logs() as logged:
         for second in (59, 61, 71):
             with clock.frozen_at(measured_at + timedelta(seconds=second)):
-                metrics.measure_sessions()
+                collector.measure_sessions()
     [line] = [each for each in logged if each["event"] == "metrics.unmeasured"]
     assert (line["agent"], line["kernels"]) == (place.agent.name, 1)
 
@@ -180,7 +180,7 @@ def test_a_round_takes_the_same_number_of_statements_whatever_the_number_of_sess
         place.run()
         # Kernels, devices, begin and end, samples, counters, minutes, old samples, long sessions, unmeasured ones.
         with django_assert_num_queries(10):
-            metrics.measure_sessions()
+            collector.measure_sessions()
 
 
 def test_charts_have_samples_of_the_last_hour_and_minutes_of_the_rest(place: Place) -> None:
@@ -199,7 +199,7 @@ def test_charts_have_samples_of_the_last_hour_and_minutes_of_the_rest(place: Pla
         for ago in range(20 * 60)
     ]
     KernelMetric.objects.bulk_create(minutes)
-    metrics.measure_sessions()
+    collector.measure_sessions()
 
     hour, everything = (metrics_of(with_parts(session), window) for window in (Window.HOUR, Window.ALL))
     assert hour["step_s"] == SAMPLE_S
@@ -218,7 +218,7 @@ def test_a_session_that_ended_long_ago_shows_its_last_minutes(place: Place) -> N
     measure_sessions()
     place.end(session)
     with clock.frozen_at(clock.now() + timedelta(hours=3)):
-        metrics.measure_sessions()
+        collector.measure_sessions()
         told = metrics_of(with_parts(session), Window.QUARTER)
         assert present_use(with_parts(session)) == {}
     assert told["step_s"] == MINUTE_S

@@ -11,12 +11,15 @@ from agents.runtime.port import ContainerSpec, NetworkSpec, RuntimeUnavailable
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
-from sessions_app import reconcile, specs
-from sessions_app.kept_logs import kept_log
-from sessions_app.launcher import STOP_GRACE_S, end_session, launch_session, plan_of
+from sessions_app.container_io.kept_logs import kept_log
+from sessions_app.core import container_spec
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.plan import plan_of
+from sessions_app.launch.terminator import STOP_GRACE_S, end_session
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.services import terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.reconciler import garbage, loop
+from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.factories_sessions import Place, make_place
 
@@ -104,7 +107,7 @@ def test_end_that_was_killed_at_any_call_goes_on_in_the_next_run(
 def finish_batch(place: Place, *, exit_code: int = 0, **how: object) -> ComputeSession:
     session = place.run(type="batch", command="make all")
     place.runtime.finish(session.kernels.get().container_name, exit_code=exit_code, **how)  # type: ignore[arg-type]
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     end_session(session.pk)
     return place.fresh(session)
 
@@ -128,21 +131,21 @@ def test_session_that_needed_too_much_memory_is_told_so(place: Place) -> None:
 def test_container_removed_by_somebody_else_ends_its_session(place: Place) -> None:
     session = place.run()
     place.runtime.remove_container(session.kernels.get().container_name)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     end_session(session.pk)
     assert place.fresh(session).status_reason == Reason.CONTAINER_LOST
 
 
 def test_container_without_a_live_session_is_reaped(place: Place) -> None:
     session = place.run()
-    spec: ContainerSpec = specs.build_container_spec(plan_of(session, session.kernels.get()))
-    network = specs.build_network_spec(plan_of(session, session.kernels.get()))
+    spec: ContainerSpec = container_spec.build_container_spec(plan_of(session, session.kernels.get()))
+    network = container_spec.build_network_spec(plan_of(session, session.kernels.get()))
     ended = place.end(session)
     place.runtime.ensure_network(network)
-    place.runtime.ensure_volume(specs.home_volume_name(session.kernels.get().pk), spec.labels)
+    place.runtime.ensure_volume(container_spec.home_volume_name(session.kernels.get().pk), spec.labels)
     place.runtime.ensure_container(spec)
 
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
 
     assert place.runtime.list_containers({}) == place.runtime.list_networks({}) == []
     assert place.fresh(ended).status == Status.TERMINATED
@@ -151,7 +154,7 @@ def test_container_without_a_live_session_is_reaped(place: Place) -> None:
 def leave_running(place: Place, count: int) -> list[str]:
     """Names of containers that run on though their sessions have ended."""
     sessions = [place.run() for _ in range(count)]
-    left = [specs.build_container_spec(plan_of(each, each.kernels.get())) for each in sessions]
+    left = [container_spec.build_container_spec(plan_of(each, each.kernels.get())) for each in sessions]
     for session, spec in zip(sessions, left, strict=True):
         place.end(session)
         place.runtime.ensure_network(NetworkSpec(spec.network, {}))
@@ -172,7 +175,7 @@ def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_ar
         told.append((name, place.runtime.inspect_container(name) is not None, grace_s))
 
     monkeypatch.setattr(place.runtime, "stop_container", stop_container)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
 
     assert sorted(told) == sorted((name, True, STOP_GRACE_S) for name in left)
     assert place.runtime.list_containers({}) == []
@@ -181,15 +184,15 @@ def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_ar
 def test_a_round_stops_no_more_containers_of_ended_sessions_than_take_one_grace(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconcile, "STOPPERS", 2)
+    monkeypatch.setattr(loop, "STOPPERS", 2)
     told: list[str] = []
     left = leave_running(place, 3)
     monkeypatch.setattr(place.runtime, "stop_container", lambda name, grace_s: told.append(name))
 
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert sorted(told) == sorted(left)[:2]
     assert [state.name for state in place.runtime.list_containers({})] == sorted(left)[2:]
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert sorted(told) == sorted(left)
     assert place.runtime.list_containers({}) == []
 
@@ -200,8 +203,8 @@ def test_container_that_the_database_never_knew_is_left_alone(place: Place) -> N
     KernelAllocation.objects.filter(kernel__session=session).delete()
     session.delete()
 
-    reconcile.reconcile_sessions()
-    reconcile.reap_leftovers(place.agent, place.runtime)
+    loop.reconcile_sessions()
+    garbage.reap_leftovers(place.agent, place.runtime)
 
     assert [state.name for state in place.runtime.list_containers({})] == [container]
     assert len(place.runtime.list_networks({})) == len(place.runtime.list_volumes({})) == 1
@@ -209,24 +212,24 @@ def test_container_that_the_database_never_knew_is_left_alone(place: Place) -> N
 
 def test_container_of_another_installation_is_left_alone(place: Place) -> None:
     session = place.run()
-    spec = specs.build_container_spec(plan_of(session, session.kernels.get()))
+    spec = container_spec.build_container_spec(plan_of(session, session.kernels.get()))
     place.end(session)
-    foreign = {**spec.labels, specs.INSTALLATION_LABEL: "another"}
-    place.runtime.ensure_network(specs.build_network_spec(plan_of(session, session.kernels.get())))
-    place.runtime.ensure_volume(specs.home_volume_name(session.kernels.get().pk), foreign)
+    foreign = {**spec.labels, container_spec.INSTALLATION_LABEL: "another"}
+    place.runtime.ensure_network(container_spec.build_network_spec(plan_of(session, session.kernels.get())))
+    place.runtime.ensure_volume(container_spec.home_volume_name(session.kernels.get().pk), foreign)
     place.runtime.ensure_container(
         ContainerSpec(
             name="foreign", image=place.image.reference, labels=foreign, cpu_milli=10, mem_bytes=2**25
         )
     )
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert [state.name for state in place.runtime.list_containers({})] == ["foreign"]
 
 
 def test_batch_session_past_its_time_limit_is_stopped(place: Place) -> None:
     session = place.run(type="batch", command="sleep 1d", timeout_s=60)
     with clock.frozen_at(clock.now() + timedelta(seconds=61)):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
     end_session(session.pk)
     assert place.fresh(session).status_reason == Reason.COMMAND_TIMED_OUT
 
@@ -234,7 +237,7 @@ def test_batch_session_past_its_time_limit_is_stopped(place: Place) -> None:
 def test_a_time_limit_of_its_own_ends_no_command_where_there_is_none(place: Place) -> None:
     session = place.run(timeout_s=60)
     with clock.frozen_at(clock.now() + timedelta(seconds=61)):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
     end_session(session.pk)
     ended = place.fresh(session)
     assert (ended.status, ended.status_reason) == (Status.TERMINATED, Reason.COMMAND_TIMED_OUT)
@@ -244,7 +247,7 @@ def test_a_time_limit_of_its_own_ends_no_command_where_there_is_none(place: Plac
 def test_session_stuck_in_any_stage_ends_with_a_reason(place: Place) -> None:
     scheduled, waiting = place.place(), place.enqueue(resources={"cpu": 8, "mem": "1g"})
     with clock.frozen_at(clock.now() + timedelta(days=40)):
-        reconcile.enforce_deadlines(clock.now())
+        loop.enforce_deadlines(clock.now())
     end_session(scheduled.pk)
     assert place.fresh(scheduled).status_reason == Reason.DEADLINE_PASSED
     assert (place.fresh(waiting).status, place.occupied()) == (Status.ERROR, {})
@@ -254,11 +257,11 @@ def test_sessions_of_a_lost_machine_end_after_the_grace_and_release_what_they_he
     session = place.run()
     agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
 
-    reconcile.end_sessions_of_lost_agents(clock.now())
+    loop.end_sessions_of_lost_agents(clock.now())
     assert place.fresh(session).status == Status.RUNNING
 
-    with clock.frozen_at(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1)):
-        reconcile.end_sessions_of_lost_agents(clock.now())
+    with clock.frozen_at(clock.now() + loop.LOST_GRACE + timedelta(seconds=1)):
+        loop.end_sessions_of_lost_agents(clock.now())
     assert (place.fresh(session).status, place.fresh(session).status_reason) == ("ERROR", "agent_lost")
     assert place.occupied() == {}
 
@@ -272,5 +275,5 @@ def test_machine_that_fails_does_not_keep_the_others_from_being_looked_at(place:
     place.replace_runtime(lambda images: Failing(images=images))
     session = other.run(type="batch", command="true")
     other.runtime.finish(session.kernels.get().container_name)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert other.fresh(session).status == Status.TERMINATING

@@ -9,13 +9,15 @@ from common.actors import SYSTEM
 from common.clock import Step
 from common.errors import Conflict
 from scheduler.tick import run_tick
-from sessions_app import lifecycle, reconcile
-from sessions_app.array_services import keep_array, stop_array_soon
-from sessions_app.launcher import end_session, launch_session
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
-from sessions_app.stops import UNDO_S, keep_session, stop_soon, stop_what_is_due
+from sessions_app.queue.arrays import keep_array, stop_array_soon
+from sessions_app.reconciler import loop
+from sessions_app.termination.delayed_stop import UNDO_S, keep_session, stop_soon, stop_what_is_due
+from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -35,12 +37,12 @@ def test_a_session_is_stopped_when_its_moment_has_come_and_not_before(place: Pla
     running, waiting = place.run(), place.enqueue()
     for session in (running, waiting):
         ask_to_stop(place, session)
-    reconcile.reconcile_sessions()
+    loop.reconcile_sessions()
     assert [place.fresh(session).status for session in (running, waiting)] == [Status.RUNNING, Status.PENDING]
 
     with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
-        reconcile.reconcile_sessions()
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
+        loop.reconcile_sessions()
     assert [place.fresh(session).status for session in (running, waiting)] == [
         Status.TERMINATING,
         Status.CANCELLED,
@@ -100,7 +102,7 @@ def test_moments_move_with_the_clock_but_those_of_the_new_time(place: Place) -> 
     with clock.frozen_at(clock.now() - hour):
         before = ask_to_stop(place, old).stops_at
     after = ask_to_stop(place, new).stops_at
-    lifecycle.shift_instants(Step(hour, clock.now(), timedelta(seconds=10)))
+    transitions.shift_instants(Step(hour, clock.now(), timedelta(seconds=10)))
     assert before is not None
     assert place.fresh(old).stops_at == before + hour
     assert place.fresh(new).stops_at == after

@@ -18,10 +18,10 @@ from common.messaging.redis import client
 from common.models import AuditEntry
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import launcher
 from sessions_app.admission.service import enqueue_session
+from sessions_app.core.states import Status
+from sessions_app.launch import launcher
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import make_place

@@ -27,13 +27,15 @@ from common.messaging.redis import client
 from common.models import AuditEntry
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import dependents, launcher, reconcile
 from sessions_app.admission.service import enqueue_session
-from sessions_app.array_rules import check_array
-from sessions_app.kept_logs import kept_log
+from sessions_app.container_io.kept_logs import kept_log
+from sessions_app.core.array_spec import check_array
+from sessions_app.core.queue_options import DependencyRequest, Hold
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch import launcher, terminator
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
-from sessions_app.queueing import DependencyRequest, Hold
-from sessions_app.states import Reason, Status
+from sessions_app.queue import dependents
+from sessions_app.reconciler import loop
 from tests.factories_sessions import make_place
 from tests.waiting import wait_until
 
@@ -66,7 +68,7 @@ def see_all_exit(group: ResourceGroup) -> None:
     """Their containers end by themselves, soon."""
 
     def all_have() -> bool:
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
         return statuses(group) == {Status.TERMINATING}
 
     wait_until(all_have)
@@ -81,7 +83,7 @@ def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceG
 
     see_all_exit(cluster)
     for session_id in ComputeSession.objects.values_list("pk", flat=True):
-        launcher.end_session(session_id)
+        terminator.end_session(session_id)
 
     assert statuses(cluster) == {Status.TERMINATED}
     assert not KernelAllocation.objects.exists()
@@ -102,7 +104,7 @@ def test_a_cache_that_is_cleared_meanwhile_takes_no_container_away(cluster: Reso
     cache.clear()
 
     def none_runs() -> bool:
-        reconcile.reconcile_sessions()
+        loop.reconcile_sessions()
         return not ComputeSession.objects.filter(status=Status.RUNNING.value).exists()
 
     wait_until(none_runs)
@@ -230,7 +232,7 @@ def test_a_session_of_a_real_person_in_the_group_is_ended_and_kept() -> None:
 
     assert simulation.clear() == simulation.Cleared(1, 1, 0)
     assert place.fresh(mine).status == Status.TERMINATING
-    launcher.end_session(mine.pk)
+    terminator.end_session(mine.pk)
     assert place.fresh(mine).status == Status.TERMINATED
     assert not ResourceGroup.objects.get(pk=group.pk).is_active
 
@@ -278,7 +280,7 @@ def test_the_log_of_the_last_attempt_is_kept(last: bytes) -> None:
             run_tick(cluster.pk)
             launcher.launch_session(session.pk)
             _fail(session, output)
-            launcher.end_session(session.pk)
+            terminator.end_session(session.pk)
         assert kept_log(session.kernels.get()).tail.text == last
     finally:
         simulation.clear()
@@ -289,7 +291,7 @@ def _fail(session: ComputeSession, output: bytes) -> None:
     runtime = runtime_of(kernel.placed_agent)
     assert isinstance(runtime, SimulatedRuntime)
     runtime.finish(kernel.container_name, exit_code=1, output=output)
-    reconcile.reconcile_agents()
+    loop.reconcile_agents()
 
 
 def test_what_somebody_else_takes_off_a_shelf_at_the_same_moment_is_gone_and_no_fault(

@@ -12,14 +12,14 @@ from portal.models import Notification
 from portal.services import notify_of_what_nears
 from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
-from sessions_app import reconcile
 from sessions_app.admission.forecast import forecast_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued
-from sessions_app.holds import release_what_is_due
 from sessions_app.models import ComputeSession
-from sessions_app.queues import queues
-from sessions_app.requests import parse_request
-from sessions_app.states import Status
+from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.listing import queues
+from sessions_app.reconciler import loop
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
 
@@ -80,8 +80,8 @@ def test_a_tick_is_asked_for_when_the_time_comes(place: Place, heard: list[objec
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What is announced of sessions that queue."""
-    from sessions_app import holds
     from sessions_app.admission import service
+    from sessions_app.queue import holds
 
     told: list[object] = []
     monkeypatch.setattr(holds, "announce", told.append)
@@ -108,10 +108,10 @@ def test_the_time_to_wait_is_over(place: Place) -> None:
     patient = place.enqueue(resources={"cpu": 8, "mem": "1g"}, name="patient")
     place.agent.slots.filter(slot_name="cpu").update(capacity=1000)
     hasty = place.enqueue(name="hasty", pending_timeout_s=60)
-    reconcile.enforce_deadlines(clock.now() + timedelta(seconds=59))
+    loop.enforce_deadlines(clock.now() + timedelta(seconds=59))
     assert place.fresh(hasty).is_live
 
-    reconcile.enforce_deadlines(clock.now() + timedelta(seconds=61))
+    loop.enforce_deadlines(clock.now() + timedelta(seconds=61))
     notify_of_what_nears()
 
     ended = place.fresh(hasty)
@@ -123,14 +123,14 @@ def test_the_time_to_wait_is_over(place: Place) -> None:
 def test_its_owner_is_told(place: Place, django_capture_on_commit_callbacks) -> None:  # type: ignore[no-untyped-def]
     place.enqueue(name="hasty", pending_timeout_s=60)
     with django_capture_on_commit_callbacks(execute=True):
-        reconcile.enforce_deadlines(clock.now() + timedelta(seconds=61))
+        loop.enforce_deadlines(clock.now() + timedelta(seconds=61))
     [notice] = Notification.objects.filter(person=place.owner)
     assert notice.code == "waited_too_long"
 
 
 def test_a_session_that_has_a_machine_is_not_hurried(place: Place) -> None:
     session = place.run(pending_timeout_s=60)
-    reconcile.enforce_deadlines(clock.now() + timedelta(hours=1))
+    loop.enforce_deadlines(clock.now() + timedelta(hours=1))
     assert place.fresh(session).is_running
 
 
@@ -142,13 +142,13 @@ def test_a_forecast_says_that_it_starts_later(place: Place) -> None:
 
 
 def test_a_clock_that_jumps_ends_nobody_who_is_held(place: Place) -> None:
-    from sessions_app import lifecycle
+    from sessions_app.lifecycle import transitions
 
     session = place.enqueue(start_at=in_an_hour().isoformat(), pending_timeout_s=60)
     ComputeSession.objects.update(status_changed_at=clock.now() - HOUR)
     for step in (HOUR, -HOUR, -HOUR):
-        lifecycle.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
-    reconcile.enforce_deadlines(clock.now() + 2 * HOUR)
+        transitions.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
+    loop.enforce_deadlines(clock.now() + 2 * HOUR)
     assert place.fresh(session).is_live
 
 

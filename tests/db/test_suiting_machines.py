@@ -8,8 +8,8 @@ from common.errors import BerthError, LimitExceeded
 from scheduler.forecast import snapshot_cache
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_batch
+from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession
-from sessions_app.requests import parse_request
 from tests.factories import actor_for
 from tests.factories_scheduler import Cluster
 from tests.factories_sessions import GIB, Place, make_place

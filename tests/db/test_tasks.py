@@ -25,11 +25,14 @@ from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
 from common.models import KeptAnswer
 from common.tasks import purge_answers
-from sessions_app import specs, tasks
-from sessions_app.launcher import end_session, launch_session, work_lock
+from sessions_app import tasks
+from sessions_app.core import container_spec
+from sessions_app.core.states import Status
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
+from sessions_app.launch.work_lock import work_lock
 from sessions_app.models import AppLogin, AppTicket, ComputeSession, Mooring
-from sessions_app.services import terminate_session
-from sessions_app.states import Status
+from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.doubles.runtimes import LostRuntime
 from tests.factories_folders import make_folder, make_storage_host
@@ -158,7 +161,7 @@ def test_leftovers_of_one_machine_go_while_another_does_not_answer(place: Place)
         session = each.run()
         plan_labels = each.runtime.list_networks({})[0].labels
         each.end(session)
-        each.runtime.ensure_network(NetworkSpec(specs.network_name(session.pk), labels=plan_labels))
+        each.runtime.ensure_network(NetworkSpec(container_spec.network_name(session.pk), labels=plan_labels))
         assert each.runtime.list_networks({})
     lost.is_lost = True
 

@@ -12,10 +12,10 @@ from accounts.models import User
 from accounts.tenancy.archiving import update_project
 from accounts.tenancy.service import add_member, create_project
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
-from sessions_app import template_services
+from sessions_app.core.template_rules import sounds_secret
 from sessions_app.models import ComputeSession, SessionTemplate
-from sessions_app.template_rules import sounds_secret
-from sessions_app.template_services import (
+from sessions_app.session_templates import templates
+from sessions_app.session_templates.templates import (
     change_template,
     create_template,
     delete_template,
@@ -203,7 +203,7 @@ def test_a_template_has_one_place(place: Place) -> None:
 
 
 def test_a_place_has_so_many_at_most(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_services, "MOST_OF_ONE_PLACE", 1)
+    monkeypatch.setattr(templates, "MOST_OF_ONE_PLACE", 1)
     keep(place)
     with pytest.raises(LimitExceeded):
         keep(place, called="another")

@@ -22,9 +22,9 @@ from common.resilience.circuit_breaker import Outage
 from scheduler import tasks, triggers
 from scheduler.commit.plan_commit import StalePlan
 from scheduler.triggers import BUSY_RETRY_S, LONGEST_PAUSE_S, end_tick, pause_left_s, request_tick
+from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 from tests.db.test_scheduler_concurrency import assert_ledger_is_exact
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.waiting import wait_until

@@ -20,8 +20,7 @@ from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from common.db.fields import _rename
 from scheduler.models import SchedulerState
-from sessions_app.idle_models import SessionIdle
-from sessions_app.models import KernelAllocation, SessionDependency
+from sessions_app.models import KernelAllocation, SessionDependency, SessionIdle
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import GIB, make_place

@@ -8,9 +8,9 @@ from scheduler.commit import pending_reasons, plan_commit
 from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.group_cache import KeptByGroup
 from scheduler.tick import run_tick
-from sessions_app import lifecycle
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.states import Reason, Status
 from tests.db.test_scheduler import GIB, SMALL, drain, fresh, plan_now
 from tests.factories_scheduler import Cluster, make_cluster
 
@@ -55,7 +55,7 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
     run_tick(cluster.group.pk)
     assert {fresh(each).status_reason for each in (newcomer, *waiting)} == {"no_agents"}
     monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
-    cancelled = lifecycle.transition(
+    cancelled = transitions.transition(
         newcomer.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
     run_tick(cluster.group.pk)

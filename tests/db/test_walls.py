@@ -20,8 +20,8 @@ from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
-from sessions_app import launcher
-from sessions_app.states import Reason, Status
+from sessions_app.core.states import Reason, Status
+from sessions_app.launch import launcher
 from tests.conftest import People
 from tests.doubles.runtimes import NakedRuntime
 from tests.factories_sessions import make_place

@@ -23,7 +23,7 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import MountSpec
 from agents.runtime.port_async import ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
-from sessions_app.gateway.keepers import Keepers, Life
+from sessions_app.gateway.processes.process_reaper import Keepers, Life
 from tests import engines, factories
 from tests.engines import ADDRESS, make_tiny_image, remove_everything, tiny_spec
 from tests.waiting import wait_until
@@ -211,7 +211,7 @@ django.setup()
 from pathlib import Path
 from agents.runtime.port_async import ProcessSpec
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
-from sessions_app.gateway.keepers import Life
+from sessions_app.gateway.processes.process_reaper import Life
 
 async def main(address, container, directory):
     life = Life(Path(directory))
@@ -262,7 +262,7 @@ async def test_what_a_killed_web_process_left_is_ended_and_the_rest_stays(
 
 def test_a_life_is_over_when_its_process_is(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from sessions_app.gateway.keepers import Life; import time\n"
+        "import sys; from pathlib import Path; from sessions_app.gateway.processes.process_reaper import Life; import time\n"
         "life = Life(Path(sys.argv[1])); print(life.name, flush=True); time.sleep(600)"
     )
     ours = Life(tmp_path)

@@ -8,8 +8,8 @@ import pytest
 
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from common.values.resources import ResourceSlots
-from sessions_app.setup_parts import MARK, SETUP, STATUS, HomeFile, Progress, build_archive, read_progress
-from sessions_app.specs import KernelPlan, build_container_spec, home_volume_name
+from sessions_app.core.container_spec import KernelPlan, build_container_spec, home_volume_name
+from sessions_app.core.home_setup import MARK, SETUP, STATUS, HomeFile, Progress, build_archive, read_progress
 from tests import engines
 from tests.waiting import wait_until
 

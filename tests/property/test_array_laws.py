@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.array_rules import HIGHEST_INDEX, MAX_ELEMENTS, check_array
+from sessions_app.core.array_spec import HIGHEST_INDEX, MAX_ELEMENTS, check_array
 
 numbers = st.integers(0, 60)
 parts = st.one_of(

@@ -11,7 +11,7 @@ import pytest
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
 from scheduler.snapshot.start_time_model import Held, Lengths, Wanted, estimate
-from sessions_app.start_ranges import StartRange
+from sessions_app.core.start_estimate import StartRange
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 CORES = 8000

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.tick import run_tick
-from sessions_app.launcher import end_session, launch_session
+from sessions_app.core.states import HOLDING
+from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession
-from sessions_app.services import terminate_session
-from sessions_app.states import HOLDING
+from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for
 from tests.factories_sessions import GIB, Place, make_place
 

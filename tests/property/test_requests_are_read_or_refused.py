@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from common.errors import InvalidInput
 from common.values.resources import CPU, MEM, ResourceSlots
 from common.values.text import shown
-from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.specs import HOME
+from sessions_app.core.container_spec import HOME
+from sessions_app.core.request import SessionRequest, parse_request
 
 scalars = (
     st.none()

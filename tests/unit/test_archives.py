@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import archives
-from sessions_app.archives import ArchiveRefused, Head, IntoSession, Kind, Rule, out_of_session, screen
+from sessions_app.container_io import tar_stream
+from sessions_app.container_io.tar_stream import (
+    ArchiveRefused,
+    Head,
+    IntoSession,
+    Kind,
+    Rule,
+    out_of_session,
+    screen,
+)
 
 Change = Callable[[tarfile.TarInfo], None]
 
@@ -80,9 +88,9 @@ async def test_names_that_are_no_text_and_large_numbers_survive() -> None:
     raw = "caf\udce9/größe" + "ü" * 80
     huge = Head(name=b"big", kind=Kind.FILE, size_bytes=9 * 2**30, uid=3_000_000, gid=3_000_000)
     assert names(await screened(packed(entry(raw, content=b"1")))) == [raw]
-    found = tarfile.TarInfo.frombuf(archives.head_blocks(huge)[1024:1536], "utf-8", "strict")
+    found = tarfile.TarInfo.frombuf(tar_stream.head_blocks(huge)[1024:1536], "utf-8", "strict")
     assert found.name == "big"
-    assert b"size=9663676416\n" in archives.head_blocks(huge)
+    assert b"size=9663676416\n" in tar_stream.head_blocks(huge)
 
 
 @pytest.mark.parametrize("length", [985, 990, 991, 992, 993])
@@ -160,7 +168,7 @@ class Endless:
 
 
 def head(letter: bytes, size: int) -> bytes:
-    made = bytearray(archives.head_blocks(Head(name=b"x", kind=Kind.FILE, size_bytes=size)))
+    made = bytearray(tar_stream.head_blocks(Head(name=b"x", kind=Kind.FILE, size_bytes=size)))
     made[156:157] = letter
     made[148:156] = b" " * 8
     made[148:156] = b"%06o\0 " % sum(made)
@@ -168,7 +176,7 @@ def head(letter: bytes, size: int) -> bytes:
 
 
 def with_size(digits: bytes) -> bytes:
-    made = bytearray(archives.head_blocks(Head(name=b"x", kind=Kind.FILE, size_bytes=0)))
+    made = bytearray(tar_stream.head_blocks(Head(name=b"x", kind=Kind.FILE, size_bytes=0)))
     made[124:136] = digits
     made[148:156] = b" " * 8
     made[148:156] = b"%06o\0 " % sum(made)
@@ -217,7 +225,7 @@ async def test_what_is_no_archive_is_refused(data: bytes) -> None:
 
 async def test_an_old_archive_is_understood() -> None:
     """A directory is told by a slash, a time before 1970 is none, and numbers may be binary."""
-    old = bytearray(archives.head_blocks(Head(name=b"d/", kind=Kind.FILE)))
+    old = bytearray(tar_stream.head_blocks(Head(name=b"d/", kind=Kind.FILE)))
     old[156:157] = b"\0"
     old[124:136] = b"\x80" + bytes(11)
     old[148:156] = b" " * 8
@@ -229,7 +237,7 @@ async def test_an_old_archive_is_understood() -> None:
 
 
 async def test_content_of_what_is_no_file_is_refused() -> None:
-    odd = bytearray(archives.head_blocks(Head(name=b"d", kind=Kind.DIRECTORY, size_bytes=512)))
+    odd = bytearray(tar_stream.head_blocks(Head(name=b"d", kind=Kind.DIRECTORY, size_bytes=512)))
     with pytest.raises(ArchiveRefused, match="no file"):
         await screened(bytes(odd) + bytes(512))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sessions_app.array_rules import HIGHEST_INDEX, LONGEST_SPEC, MAX_ELEMENTS, check_array
-from sessions_app.requests import parse_request
+from sessions_app.core.array_spec import HIGHEST_INDEX, LONGEST_SPEC, MAX_ELEMENTS, check_array
+from sessions_app.core.request import parse_request
 
 
 @pytest.mark.parametrize(

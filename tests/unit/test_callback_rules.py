@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from sessions_app.callback_rules import (
+from sessions_app.core.callbacks import (
     LONGEST_WAIT,
     News,
     Outcome,

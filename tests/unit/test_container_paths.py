@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.container_paths import UnfitPath, parse_container_path, parse_file_path, parse_mode
+from sessions_app.core.container_paths import UnfitPath, parse_container_path, parse_file_path, parse_mode
 
 
 @pytest.mark.parametrize(

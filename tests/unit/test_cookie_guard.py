@@ -3,7 +3,7 @@
 import pytest
 
 from common.http.cookies import has_attribute, pairs, set_cookie_name
-from sessions_app.gateway.cookie_guard import LARGEST_COOKIE, NAMES_OF_DOOR, AppCookies, Shelf
+from sessions_app.gateway.auth.cookies import LARGEST_COOKIE, NAMES_OF_DOOR, AppCookies, Shelf
 
 KEY = b"key"
 

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.values.resources import CPU, MEM, ResourceSlots
-from sessions_app.array_rules import check_array
-from sessions_app.copy_as import (
+from sessions_app.core.array_spec import check_array
+from sessions_app.core.queue_options import DependencyRequest, When
+from sessions_app.core.request import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
+from sessions_app.core.request_export import (
     LANGUAGES,
     PLACEHOLDER,
     as_body,
@@ -23,10 +25,8 @@ from sessions_app.copy_as import (
     as_yaml,
     ways_to_ask,
 )
-from sessions_app.queueing import DependencyRequest, When
-from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
-from sessions_app.sizes import SIZES, size_like, typed_amount
-from sessions_app.variables import format_variables, parse_variables
+from sessions_app.core.sizes import SIZES, size_like, typed_amount
+from sessions_app.web.environment_text import format_variables, parse_variables
 
 PORTAL = "http://berth.example:8080"
 SECRET = "geheim-$(id)"

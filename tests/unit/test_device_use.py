@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.discovery.base import DeviceUse
-from sessions_app.device_use import (
+from sessions_app.metrics.accelerators import (
     Amount,
     Held,
     Share,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.dotfile_rules import (
+from sessions_app.core.dotfile_rules import (
     MAX_CONTENT_BYTES,
     check_content,
     check_dotfile_path,

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from scheduler.snapshot.start_time_model import Held, Lengths, Wanted, estimate
-from sessions_app.start_ranges import StartRange
+from sessions_app.core.start_estimate import StartRange
 
 KIND = (1, 1, "batch")
 CORE = {"cpu": 1000}

@@ -7,8 +7,8 @@ import pytest
 from agents.runtime.docker.exec import ChannelSplitter
 from agents.runtime.port_async import Channel, ProcessSpec
 from common.errors import InvalidInput
-from sessions_app import exec_protocol
-from sessions_app.exec_protocol import bearer_of, parse_order, parse_signal
+from sessions_app.gateway.processes import exec_protocol
+from sessions_app.gateway.processes.exec_protocol import bearer_of, parse_order, parse_signal
 
 
 def test_an_order_says_all_that_a_process_needs() -> None:

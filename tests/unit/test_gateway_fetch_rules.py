@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, is_top_level_navigation
+from sessions_app.gateway.auth.origin_rules import allows_http, allows_websocket, is_top_level_navigation
 from transport.proxy.headers import Headers
 
 OWN = b"http://jupyter-abcdefghijklm.apps.localhost:8080"

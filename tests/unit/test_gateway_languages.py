@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.utils import translation
 
-from sessions_app.gateway.languages import in_language_of
+from sessions_app.gateway.proxy.language import in_language_of
 from transport.proxy import Headers
 
 CHOSEN = settings.LANGUAGE_COOKIE_NAME.encode()

@@ -6,11 +6,18 @@ import uuid
 import pytest
 
 from accounts.logins.service import Login
-from sessions_app.gateway import admissions, connections
-from sessions_app.gateway.admissions import Admissions
-from sessions_app.gateway.connections import LIMITS, ConnectionCut, Kind, OpenConnections, TooManyConnections
-from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
-from sessions_app.tickets import AppHost, Door
+from sessions_app.core.app_address import AppHost, Door
+from sessions_app.gateway.auth import access_cache
+from sessions_app.gateway.auth.access_cache import Admissions
+from sessions_app.gateway.proxy import open_connections
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, Admission, AppState, Presence
+from sessions_app.gateway.proxy.open_connections import (
+    LIMITS,
+    ConnectionCut,
+    Kind,
+    OpenConnections,
+    TooManyConnections,
+)
 
 IP = "192.0.2.7"
 HOST = AppHost("lab", "abcdefghijklm234")
@@ -92,7 +99,7 @@ async def test_what_is_forgotten_or_old_is_asked_again(monkeypatch: pytest.Monke
     known.forget(HOST, "cookie", IP)
     await known.find(HOST, "cookie", IP)
     assert authorizer.asked == 2
-    monkeypatch.setattr(admissions, "FRESH_S", 0.0)
+    monkeypatch.setattr(access_cache, "FRESH_S", 0.0)
     await known.find(HOST, "cookie", IP)
     assert authorizer.asked == 3
 
@@ -117,7 +124,7 @@ async def test_what_is_known_counts_from_the_moment_of_asking(monkeypatch: pytes
             await asyncio.sleep(0.05)
             return await super().admit(door, secret, ip)
 
-    monkeypatch.setattr(admissions, "FRESH_S", 0.04)
+    monkeypatch.setattr(access_cache, "FRESH_S", 0.04)
     known = admissions_of(Slow())
     assert await known.find(HOST, "cookie", IP) == ADMISSION
     assert known.known(HOST, "cookie", IP) is None
@@ -130,7 +137,7 @@ async def test_nothing_is_followed_that_is_known_no_more(monkeypatch: pytest.Mon
     assert opened._cuts
     known.forget(HOST, "cookie", IP)
     assert not opened._cuts
-    monkeypatch.setattr(admissions, "_SIZE_LIMIT", 1)
+    monkeypatch.setattr(access_cache, "_SIZE_LIMIT", 1)
     for cookie in ("a", "b"):
         await known.find(HOST, cookie, IP)
     assert len(opened._cuts[SOMEBODY]) == 1
@@ -148,11 +155,11 @@ async def test_without_database_what_was_known_holds_for_a_while(monkeypatch: py
     known = admissions_of(CountingAuthorizer())
     await known.find(HOST, "cookie", IP)
     known._authorizer = SilentAuthorizer()
-    monkeypatch.setattr(admissions, "FRESH_S", 0.0)
+    monkeypatch.setattr(access_cache, "FRESH_S", 0.0)
     assert await known.find(HOST, "cookie", IP) == ADMISSION
     with pytest.raises(AccessUnknown):
         await known.find(HOST, "never seen", IP)
-    monkeypatch.setattr(admissions, "UNKNOWN_LIMIT_S", 0.0)
+    monkeypatch.setattr(access_cache, "UNKNOWN_LIMIT_S", 0.0)
     with pytest.raises(AccessUnknown):
         await known.find(HOST, "cookie", IP)
 
@@ -164,7 +171,7 @@ async def stay(opened: OpenConnections, presence: Presence = SOMEBODY) -> None:
 
 async def test_without_database_everything_is_cut_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = OpenConnections(SilentAuthorizer().still_present, recheck_s=0.01)
-    monkeypatch.setattr(connections, "UNKNOWN_LIMIT_S", 0.05)
+    monkeypatch.setattr(open_connections, "UNKNOWN_LIMIT_S", 0.05)
     with pytest.raises(ConnectionCut):
         async with asyncio.timeout(5):
             await stay(opened)

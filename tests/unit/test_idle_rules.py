@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts.core.utilization import UseRule
-from sessions_app.idle_rules import (
+from sessions_app.core.idle_rules import (
     Cause,
     End,
     Extension,

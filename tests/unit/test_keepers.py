@@ -10,8 +10,8 @@ import pytest
 
 from agents.models import Agent
 from agents.runtime.port_async import Process
-from sessions_app.gateway import keepers as keepers_module
-from sessions_app.gateway.keepers import Keeper, Keepers
+from sessions_app.gateway.processes import process_reaper as keepers_module
+from sessions_app.gateway.processes.process_reaper import Keeper, Keepers
 
 
 class Engine:

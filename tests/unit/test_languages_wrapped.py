@@ -20,9 +20,9 @@ NOT_TRANSLATED = {
     "templates/styleguide.html": "samples for developers",
     "templates/allauth/elements/button.html": "its element has no fixed name, and its words are its caller's",
     "portal/web/style_samples.py": "samples for developers",
-    "sessions_app/lifecycle.py": "a mistake of ours, for the log",
-    "sessions_app/launcher.py": "caught by the launch, which keeps a sentence of its own",
-    "sessions_app/pulls.py": "caught by the launch, which ends",
+    "sessions_app/lifecycle/transitions.py": "a mistake of ours, for the log",
+    "sessions_app/launch/launcher.py": "caught by the launch, which keeps a sentence of its own",
+    "sessions_app/launch/image_pull.py": "caught by the launch, which ends",
 }
 NAMES = frozenset(
     (

@@ -11,7 +11,7 @@ from agents.machines.observation import MEASURED_AT_ONCE, Measurements, measure_
 from agents.models import Agent
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from sessions_app.metrics import run_round
+from sessions_app.metrics.collector import run_round
 from tests import engines
 
 _numbers = count(1)

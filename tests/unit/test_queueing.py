@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sessions_app.queueing import (
+from sessions_app.core.queue_options import (
     DependencyRequest,
     When,
     check_dependencies,

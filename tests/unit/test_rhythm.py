@@ -2,7 +2,7 @@
 
 import random
 
-from sessions_app.rhythm import (
+from sessions_app.gateway.activity.polling_detection import (
     LEARNING_S,
     MOST_KINDS,
     MOST_PATHS,

@@ -3,7 +3,7 @@
 import pytest
 
 from portal.sentences import SENTENCES, Code, code_of_end
-from sessions_app.states import Reason, Status
+from sessions_app.core.states import Reason, Status
 
 OF_THE_ACCOUNT = {Code.PASSWORDS_TRIED}  # nothing else that has a name
 

@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidInput
 from common.values.resources import ResourceSlots
 from common.values.text import shown
-from sessions_app.requests import parse_request
+from sessions_app.core.request import parse_request
 from tests.bad_input import UNMET, UNREADABLE, Bad
 
 

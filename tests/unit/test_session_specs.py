@@ -6,7 +6,7 @@ import pytest
 
 from agents.runtime.docker.encoding import RAISE_OOM_SCORE
 from common.values.resources import ResourceSlots
-from sessions_app.specs import (
+from sessions_app.core.container_spec import (
     KernelPlan,
     MountRequest,
     build_app_argv,

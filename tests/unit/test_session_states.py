@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.states import (
+from sessions_app.core.states import (
     DEADLINES_S,
     HOLDING,
     LIVE,

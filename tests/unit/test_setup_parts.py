@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.setup_parts import (
+from sessions_app.core.home_setup import (
     MARK,
     SETUP,
     STATUS,

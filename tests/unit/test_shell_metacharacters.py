@@ -6,7 +6,13 @@ from uuid import UUID
 import pytest
 
 from common.values.resources import ResourceSlots
-from sessions_app.specs import HOME, KernelPlan, MountRequest, build_app_argv, build_container_spec
+from sessions_app.core.container_spec import (
+    HOME,
+    KernelPlan,
+    MountRequest,
+    build_app_argv,
+    build_container_spec,
+)
 from tests.bad_input import SHELL
 
 NASTY = (*SHELL, "a\nreboot", "'; reboot #", '"; reboot #', "{token}", "{port}", "${IFS}", "!!", "\\'", "é🚢")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts.core.token_secrets import hash_secret, new_secret
-from sessions_app.tickets import (
+from sessions_app.core.app_address import (
     AppHost,
     host_name,
     is_app_name,

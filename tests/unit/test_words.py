@@ -7,7 +7,7 @@ from agents.core.states import AgentState
 from common.pages.status_styles import Tone, look_of
 from common.templatetags import berth
 from common.values.durations import ago_words, duration_words
-from sessions_app.states import Status
+from sessions_app.core.states import Status
 
 
 @pytest.mark.parametrize(

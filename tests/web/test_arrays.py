@@ -10,7 +10,7 @@ from django.test import Client
 from accounts.models import User
 from common import clock
 from sessions_app.models import SessionArray
-from sessions_app.stops import stop_what_is_due
+from sessions_app.termination.delayed_stop import stop_what_is_due
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 

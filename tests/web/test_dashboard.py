@@ -15,7 +15,7 @@ from agents.machines.lifecycle import transition
 from common import clock
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
-from sessions_app.metrics import SAMPLE_S
+from sessions_app.metrics.collector import SAMPLE_S
 from sessions_app.models import Kernel, KernelMetric
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place

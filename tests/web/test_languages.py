@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from sessions_app.states import REASON_SENTENCES, Reason
+from sessions_app.core.states import REASON_SENTENCES, Reason
 from tests.factories import PASSWORD, api_client, make_user
 
 KOREAN, JAPANESE = "로그인", "サインイン"

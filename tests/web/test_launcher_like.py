@@ -14,7 +14,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from agents.models import AgentSlot
 from images.models import ContainerImage
-from sessions_app.callback_secrets import make_callback_secret
+from sessions_app.callbacks.signing_secret import make_callback_secret
 from sessions_app.models import ComputeSession
 from tests.factories import actor_for, make_user
 from tests.factories_folders import make_folder, make_storage_host

@@ -11,8 +11,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from agents.models import ResourceGroup
 from common import clock
-from sessions_app.models import ComputeSession, Preemption
-from sessions_app.preemption_models import PreemptionOutcome
+from sessions_app.models import ComputeSession, Preemption, PreemptionOutcome
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
 

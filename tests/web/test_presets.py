@@ -10,7 +10,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from common.actors import SYSTEM
 from sessions_app.models import ResourcePreset
-from sessions_app.presets import create_preset
+from sessions_app.session_templates.presets import create_preset
 from tests.factories import make_project, make_user
 from tests.factories_sessions import Place, make_place
 

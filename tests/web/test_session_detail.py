@@ -11,9 +11,12 @@ from django.utils.html import escape
 from accounts.models import User
 from agents.runtime.port import PullProgress
 from common.actors import SYSTEM
-from sessions_app import lifecycle, metrics, presenters, reconcile
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
+from sessions_app.metrics import collector
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.states import Reason, Status
+from sessions_app.presentation import session as presentation_session
+from sessions_app.reconciler import loop
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -41,13 +44,13 @@ def tab_of(browser: Client, session: ComputeSession, tab: str, **more: Any) -> s
 def fail(place: Place, reason: Reason, **asked: Any) -> ComputeSession:
     """A session that ended for this reason."""
     session = place.run(**asked)
-    lifecycle.transition(session.pk, to=Status.TERMINATING, reason=reason, actor=SYSTEM)
-    lifecycle.finish(session.pk, actor=SYSTEM)
+    transitions.transition(session.pk, to=Status.TERMINATING, reason=reason, actor=SYSTEM)
+    transitions.finish(session.pk, actor=SYSTEM)
     return place.fresh(session)
 
 
 def launcher_link(session: ComputeSession, **changes: str) -> str:
-    query = presenters.launcher_query(session, changes)
+    query = presentation_session.launcher_query(session, changes)
     return f'href="/sessions/new/?{escape(query)}"'
 
 
@@ -117,7 +120,7 @@ def test_the_log_names_its_container(place: Place, browser: Client) -> None:
 def test_without_javascript_the_present_values_are_meters(place: Place, browser: Client) -> None:
     session = place.run()
     assert "Nothing is known of what it uses now" in tab_of(browser, session, "charts")
-    metrics.measure_sessions()
+    collector.measure_sessions()
     page = tab_of(browser, session, "charts&window=1h")
     assert "256\N{NO-BREAK SPACE}MiB of 1\N{NO-BREAK SPACE}GiB" in page
     assert 'data-window="1h" data-is-live' in page
@@ -127,8 +130,8 @@ def test_without_javascript_the_present_values_are_meters(place: Place, browser:
 def test_a_pull_tells_its_bytes(place: Place) -> None:
     session = place.enqueue()
     for status in (Status.SCHEDULED, Status.PREPARING):
-        lifecycle.transition(session.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
-    step = presenters.steps(place.fresh(session), PullProgress(2**20, 2**22, 0, 1))[2]
+        transitions.transition(session.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
+    step = presentation_session.steps(place.fresh(session), PullProgress(2**20, 2**22, 0, 1))[2]
     assert (step["note"], step["done"], step["total"]) == ("1 MiB of 4 MiB", 2**20, 2**22)
 
 
@@ -150,7 +153,7 @@ def test_a_running_session_whose_program_was_killed_for_memory_is_offered_more(
     place.runtime.kill_for_memory(
         Kernel.objects.get(session=session).container_name, datetime(2026, 1, 1, tzinfo=UTC)
     )
-    reconcile.reconcile_agent(place.agent, place.runtime)
+    loop.reconcile_agent(place.agent, place.runtime)
     page = tab_of(browser, session, "overview")
     assert "A program ran out of memory." in page
     assert "Start again with 2 GiB" in page

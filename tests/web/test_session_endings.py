@@ -11,8 +11,7 @@ from rest_framework.test import APIClient
 
 from agents.models import ResourceGroup
 from common import clock
-from sessions_app.idle_models import Interaction, SessionIdle
-from sessions_app.models import ComputeSession, Preemption
+from sessions_app.models import ComputeSession, Interaction, Preemption, SessionIdle
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)

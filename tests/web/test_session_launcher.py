@@ -17,7 +17,7 @@ from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
 from sessions_app.models import ComputeSession
-from sessions_app.presets import create_preset
+from sessions_app.session_templates.presets import create_preset
 from tests.factories import make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import GIB, Place, make_place

@@ -14,7 +14,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.pages.tables import MOST_BOXES
 from scheduler.tick import run_tick
-from sessions_app.metrics import SAMPLE_S
+from sessions_app.metrics.collector import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
 from tests.factories import make_project, make_user
 from tests.factories_sessions import Place, make_place

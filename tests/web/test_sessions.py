@@ -14,11 +14,11 @@ from accounts.models import User
 from common import clock
 from common.actors import SYSTEM
 from common.db import pagination
-from sessions_app import lifecycle
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.services import terminate_session
-from sessions_app.states import Reason, Status
-from sessions_app.stops import UNDO_S, stop_what_is_due
+from sessions_app.termination.delayed_stop import UNDO_S, stop_what_is_due
+from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -152,9 +152,9 @@ def carry(session: ComputeSession, *path: Status) -> None:
     reasons = {Status.CANCELLED: Reason.USER_REQUESTED, Status.TERMINATING: Reason.IMAGE_MISSING}
     for status in path:
         if status is Status.ERROR and session.status == Status.TERMINATING:
-            lifecycle.finish(session.pk, actor=SYSTEM)
+            transitions.finish(session.pk, actor=SYSTEM)
         else:
-            lifecycle.transition(
+            transitions.transition(
                 session.pk, to=status, reason=reasons.get(status, Reason.PLACED), actor=SYSTEM
             )
         session.refresh_from_db()
@@ -209,10 +209,10 @@ def test_the_history_names_each_change_newest_first_and_who_did_it(place: Place,
 
 def test_an_ended_session_can_be_started_again_and_shows_its_exit_code(place: Place, browser: Client) -> None:
     session = place.run(type="batch", command="exit 3", timeout_s=90)
-    lifecycle.transition(
+    transitions.transition(
         session.pk, to=Status.TERMINATING, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=3
     )
-    lifecycle.finish(session.pk, actor=SYSTEM)
+    transitions.finish(session.pk, actor=SYSTEM)
 
     page = text_of(browser, page_of(session))
 

@@ -9,7 +9,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from common.pages import render_cache
 from portal.ops.layout import CHECKOUT
-from sessions_app.metrics import SERIES
+from sessions_app.metrics.collector import SERIES
 from tests.factories import make_user
 
 NOT_BY_ITSELF = {  # of a session, of answers to scripts, of forms that a script fills

@@ -19,8 +19,8 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import NotAuthenticated, PermissionDenied
 from common.models import AuditEntry
-from sessions_app.callback_secrets import make_callback_secret
-from sessions_app.template_services import create_template
+from sessions_app.callbacks.signing_secret import make_callback_secret
+from sessions_app.session_templates.templates import create_template
 from tests import factories
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for

@@ -16,13 +16,13 @@ from django.test import Client
 from accounts.models import User
 from common.actors import SYSTEM
 from portal.asgi import portal_application
-from sessions_app import lifecycle
-from sessions_app.gateway.access import DjangoAuthorizer
-from sessions_app.gateway.app_proxy import AppProxy
-from sessions_app.gateway.connections import OpenConnections
+from sessions_app.core.states import Reason, Status
+from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
+from sessions_app.gateway.proxy.app_proxy import AppProxy
+from sessions_app.gateway.proxy.open_connections import OpenConnections
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.termination.service import begin_termination
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.ws.servers import serve_asgi
 
@@ -61,7 +61,7 @@ class Stage:
         agent = self.cluster.add_agent({"cpu": 8000, "mem": 2**34})
         self.session.kernels.update(agent=agent, address="127.0.0.1")
         for status, reason in LAUNCH:
-            lifecycle.transition(self.session.pk, to=status, reason=reason, actor=SYSTEM)
+            transitions.transition(self.session.pk, to=status, reason=reason, actor=SYSTEM)
 
     def stop(self) -> None:
         begin_termination(self.session.pk, reason=Reason.USER_REQUESTED, actor=SYSTEM)

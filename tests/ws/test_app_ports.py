@@ -16,10 +16,10 @@ from django.conf import settings
 
 from accounts.models import User
 from portal.asgi import portal_application
-from sessions_app.gateway import doors
-from sessions_app.gateway.access import DjangoAuthorizer
-from sessions_app.gateway.app_proxy import AppProxy
-from sessions_app.gateway.connections import OpenConnections
+from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
+from sessions_app.gateway.proxy import app_ports
+from sessions_app.gateway.proxy.app_proxy import AppProxy
+from sessions_app.gateway.proxy.open_connections import OpenConnections
 from tests import factories
 from tests.ws.servers import serve_app, serve_asgi
 from tests.ws.stage import Answer, Browser, Stage, sample_app, sign_in
@@ -87,11 +87,11 @@ async def plain_gateway() -> AsyncIterator[PlainBrowser]:
         serve_asgi(proxy, front=proxy) as second,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
     ):
-        doors.open_ports((first, second))
+        app_ports.open_ports((first, second))
         try:
             yield PlainBrowser(port, http, door_ports=(first, second))
         finally:
-            doors.open_ports(())
+            app_ports.open_ports(())
     await proxy.close()
 
 

@@ -6,10 +6,10 @@ import time
 import pytest
 from asgiref.sync import sync_to_async
 
-from sessions_app.gateway.access import DjangoAuthorizer
-from sessions_app.gateway.admissions import FRESH_S
-from sessions_app.gateway.ports import Admission
-from sessions_app.tickets import Door
+from sessions_app.core.app_address import Door
+from sessions_app.gateway.auth.access_cache import FRESH_S
+from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
+from sessions_app.gateway.proxy.interfaces import Admission
 from tests.ws.servers import serve_app
 from tests.ws.stage import Stage, gateway, sample_app, signed_in
 

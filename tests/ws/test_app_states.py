@@ -8,8 +8,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
-from sessions_app.gateway import access, connections
-from sessions_app.gateway.connections import Kind
+from sessions_app.gateway.auth import authorizer
+from sessions_app.gateway.proxy import open_connections
+from sessions_app.gateway.proxy.open_connections import Kind
 from tests.ws.servers import serve_app
 from tests.ws.stage import NAVIGATION, Browser, Stage, gateway, sample_app, signed_in
 
@@ -62,7 +63,7 @@ async def test_an_app_that_is_not_up_is_started_once(
     stage: Stage, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(access, "start_app", lambda _session_id, app: started.append(app))
+    monkeypatch.setattr(authorizer, "start_app", lambda _session_id, app: started.append(app))
     async with gateway() as browser:
         await in_thread(stage.declare)(LAB | {"port": closed_port})
         await in_thread(stage.run)()
@@ -123,7 +124,7 @@ async def test_a_name_that_is_no_app_is_nothing(stage: Stage) -> None:
 async def test_a_session_has_a_bounded_number_of_requests(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(connections.LIMITS, Kind.REQUEST, 2)
+    monkeypatch.setitem(open_connections.LIMITS, Kind.REQUEST, 2)
     async with serve_app(sample_app()) as port, gateway() as browser:
         await in_thread(stage.run)()
         host = await opened(browser, stage, f"p{port}")

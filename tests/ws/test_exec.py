@@ -16,13 +16,12 @@ from agents.runtime.port import ContainerGone, ContainerSpec
 from agents.runtime.port_async import KEEPER_VARIABLE, Channel, Process, ProcessSpec
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
-from sessions_app import exec_protocol
-from sessions_app.gateway import exec as gateway_exec
-from sessions_app.gateway import process_socket
-from sessions_app.gateway.access import authorizer
-from sessions_app.gateway.connections import OpenConnections
-from sessions_app.gateway.interactions import Interactions
-from sessions_app.idle_models import Interaction
+from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.gateway.auth.authorizer import authorizer
+from sessions_app.gateway.processes import exec_protocol, process_socket
+from sessions_app.gateway.processes import exec_socket as gateway_exec
+from sessions_app.gateway.proxy.open_connections import OpenConnections
+from sessions_app.models import Interaction
 from tests import factories
 from tests.ws.servers import wait_for
 from tests.ws.stage import Browser, Stage, gateway

@@ -14,12 +14,11 @@ from asgiref.sync import sync_to_async
 from django.core.cache import cache
 
 from common import clock
-from sessions_app import idle
-from sessions_app.gateway import notebooks
-from sessions_app.gateway.interactions import Interactions
-from sessions_app.gateway.notebooks import NotebookWatch, has_busy_kernel, servers_to_ask
-from sessions_app.idle_models import SessionIdle
-from sessions_app.models import ComputeSession
+from sessions_app.gateway.activity import jupyter as activity_jupyter
+from sessions_app.gateway.activity.jupyter import NotebookWatch, has_busy_kernel, servers_to_ask
+from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.idle import enforcer
+from sessions_app.models import ComputeSession, SessionIdle
 from tests.ws.stage import Stage
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
@@ -115,10 +114,10 @@ async def test_a_session_that_computes_in_a_notebook_does_not_end(stage: Stage) 
     async with served(jupyter) as port:
         await sync_to_async(declare)(stage, port)
         await noted(watch, interactions)
-        await sync_to_async(idle.judge_sessions)(clock.now())
+        await sync_to_async(enforcer.judge_sessions)(clock.now())
     row = await SessionIdle.objects.aget()
     session = await ComputeSession.objects.select_related("resource_group", "idle").aget()
-    ends = idle.ends_of(idle.facts_of(session, row))
+    ends = enforcer.ends_of(enforcer.facts_of(session, row))
     assert all(end.at > clock.now() + HOUR - timedelta(minutes=1) for end in ends)
     await watch.stop()
 
@@ -126,7 +125,7 @@ async def test_a_session_that_computes_in_a_notebook_does_not_end(stage: Stage) 
 async def test_a_server_that_hangs_refuses_or_is_gone_keeps_nothing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notebooks, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(activity_jupyter, "PATIENCE_S", 0.5)
     await sync_to_async(unused)(stage)
     interactions = Interactions()
     watch = NotebookWatch(interactions)
@@ -153,7 +152,7 @@ async def test_a_server_that_is_a_fault_of_ours_costs_itself_alone(
     await sync_to_async(unused)(stage)
     await sync_to_async(declare)(stage, 8888)
     watch = NotebookWatch(Interactions())
-    monkeypatch.setattr(notebooks, "is_computing", fails)
+    monkeypatch.setattr(activity_jupyter, "is_computing", fails)
     cache.clear()
     await watch.ask()
     await watch.stop()

@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from accounts.models import KeyPair
 from agents.runtime.port_files import Place
 from agents.runtime.simulated.files import SimulatedFiles
-from sessions_app import files
-from sessions_app.idle_models import SessionIdle
+from sessions_app.container_io import files
+from sessions_app.models import SessionIdle
 from tests import factories
 from tests.factories_sessions import make_place
 from tests.ws.stage import gateway

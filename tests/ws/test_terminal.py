@@ -16,10 +16,11 @@ from agents.runtime.port import ContainerSpec
 from agents.runtime.port_async import Channel, Process, ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
-from sessions_app.gateway import connections, process_socket, terminal
-from sessions_app.gateway.access import authorizer
-from sessions_app.gateway.connections import Kind, OpenConnections
-from sessions_app.gateway.interactions import Interactions
+from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.gateway.auth.authorizer import authorizer
+from sessions_app.gateway.processes import process_socket, terminal_socket
+from sessions_app.gateway.proxy import open_connections
+from sessions_app.gateway.proxy.open_connections import Kind, OpenConnections
 from tests import factories
 from tests.ws.servers import wait_for
 from tests.ws.stage import PORTAL_HOST, Browser, Stage, gateway, signed_in
@@ -126,7 +127,7 @@ async def test_output_stops_until_it_is_acknowledged(running: Stage) -> None:
             for _ in range(16):
                 await socket.send_bytes(block)
             got = await read_until_silence(socket)
-            assert terminal.WINDOW_BYTES < got <= terminal.WINDOW_BYTES + len(block)
+            assert terminal_socket.WINDOW_BYTES < got <= terminal_socket.WINDOW_BYTES + len(block)
             await socket.send_str(json.dumps({"type": "ack", "bytes": got}))
             while got < 16 * len(block):
                 got += len((await socket.receive(timeout=10)).data)
@@ -147,7 +148,7 @@ async def test_nonsense_closes_the_terminal_with_a_word(running: Stage, text: st
 async def test_more_than_a_program_takes_in_is_refused(
     running: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal.TerminalSocket, "input_limit", 1000)
+    monkeypatch.setattr(terminal_socket.TerminalSocket, "input_limit", 1000)
     async with gateway() as browser:
         await signed_in(browser, running.owner)
         async with browser.websocket(PORTAL_HOST, path_of(running)) as socket:
@@ -249,7 +250,7 @@ def opening(shells: list[EchoProcess]):  # type: ignore[no-untyped-def]
 async def test_a_session_has_a_bounded_number_of_terminals(
     running: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(connections.LIMITS, Kind.TERMINAL, 1)
+    monkeypatch.setitem(open_connections.LIMITS, Kind.TERMINAL, 1)
     async with gateway() as browser:
         await signed_in(browser, running.owner)
         async with browser.websocket(PORTAL_HOST, path_of(running)) as first:

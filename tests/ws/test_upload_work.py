@@ -8,8 +8,7 @@ from asgiref.sync import sync_to_async
 from common.token_scopes import TokenScope
 from portal import upload_work
 from portal.asgi import portal_application
-from sessions_app.idle_models import SessionIdle
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, SessionIdle
 from tests import factories
 from tests.factories_sessions import Place, make_place
 from tests.ws.stage import sign_in

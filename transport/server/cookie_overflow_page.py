@@ -2,7 +2,7 @@
 
 A page at another port of the same host, or at a sibling host, can fill a browser's jar so that it could never come here
 again. What a sign-in is made of is HttpOnly: the page does not see it, and it stays. Names that scripts do not see are
-bounded where apps set them (sessions_app.gateway.cookie_guard).
+bounded where apps set them (sessions_app.gateway.auth.cookies).
 """
 
 import base64

@@ -28,8 +28,8 @@ from images.models import ContainerImage
 from portal.demo_audit import make_audit
 from portal.demo_budgets import make_budgets
 from sessions_app.admission.names import new_host_label
+from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
-from sessions_app.states import REASON_SENTENCES, Reason, Status
 from vfolders.models import StorageHost, VFolder
 
 DOMAIN = "load"

@@ -25,7 +25,7 @@ from agents.runtime.port import ContainerSpec, NetworkSpec
 from common.values.resources import ResourceSlots
 from portal.ops.session_image import ensure_session_image
 from scheduler.commit.cpu_pinning import choose_cores
-from sessions_app import specs
+from sessions_app.core import container_spec
 from tests import engines
 from tests.docker.hostile.table import CHANGES, Json, Without
 
@@ -90,7 +90,7 @@ class Stage:
             "mem_bytes": MEM_BYTES,
             "shm_bytes": SHM_BYTES,
             "machine_cores": os.cpu_count() or 1,
-            "pids_limit": specs.PIDS_LIMIT,
+            "pids_limit": container_spec.PIDS_LIMIT,
             "nofile": ContainerSpec.__dataclass_fields__["nofile"].default,
             "neighbour": self.neighbour_address(),
             "neighbour_port": 8000,
@@ -190,7 +190,7 @@ class Stage:
         """What Berth tells an engine about a session of our image."""
         session_id = uuid4()
         kernel_id = UUID(int=session_id.int ^ 1)
-        plan = specs.KernelPlan(
+        plan = container_spec.KernelPlan(
             installation=engines.INSTALLATION,
             session_id=session_id,
             kernel_id=kernel_id,
@@ -208,10 +208,10 @@ class Stage:
             network_pool=POOL,
             has_readonly_root=True,
         )
-        spec = specs.build_container_spec(plan)
-        self.runtime.ensure_network(replace(specs.build_network_spec(plan), labels=engines.LABELS))
+        spec = container_spec.build_container_spec(plan)
+        self.runtime.ensure_network(replace(container_spec.build_network_spec(plan), labels=engines.LABELS))
         self._networks.append(spec.network)
-        self.runtime.ensure_volume(specs.home_volume_name(kernel_id), engines.LABELS)
+        self.runtime.ensure_volume(container_spec.home_volume_name(kernel_id), engines.LABELS)
         return replace(spec, **changes)  # type: ignore[arg-type]
 
     def start_session(self, **changes: object) -> str:
@@ -250,7 +250,7 @@ class Stage:
     def attempt(self, container: str, rows: Iterable[str]) -> Mapping[str, tuple[str, str]]:
         """What came of these rows there: {name: (verdict, what was seen)}."""
         told = json.dumps({"rows": list(rows), "facts": self.facts})
-        self.runtime.put_archive(container, specs.HOME, _packed(INSIDE))
+        self.runtime.put_archive(container, container_spec.HOME, _packed(INSIDE))
         argv = ["python3", "-m", INSIDE.name, told]
         done = self.runtime.run_process(container, argv, timeout_s=300)
         lines = done.output.decode(errors="replace").strip().splitlines()

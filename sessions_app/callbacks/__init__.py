@@ -1,0 +1,1 @@
+"""Webhooks about the status of sessions."""

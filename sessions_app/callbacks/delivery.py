@@ -1,0 +1,299 @@
+"""Callbacks: a session tells an address of its owner how it goes, by POST, signed.
+
+What is to be told are lines of its history, which are written with the changes: no process that dies loses one. One worker at a
+time finds lines that are not on their way yet, sends those that are due, and writes down what came of it; who dies in between
+tells it again, under the same id. Lines of one session go one after another.
+"""
+
+import json
+import math
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import connection
+from django.db.models import F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from common import clock
+from common.actors import Actor
+from common.clock import Step
+from common.db.advisory_locks import try_exclusive
+from common.errors import InvalidInput
+from sessions_app.callbacks.http_post import Answer, post
+from sessions_app.callbacks.signing_secret import check_callback_secret, secret_text
+from sessions_app.core.callbacks import (
+    TRIED_FOR,
+    Fault,
+    News,
+    Reach,
+    may_be_called,
+    news_of,
+    outcome_of_end,
+    signature,
+    target_of,
+    wait_after,
+)
+from sessions_app.core.states import TERMINAL, Status
+from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE, AT_ONCE_OF_ONE_DOMAIN, AT_ONCE_TO_ONE_HOST = 16, 8, 2
+NOTED_OF_ONE_DOMAIN = 1000
+WORK_S = 30
+NOTED_EVERY_S = 5
+MINUTE = timedelta(minutes=1)
+_WAITING = CallbackDelivery.State.WAITING.value
+_DELIVERED = CallbackDelivery.State.DELIVERED.value
+_GIVEN_UP = CallbackDelivery.State.GIVEN_UP.value
+# Of each session the first that waits, where it is due and not on its way, which may take longer than it is put off; the domains in turns, and of each no more than may be on its way at once, so
+# that no backlog hides what others have to tell.
+_DUE = """
+    WITH first AS (
+        SELECT DISTINCT ON (callback_id) id, callback_id, due_at FROM sessions_app_callbackdelivery
+        WHERE state = 'waiting' ORDER BY callback_id, transition_id
+    ), due AS (
+        SELECT first.id, first.due_at, callback.host, session.domain_id,
+            row_number() OVER (PARTITION BY session.domain_id, callback.host ORDER BY first.due_at, first.id) AS of_host
+        FROM first
+        JOIN sessions_app_sessioncallback callback ON callback.session_id = first.callback_id
+        JOIN sessions_app_computesession session ON session.id = first.callback_id
+        WHERE first.due_at <= %(now)s AND NOT first.callback_id = ANY(%(on_their_way)s)
+            AND NOT callback.host = ANY(%(full_hosts)s) AND NOT session.domain_id = ANY(%(full_domains)s)
+    ), ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY domain_id ORDER BY due_at, id) AS of_domain
+        FROM due WHERE of_host <= %(to_one_host)s
+    )
+    SELECT id, host, domain_id FROM ranked WHERE of_domain <= %(of_one_domain)s ORDER BY of_domain, due_at, id
+"""
+_TOLD = Q(to_status__in=[Status.RUNNING, *TERMINAL]) | Q(to_status=Status.PENDING) & ~Q(from_status="")
+
+
+def check_callback(actor: Actor, url: str) -> None:
+    """Raises InvalidInput for an address that is never called, Conflict for somebody without a secret to sign with."""
+    if not url:
+        return
+    target = target_of(url)
+    if target.address is not None and not may_be_called(target.address, _reach()):
+        sentence = _("{host} is not called: it is in no network that callbacks may reach.").format(
+            host=target.host
+        )
+        hint = _("Name another one, or ask an administrator of the installation to allow its network.")
+        raise InvalidInput(sentence, hint=hint, fields={"callback_url": [sentence]})
+    check_callback_secret(actor)
+
+
+def insert_callbacks(sessions: Iterable[ComputeSession], url: str) -> None:
+    """Insert the address that is called about each of these new sessions; nothing where none is named."""
+    if url:
+        host = target_of(url).host
+        SessionCallback.objects.bulk_create(
+            SessionCallback(session=session, url=url, host=host) for session in sessions
+        )
+
+
+def callback_url_of(actor: Actor, session: ComputeSession) -> str:
+    """For its owner alone: such an address may hold a secret."""
+    if session.owner_id != actor.user_id or actor.behind_id is not None:
+        return ""
+    its = getattr(session, "callback", None)
+    return its.url if its is not None else ""
+
+
+def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
+    """What was told, or is on its way, oldest first."""
+    theirs = CallbackDelivery.objects.filter(callback=session.pk)
+    return theirs.order_by("transition_id").select_related("transition")
+
+
+def shift_instants(step: Step) -> None:
+    """The clock was set: what waits is due and given up as late as before, and a minute is as long as it was. What was made or
+    tried since goes by the new clock."""
+    was = step.now - step.by
+    is_new = step.is_since("made_at") | step.is_since("tried_at")
+    waiting = CallbackDelivery.objects.filter(state=_WAITING).exclude(is_new)
+    waiting.update(made_at=F("made_at") + step.by, due_at=F("due_at") + step.by)
+    lately = CallbackDelivery.objects.filter(
+        tried_at__gt=was - step.unseen - MINUTE, tried_at__lte=was + MINUTE
+    )
+    lately.exclude(step.is_since("tried_at")).update(tried_at=F("tried_at") + step.by)
+
+
+def tell_callbacks() -> None:
+    """Tell what is due, for at most WORK_S. May run at any time, twice or late."""
+    with try_exclusive("tell-callbacks") as is_mine:
+        if is_mine:
+            _tell_due(until=time.monotonic() + WORK_S)
+
+
+def _note_news() -> None:
+    """A delivery for each line of history that is to be told and has none: the oldest of each domain, and of none more than
+    NOTED_OF_ONE_DOMAIN, so that its backlog hides nothing of others."""
+    of_domain = Window(RowNumber(), partition_by="session__domain_id", order_by="pk")
+    lines = SessionTransition.objects.filter(_TOLD, session__callback__is_open=True, delivery=None)
+    oldest = lines.alias(of_domain=of_domain).filter(of_domain__lte=NOTED_OF_ONE_DOMAIN).values("pk")
+    rows = []
+    for line in SessionTransition.objects.filter(pk__in=oldest).order_by("pk"):
+        news = news_of(line.from_status, line.to_status)
+        if news is not None:
+            number = uuid.uuid5(line.session_id, str(line.pk))
+            rows.append(
+                CallbackDelivery(id=number, callback_id=line.session_id, transition=line, news=news.value)
+            )
+    CallbackDelivery.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _tell_due(*, until: float) -> None:
+    """A place that is free is given on at once: whoever is slow holds up its own alone."""
+    flying: dict[Future[Answer], CallbackDelivery] = {}
+    noted_at = -math.inf
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while True:
+            if (now := time.monotonic()) < until:
+                # What comes meanwhile is not behind all of what is told now.
+                if now - noted_at >= NOTED_EVERY_S:
+                    _note_news()
+                    noted_at = time.monotonic()
+                batch = _next_batch(list(flying.values()))
+                _put_off(batch)
+                flying |= {pool.submit(_send, _letter(each)): each for each in batch}
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                _settle(flying.pop(future), future.result())
+
+
+def _next_batch(flying: Sequence[CallbackDelivery] = ()) -> list[CallbackDelivery]:
+    """What goes beside those that are on their way: few to one machine, not all of one domain, and of each as many as it may have
+    in a minute."""
+    to_host = Counter(each.callback.host for each in flying)
+    of_domain = Counter(each.callback.session.domain_id for each in flying)
+    now = clock.now()
+    told = CallbackDelivery.objects.filter(tried_at__gt=now - MINUTE, tried_at__lte=now)
+    lately = Counter(told.values_list("callback__session__domain_id", flat=True))
+
+    def is_full(domain_id: int) -> bool:
+        is_over = lately[domain_id] >= settings.BERTH_CALLBACKS_PER_MINUTE
+        return is_over or of_domain[domain_id] >= AT_ONCE_OF_ONE_DOMAIN
+
+    bounds: dict[str, Any] = {
+        "now": now,
+        "on_their_way": [each.callback_id for each in flying],
+        "full_hosts": [host for host, count in to_host.items() if count >= AT_ONCE_TO_ONE_HOST],
+        "full_domains": [each for each in {*lately, *of_domain} if is_full(each)],
+        "to_one_host": AT_ONCE_TO_ONE_HOST,
+        "of_one_domain": AT_ONCE_OF_ONE_DOMAIN,
+    }
+    chosen: list[UUID] = []
+    for number, host, domain_id in _rows(_DUE, bounds):
+        if len(flying) + len(chosen) == AT_ONCE:
+            break
+        if to_host[host] < AT_ONCE_TO_ONE_HOST and not is_full(domain_id):
+            to_host[host] += 1
+            of_domain[domain_id] += 1
+            lately[domain_id] += 1
+            chosen.append(number)
+    related = ("callback__session__owner__callback_secret", "callback__session__project", "transition")
+    found = CallbackDelivery.objects.select_related(*related).in_bulk(chosen)
+    return [found[number] for number in chosen if number in found]
+
+
+def _rows(sql: str, values: Mapping[str, Any]) -> list[tuple[UUID, str, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return [(number, host, domain_id) for number, host, domain_id in cursor.fetchall()]
+
+
+def _put_off(batch: Sequence[CallbackDelivery]) -> None:
+    """Have them wait before anything can go wrong with them."""
+    now = clock.now()
+    for delivery in batch:
+        delivery.attempts += 1
+        delivery.tried_at, delivery.due_at = now, now + wait_after(delivery.attempts)
+    CallbackDelivery.objects.bulk_update(batch, ["attempts", "tried_at", "due_at"])
+
+
+def _letter(delivery: CallbackDelivery) -> tuple[str, bytes, dict[str, str]] | None:
+    """Address, body and headers; None where its owner's account is closed, or has no secret any more."""
+    owner = delivery.callback.session.owner
+    secret = getattr(owner, "callback_secret", None)
+    if not owner.is_active or secret is None:
+        return None
+    body = json.dumps(news_body(delivery)).encode()
+    timestamp = int(clock.now().timestamp())
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Berth-Callback/1",
+        "Berth-Delivery": str(delivery.pk),
+        "Berth-Event": delivery.news,
+        "Berth-Timestamp": str(timestamp),
+        "Berth-Signature": f"v1={signature(secret_text(secret.salt), timestamp, body)}",
+    }
+    return delivery.callback.url, body, headers
+
+
+def news_body(delivery: CallbackDelivery) -> dict[str, object]:
+    """What is told. The session is as it was after that change."""
+    session, line = delivery.callback.session, delivery.transition
+    is_end = delivery.news == News.ENDED
+    return {
+        "id": str(delivery.pk),
+        "event": delivery.news,
+        "happened_at": line.happened_at.isoformat(),
+        "session": {
+            "id": str(session.pk),
+            "name": session.name,
+            "type": session.type,
+            "project": session.project.name,
+            "status": line.to_status,
+            "reason": line.reason,
+            "outcome": outcome_of_end(line.to_status, line.reason).value if is_end else None,
+            "exit_code": session.exit_code if is_end else None,
+            "url": settings.BERTH_URL + reverse("session-detail", args=[session.pk]),
+        },
+    }
+
+
+def _reach() -> Reach:
+    return Reach(settings.BERTH_CALLBACK_NETWORKS, settings.BERTH_CALLBACK_FORBIDDEN_NETWORKS)
+
+
+def _send(letter: tuple[str, bytes, dict[str, str]] | None) -> Answer:
+    """No database here: it runs in threads of its own."""
+    if letter is None:
+        return Answer(fault=Fault.CLOSED)
+    url, body, headers = letter
+    return post(target_of(url), body, headers, _reach())
+
+
+def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
+    delivery.answer, delivery.fault = answer.status, answer.fault.value
+    if answer.is_good:
+        delivery.state = _DELIVERED
+    elif answer.fault is Fault.CLOSED or clock.now() - delivery.made_at >= TRIED_FOR:
+        delivery.state = _GIVEN_UP
+    told = {"answer": delivery.answer, "fault": delivery.fault, "state": delivery.state}
+    # It may be gone by now, with its session; and what was told stays told.
+    CallbackDelivery.objects.filter(pk=delivery.pk, state=_WAITING).update(**told)
+    log.info(
+        "callback.tried",
+        session_id=str(delivery.callback_id),
+        news=delivery.news,
+        host=delivery.callback.host,
+        attempts=delivery.attempts,
+        answer=answer.status,
+        fault=answer.fault.value,
+        state=delivery.state,
+    )
+    if delivery.state != _WAITING and delivery.news == News.ENDED:
+        SessionCallback.objects.filter(pk=delivery.callback_id).update(is_open=False)

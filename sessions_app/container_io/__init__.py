@@ -1,0 +1,1 @@
+"""Files and logs of containers."""

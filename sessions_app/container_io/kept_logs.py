@@ -1,0 +1,83 @@
+"""Logs of kernels whose containers are gone, kept so that whoever followed one goes on where they were."""
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+
+from agents.runtime.docker.log_entries import START, LogGap, LogPart, LogPosition, LogTail
+from sessions_app.core.container_spec import LOG_BYTES
+from sessions_app.models import Kernel, KernelLog
+
+STORED_BYTES = 4 * 2**20
+"""What a log takes of the database at most, apart from its index: most are kept whole, for text becomes small."""
+
+
+PIECE_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLog:
+    """The log of one attempt of a kernel. `attempt` is None where that is not known."""
+
+    attempt: int | None
+    is_cut: bool
+    content_gzip: bytes
+    index_gzip: bytes
+
+    @property
+    def tail(self) -> LogTail:
+        text, index = (
+            gzip.decompress(part) if part else b"" for part in (self.content_gzip, self.index_gzip)
+        )
+        return LogTail.from_index(text, index, is_cut=self.is_cut)
+
+    def parts_after(self, position: LogPosition) -> Iterator[LogPart]:
+        """Yield what a reader at `position` has not seen, in pieces. A reader from the beginning costs little memory: the
+        text is decompressed piece by piece."""
+        if position == START:
+            yield from self._parts()
+            return
+        for part in list(self.tail.parts_after(position)):
+            for begin in range(0, len(part.text), PIECE_BYTES):
+                piece = part.text[begin : begin + PIECE_BYTES]
+                yield LogPart(piece, part.position, None if begin else part.gap)
+
+    def _parts(self) -> Iterator[LogPart]:
+        gap = LogGap(b"", self._first_at()) if self.is_cut else None
+        with gzip.open(BytesIO(self.content_gzip)) as content:
+            while piece := content.read(PIECE_BYTES):
+                yield LogPart(piece, START, gap)
+                gap = None
+
+    def _first_at(self) -> bytes:
+        with gzip.open(BytesIO(self.index_gzip)) as index:
+            line = index.readline()
+        return line.split(b" ")[1] if line else b""
+
+
+def keep_log(kernel: Kernel, tail: LogTail) -> None:
+    """Keep the log of the kernel's present attempt in the place of any other. May be repeated."""
+    tail = tail.last(LOG_BYTES)
+    content = gzip.compress(tail.text)
+    if len(content) > STORED_BYTES:
+        tail = tail.last(STORED_BYTES)
+        content = gzip.compress(tail.text)
+    KernelLog.objects.update_or_create(
+        kernel=kernel,
+        defaults={
+            "content_gzip": content,
+            "index_gzip": gzip.compress(tail.index()),
+            "size_bytes": len(tail.text),
+            "is_cut": tail.is_cut,
+            "attempt": kernel.attempt,
+        },
+    )
+
+
+def kept_log(kernel: Kernel) -> KeptLog | None:
+    """Return what was kept of a kernel's last log, or None if nothing was."""
+    kept = KernelLog.objects.filter(kernel=kernel).first()
+    if kept is None:
+        return None
+    return KeptLog(kept.attempt, kept.is_cut, bytes(kept.content_gzip), bytes(kept.index_gzip))

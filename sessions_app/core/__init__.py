@@ -1,0 +1,1 @@
+"""Values and rules of sessions: states, requests, container specs. Pure."""

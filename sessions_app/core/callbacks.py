@@ -1,0 +1,198 @@
+"""Callbacks: which addresses may be named, which machines may be spoken to, what is said, signed with what, and when it is said
+again. Pure."""
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from common.i18n import gettext as _
+from common.values.text import check_text, quoted
+from sessions_app.core.states import Reason, Status
+
+MAX_URL_LENGTH = 2000
+PORTS = {"http": 80, "https": 443}
+FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=10), timedelta(hours=1)
+TRIED_FOR = timedelta(days=1)
+_NAT64 = ip_network("64:ff9b::/96")
+_STOPPED = frozenset(
+    {
+        Reason.USER_REQUESTED,
+        Reason.ADMIN_REQUESTED,
+        Reason.LIFETIME_OVER,
+        Reason.UNUSED,
+        Reason.UNDERUSED,
+        Reason.PREEMPTED,
+    }
+)
+_WELL = frozenset({Reason.COMMAND_FINISHED, Reason.CONTAINER_EXITED})
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# "Global" to Python, and yet around us: Azure's wire server (what a machine is told of itself), and the nearest relay of 6to4.
+_AROUND_US: Final[Sequence[Network]] = (ip_network("168.63.129.16/32"), ip_network("192.88.99.0/24"))
+
+
+class News(StrEnum):
+    """What is told of a session."""
+
+    STARTED = "session.started"
+    RETRIED = "session.retried"
+    ENDED = "session.ended"
+
+
+class Outcome(StrEnum):
+    """How a session ended, in words for programs."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+
+
+class Fault(StrEnum):
+    """Why nothing was heard from where a callback goes."""
+
+    NONE = ""
+    NAME = "name"
+    FORBIDDEN = "forbidden"
+    CONNECT = "connect"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    PROTOCOL = "protocol"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a callback goes. `path` begins with a slash and has the query."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def address(self) -> Address | None:
+        """Of a host that is written as an address."""
+        try:
+            return ip_address(self.host)
+        except ValueError:
+            return None
+
+
+def check_callback_url(value: object) -> str:
+    """The address to tell; "" if none is named. Raises ValueError with a sentence."""
+    if value is None or value == "":
+        return ""
+    url = check_text(value, max_length=MAX_URL_LENGTH).strip()
+    if not url:
+        return ""
+    if not url.isascii() or any(sign in url for sign in ' "<>\\^`{|}'):
+        raise ValueError(
+            _("Write letters beyond ASCII, spaces and quotes of the address as %20 and the like.")
+        )
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError as error:
+        raise ValueError(_no_address(url)) from error
+    if parts.scheme not in PORTS or not parts.hostname or not has_port:
+        raise ValueError(_no_address(url))
+    if "@" in parts.netloc:
+        raise ValueError(_("The address may name nobody: leave out what stands before the @."))
+    if parts.fragment:
+        raise ValueError(_("Leave out the # of the address and what follows."))
+    return url
+
+
+def _no_address(url: str) -> str:
+    sentence = _("{url} is no address that can be called. Write it like {example}.")
+    return sentence.format(url=quoted(url), example="https://ci.example.org/berth")
+
+
+def target_of(url: str) -> Target:
+    """Of an address that `check_callback_url` has passed."""
+    parts = urlsplit(url)
+    path = parts.path or "/"
+    return Target(
+        scheme=parts.scheme,
+        host=parts.hostname or "",
+        port=parts.port or PORTS[parts.scheme],
+        path=f"{path}?{parts.query}" if parts.query else path,
+    )
+
+
+class Reach(NamedTuple):
+    """Networks that are called though they are none of the open internet, and such as never are."""
+
+    allowed: Sequence[Network] = ()
+    forbidden: Sequence[Network] = ()
+
+
+def may_be_called(address: Address, reach: Reach) -> bool:
+    """Whether the portal speaks to that machine: one in the open internet, or of a network that is allowed; none that is forbidden. An address that
+    stands for another one (mapped, tunnelled, translated) is as that one is."""
+    seen = list(_meant_by(address))
+    if any(each in network for each in seen for network in reach.forbidden):
+        return False
+    if any(each in network for each in seen for network in reach.allowed):
+        return True
+    return all(_is_open_internet(each) for each in seen)
+
+
+def _meant_by(address: Address) -> Iterator[Address]:
+    yield address
+    if isinstance(address, IPv4Address):
+        return
+    if address.ipv4_mapped:
+        yield address.ipv4_mapped
+    if address.sixtofour:
+        yield address.sixtofour
+    if address.teredo:
+        yield from address.teredo
+    if address in _NAT64:
+        yield IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def _is_open_internet(address: Address) -> bool:
+    if isinstance(address, IPv6Address) and (address.ipv4_mapped or address in _NAT64):
+        return True  # as what it stands for is
+    if isinstance(address, IPv6Address) and address.is_site_local:
+        return False
+    is_special = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
+    return address.is_global and not is_special and not any(address in network for network in _AROUND_US)
+
+
+def news_of(frm: str, to: str) -> News | None:
+    """What a change of status is for who is told; None for what is not told."""
+    if to == Status.RUNNING:
+        return News.STARTED
+    if to == Status.PENDING:
+        return News.RETRIED if frm else None
+    return News.ENDED if Status(to).is_terminal else None
+
+
+def outcome_of_end(status: str, reason: str) -> Outcome:
+    if status == Status.CANCELLED:
+        return Outcome.CANCELLED
+    if reason in _WELL:
+        return Outcome.SUCCESS
+    return Outcome.STOPPED if reason in _STOPPED else Outcome.FAILED
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """HMAC-SHA256 of "<timestamp>.<body>", hexadecimal."""
+    return hmac.new(secret.encode(), b"%d.%s" % (timestamp, body), hashlib.sha256).hexdigest()
+
+
+def wait_after(attempts: int) -> timedelta:
+    """How long to wait after so many attempts, 1 or more: twice as long each time."""
+    doublings: int = 2 ** min(attempts - 1, 20)
+    return min(FIRST_WAIT * doublings, LONGEST_WAIT)

@@ -1,0 +1,214 @@
+"""What the engine is told about a kernel: the only way from what a person asked to an engine. Pure."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from agents.runtime.docker.encoding import RAISE_OOM_SCORE
+from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
+from common.values.resources import CPU, MEM, ResourceSlots
+from sessions_app.core.home_setup import BEGIN, SETUP
+from sessions_app.core.main_process import STOP_SIGNAL, main_process
+
+HOME = "/home/work"
+TMP = "/tmp"
+BIG_TMP = "/var/tmp"
+PIDS_LIMIT = 4096
+LOG_BYTES = 16 * 2**20
+INSTALLATION_LABEL = "io.berth.installation"
+SESSION_LABEL = "io.berth.session"
+KERNEL_LABEL = "io.berth.kernel"
+ATTEMPT_LABEL = "io.berth.attempt"
+MOORING_LABEL = "io.berth.mooring"
+
+
+@dataclass(frozen=True, slots=True)
+class MountRequest:
+    """A folder of the storage host at `source`, seen in the container at `path`."""
+
+    source: str
+    path: str
+    is_readonly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayElement:
+    """Which of an array the session is."""
+
+    array_id: UUID
+    index: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlan:
+    """All that decides how one container looks. Values only."""
+
+    installation: str
+    session_id: UUID
+    kernel_id: UUID
+    attempt: int
+    session_name: str
+    project: str
+    kernel_name: str
+    image: str
+    command: str
+    slots: ResourceSlots
+    cpuset: str = ""
+    shm_bytes: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[MountRequest] = ()
+    uid: int
+    gid: int
+    network_pool: str
+    has_readonly_root: bool = False
+    has_setup: bool = False
+    mooring_id: UUID | None = None
+    element: ArrayElement | None = None
+
+
+def container_name(kernel_id: UUID, attempt: int) -> str:
+    return f"berth-{kernel_id.hex}-{attempt}"
+
+
+def network_name(session_id: UUID) -> str:
+    return f"berth-{session_id.hex}"
+
+
+def mooring_name(mooring_id: UUID) -> str:
+    return f"berth-net-{mooring_id.hex}"
+
+
+def home_volume_name(kernel_id: UUID, attempt: int = 1) -> str:
+    """Each attempt begins with a home of its own."""
+    return f"berth-home-{kernel_id.hex}" if attempt == 1 else f"berth-home-{kernel_id.hex}-{attempt}"
+
+
+def session_labels(plan: KernelPlan) -> dict[str, str]:
+    """Labels of everything that belongs to the session on a machine."""
+    return {INSTALLATION_LABEL: plan.installation, SESSION_LABEL: str(plan.session_id)}
+
+
+def kernel_labels(plan: KernelPlan) -> dict[str, str]:
+    return {
+        **session_labels(plan),
+        KERNEL_LABEL: str(plan.kernel_id),
+        ATTEMPT_LABEL: str(plan.attempt),
+    }
+
+
+def build_network_spec(plan: KernelPlan) -> NetworkSpec:
+    """The session's network: the one made ahead that it has taken, else one of its own name."""
+    if plan.mooring_id is not None:
+        return build_mooring_spec(plan.installation, plan.mooring_id, plan.network_pool)
+    return NetworkSpec(
+        name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool
+    )
+
+
+def build_mooring_spec(installation: str, mooring_id: UUID, pool: str) -> NetworkSpec:
+    """A network that no session has yet: labels cannot be changed, so it never says whose it is."""
+    labels = {INSTALLATION_LABEL: installation, MOORING_LABEL: str(mooring_id)}
+    return NetworkSpec(name=mooring_name(mooring_id), labels=labels, pool=pool)
+
+
+def build_container_spec(plan: KernelPlan) -> ContainerSpec:
+    """The container of one kernel. Without a command it idles, and apps are started in it.
+
+    A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container. What the
+    person keeps for their sessions comes before it (`setup_parts`). How all of it is told to stop: `main_process`.
+    """
+    begin = f"if [ -r {BEGIN} ]; then sh {BEGIN}; fi; " if plan.has_setup else ""
+    if plan.command:
+        command = main_process(f'{begin}{RAISE_OOM_SCORE}exec sh -c "$1"', plan.command)
+    else:
+        command = main_process(f"{begin}exec sleep infinity")
+    home = MountSpec(
+        kind="volume",
+        source=home_volume_name(plan.kernel_id, plan.attempt),
+        target=HOME,
+        owner=(plan.uid, plan.gid),
+    )
+    setup = (MountSpec(kind="volume", target=SETUP),) if plan.has_setup else ()
+    folders = tuple(
+        MountSpec(kind="bind", source=mount.source, target=mount.path, is_readonly=mount.is_readonly)
+        for mount in plan.mounts
+    )
+    return ContainerSpec(
+        name=container_name(plan.kernel_id, plan.attempt),
+        image=plan.image,
+        labels=kernel_labels(plan),
+        command=command,
+        stop_signal=STOP_SIGNAL,
+        environment=build_environment(plan),
+        user=f"{plan.uid}:{plan.gid}",
+        working_dir=HOME,
+        hostname=plan.kernel_name,
+        network=build_network_spec(plan).name,
+        aliases=(plan.kernel_name,),
+        cpu_milli=plan.slots[CPU],
+        cpuset=plan.cpuset,
+        mem_bytes=plan.slots[MEM],
+        shm_bytes=plan.shm_bytes,
+        pids_limit=PIDS_LIMIT,
+        log_bytes=LOG_BYTES,
+        is_readonly=plan.has_readonly_root,
+        mounts=(home, *setup, *scratch_mounts(plan), *folders),
+    )
+
+
+def scratch_mounts(plan: KernelPlan) -> tuple[MountSpec, ...]:
+    """Where programs of an image that is not written to put what they need for a moment: a little in memory, which the
+    session pays for, and a lot on the disk."""
+    if not plan.has_readonly_root:
+        return ()
+    return (
+        MountSpec(kind="tmpfs", target=TMP, size_bytes=plan.slots[MEM] // 2),
+        MountSpec(kind="volume", target=BIG_TMP),
+    )
+
+
+def build_environment(plan: KernelPlan) -> dict[str, str]:
+    """The person's variables, then ours, which a person cannot replace."""
+    cores = max(1, plan.slots[CPU] // 1000)
+    threads = {"OMP_NUM_THREADS": str(cores), "OPENBLAS_NUM_THREADS": str(cores)}
+    scratch = {"TMPDIR": BIG_TMP} if plan.has_readonly_root else {}
+    return {
+        **threads,
+        **scratch,
+        **plan.environment,
+        "HOME": HOME,
+        "USER": "work",
+        "BERTH_SESSION_ID": str(plan.session_id),
+        "BERTH_SESSION_NAME": plan.session_name,
+        "BERTH_PROJECT": plan.project,
+        "BERTH_KERNEL_ID": str(plan.kernel_id),
+        "BERTH_KERNEL": plan.kernel_name,
+        "BERTH_CPU_MILLI": str(plan.slots[CPU]),
+        "BERTH_MEM_BYTES": str(plan.slots[MEM]),
+        **_array_variables(plan.element),
+    }
+
+
+def _array_variables(element: ArrayElement | None) -> dict[str, str]:
+    if element is None:
+        return {}
+    return {
+        "BERTH_ARRAY_ID": str(element.array_id),
+        "BERTH_ARRAY_INDEX": str(element.index),
+        "BERTH_ARRAY_COUNT": str(element.count),
+    }
+
+
+def build_app_argv(command: Sequence[str], *, port: int, start_dir: str) -> tuple[str, ...]:
+    """The process that serves an app: `{port}` and `{start_dir}` filled in; `{token}` becomes the value of
+    $BERTH_APP_TOKEN, so that the secret stands in no process list of the engine. What it writes goes to the output of
+    the container's first process, and so into the session's log."""
+
+    def filled(part: str) -> str:
+        return shlex.quote(part.replace("{port}", str(port)).replace("{start_dir}", start_dir))
+
+    # What is filled in may itself hold "{token}", so the words are taken apart first.
+    line = " ".join('"$BERTH_APP_TOKEN"'.join(map(filled, word.split("{token}"))) for word in command)
+    return ("sh", "-c", f"exec {line} >/proc/1/fd/1 2>&1")

@@ -1,0 +1,71 @@
+"""Templates of sessions: what of a request they keep, and what never. Pure."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from common.i18n import gettext as _
+from common.values.text import check_text
+from sessions_app.core.request import parse_request
+from sessions_app.core.request_export import as_body
+
+MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 300
+MOST_OF_ONE_PLACE = 200
+# Of one session alone: its name, when it starts and after whom; and an address that may hold a secret.
+OF_ONE_SESSION = ("name", "start_at", "dependencies", "callback_url")
+# Too much left out is told, what is left in is not: most stand anywhere in a name, as in PGPASSWORD and accessToken.
+_SOUNDS_SECRET = re.compile(
+    r"pass(word|wd|phrase)|pass(_|$)|secret|token(?!i[sz])|credential|api_?key|private_?key|access_?key"
+    r"|(^|_)(pwd|pat|auth|authorization|key|cookie)s?(_|$)",
+    re.IGNORECASE,
+)
+
+
+class Sharing(StrEnum):
+    """Who finds a template."""
+
+    OWN = "own"
+    PROJECT = "project"
+    DOMAIN = "domain"
+    EVERYBODY = "everybody"
+
+
+def kept_choices(raw: object) -> tuple[dict[str, Any], list[str]]:
+    """What a template keeps of a request as the REST body has it, and the names of variables that were left out because they sound
+    like secrets. Raises InvalidInput as a request does."""
+    asked = dict(raw) if isinstance(raw, Mapping) else raw
+    if isinstance(asked, dict):
+        for name in OF_ONE_SESSION:
+            asked.pop(name, None)
+        asked |= {"name": "template", "project": asked.get("project") or "any"}
+    request = parse_request(asked)
+    body = as_body(request, "")
+    body.pop("name")
+    if isinstance(raw, Mapping) and not raw.get("project"):
+        body.pop("project")
+    variables = {name: text for name, text in request.environment.items() if not sounds_secret(name)}
+    body.pop("environment", None)
+    if variables:
+        body["environment"] = variables
+    return body, sorted(request.environment.keys() - variables.keys())
+
+
+def sounds_secret(name: str) -> bool:
+    return bool(_SOUNDS_SECRET.search(name))
+
+
+def check_template_name(value: object) -> str:
+    text = check_text(value, max_length=MAX_NAME_LENGTH).strip()
+    if not text:
+        raise ValueError(_("Give the template a name."))
+    return text
+
+
+def check_description(value: object) -> str:
+    return check_text(value, max_length=MAX_DESCRIPTION_LENGTH).strip()
+
+
+def stem_of_template(name: str) -> str:
+    """What names of its sessions begin with."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "session"

@@ -1,0 +1,1 @@
+"""Personal files and start-up scripts, and how containers get them."""

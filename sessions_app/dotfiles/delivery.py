@@ -1,0 +1,261 @@
+"""Dotfiles and the start-up script of a session's owner: what its container begins with, and what came of it.
+
+The container gets all of it before it starts and installs it by itself (`setup_parts`); so a worker that dies has nothing to
+finish, and a script that hangs holds up nobody but its own session. Whatever fails here ends no session.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.core.cache import cache
+from django.utils.translation import gettext as _
+
+from agents.runtime.port import ContainerRuntime, ProcessTimeout, RuntimeFault, RuntimeUnavailable
+from agents.selectors import runtime_of
+from common import clock
+from common.i18n import gettext_noop
+from sessions_app.core.container_spec import HOME
+from sessions_app.core.dotfile_rules import is_within
+from sessions_app.core.home_setup import (
+    SETUP,
+    STATUS,
+    STATUS_LIMIT,
+    HomeFile,
+    Progress,
+    Skip,
+    build_archive,
+    has_timed_out,
+    read_log,
+    read_progress,
+)
+from sessions_app.core.states import Reason
+from sessions_app.dotfiles.service import used_files
+from sessions_app.lifecycle import updates
+from sessions_app.models import ComputeSession, Kernel, PersonalSetup
+
+log = structlog.get_logger(__name__)
+
+Script = PersonalSetup.Script
+FILES_WAIT_S = 10
+READ_S = 5
+GRACE_S = 60
+AT_ONCE = 100
+ASKED_AT_ONCE = 16
+SILENT_S = 60
+# A pipe or a link in its place would hold whoever reads it, or lead elsewhere.
+_READ = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
+_AWAIT = (
+    f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
+    f"do sleep 0.2; n=$((n + 1)); done; {_READ}"
+)
+SKIPPED = {
+    Skip.FOLDER: gettext_noop("“{path}” was not written: it would lie in a folder of this session."),
+    Skip.LINK: gettext_noop("“{path}” was not written: there is a link on the way."),
+    Skip.DIRECTORY: gettext_noop("“{path}” was not written: there is a directory."),
+    Skip.REFUSED: gettext_noop("“{path}” was not written: the image does not let you."),
+}
+RAN = {
+    Script.RUNNING: gettext_noop("Your start-up script is running."),
+    Script.DONE: gettext_noop("Your start-up script ran for {took} s."),
+    Script.FAILED: gettext_noop(
+        "Your start-up script failed with exit code {exit_code} after {took} s. The log has its output."
+    ),
+    Script.TIMED_OUT: gettext_noop(
+        "Your start-up script was stopped after {took} s. The log has its output."
+    ),
+    Script.UNKNOWN: gettext_noop("What came of your start-up script is not known. The log has its output."),
+}
+
+
+def setup_of(session: ComputeSession) -> PersonalSetup | None:
+    """What it was begun with. No query if it came `with_parts`."""
+    return getattr(session, "setup", None)
+
+
+def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | None:
+    """The files that the session's owner keeps, and what its containers are to be given; None where there is nothing or it was
+    not wanted. Files that would lie in a mounted folder are left out: others may see it. At most 4 queries."""
+    if not session.personal_files:
+        return None
+    kept, script = used_files(session.owner_id)
+    if not kept and script is None:
+        return None
+    mounts = [mount.path for mount in session.mounts.all()]
+    outside = [file for file in kept if is_within(file.path, mounts, HOME)]
+    files = [HomeFile(file.path, file.mode, file.content) for file in kept if file not in outside]
+    PersonalSetup.objects.get_or_create(
+        session=session,
+        defaults={
+            "script": Script.NONE if script is None else Script.RUNNING,
+            "files": len(kept),
+            "skipped": [{"path": file.path, "why": Skip.FOLDER.value} for file in outside],
+        },
+    )
+    owner = settings.BERTH_CONTAINER_UID, settings.BERTH_CONTAINER_GID
+    return files, build_archive(files, script, seconds=settings.BERTH_STARTUP_SCRIPT_S, owner=owner)
+
+
+def deliver_setup(kernel: Kernel, runtime: ContainerRuntime, archive: bytes) -> bool:
+    """Into a container that has not started yet; False where the engine refuses. Raises RuntimeUnavailable."""
+    try:
+        runtime.put_archive(kernel.container_name, SETUP, archive)
+    except RuntimeUnavailable:
+        raise
+    except RuntimeFault as error:
+        log.warning("setup.not_delivered", container=kernel.container_name, error=str(error))
+        return False
+    return True
+
+
+def await_files(session: ComputeSession, kernels: Sequence[Kernel], files: list[HomeFile]) -> None:
+    """Wait until the files are installed in all these containers, for apps read them when they begin: FILES_WAIT_S at most,
+    and READ_S more where one does not say. Raises RuntimeUnavailable."""
+    setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
+    if setup is None:
+        return
+    for kernel, answer in _ask_all(kernels, _AWAIT, timeout_s=FILES_WAIT_S + READ_S):
+        if isinstance(answer, RuntimeUnavailable):
+            raise answer
+        if isinstance(answer, Progress):
+            _note_skipped(setup, answer, files)
+            if kernel == kernels[0]:
+                _note_script(setup, answer)
+            setup.save()
+
+
+def note_setups() -> None:
+    """Learn what came of scripts that were under way, of AT_ONCE at most, others in each round. One short question to the
+    engine for each; who does not answer is asked again after SILENT_S."""
+    under_way = PersonalSetup.objects.filter(is_over=False).select_related("session").order_by("?")
+    setups: dict[Kernel, PersonalSetup] = {}
+    for setup in under_way.prefetch_related("session__kernels__agent")[:AT_ONCE]:
+        kernel = setup.session.kernels.all()[0]
+        if setup.session.is_running and kernel.agent is not None:
+            setups[kernel] = setup
+        if _is_overdue(setup):
+            _finish(setup, Script.UNKNOWN)
+    silent = cache.get_many([_silence_of(setup) for setup in setups.values()])
+    asked = [kernel for kernel, setup in setups.items() if _silence_of(setup) not in silent]
+    for kernel, answer in _ask_all(asked, _READ, timeout_s=READ_S):
+        if isinstance(answer, ProcessTimeout):
+            cache.set(_silence_of(setups[kernel]), True, SILENT_S)
+        elif isinstance(answer, Progress):
+            _note_progress(setups[kernel], answer)
+
+
+def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
+    """The same from the log of a container that has ended; a command that ran had its script before it."""
+    setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
+    if setup is None:
+        return
+    failed = read_log(output)
+    if failed is not None:
+        setup.exit_code, setup.took_s = failed
+        _finish(setup, _state_of(*failed))
+        return
+    has_run = session.outcome_reason in (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED)
+    is_done = setup.script == Script.NONE or has_run
+    _finish(
+        setup,
+        Script(setup.script) if setup.script == Script.NONE else Script.DONE if is_done else Script.UNKNOWN,
+    )
+
+
+def troubles(setup: PersonalSetup) -> list[str]:
+    """Sentences about what did not go as wanted."""
+    found = skipped_sentences(setup)
+    if setup.script in (Script.FAILED, Script.TIMED_OUT, Script.UNKNOWN):
+        found.append(script_sentence(setup))
+    return found
+
+
+def skipped_sentences(setup: PersonalSetup) -> list[str]:
+    """About files that were not written."""
+    return [
+        _(SKIPPED[Skip(each["why"])]).format(path=each["path"])
+        for each in setup.skipped
+        if each["why"] in set(Skip)
+    ]
+
+
+def script_sentence(setup: PersonalSetup) -> str:
+    """What came of the script; "" where there was none."""
+    text = RAN.get(Script(setup.script))
+    return _(text).format(exit_code=setup.exit_code, took=setup.took_s) if text else ""
+
+
+def _note_progress(setup: PersonalSetup, progress: Progress) -> None:
+    _note_script(setup, progress)
+    if setup.is_over:
+        setup.save()
+        updates.push_session_change(setup.session)
+
+
+def _silence_of(setup: PersonalSetup) -> str:
+    """The key of the cache for one that did not answer."""
+    return f"silent_setup:{setup.pk}"
+
+
+def _ask_all(
+    kernels: Sequence[Kernel], line: str, *, timeout_s: float
+) -> Iterator[tuple[Kernel, Progress | RuntimeFault | None]]:
+    """Ask these containers together, ASKED_AT_ONCE at a time, and yield each answer as it comes: one that is slow holds up
+    no other."""
+    with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="setups") as pool:
+        asked = {pool.submit(_ask, kernel, line, timeout_s): kernel for kernel in kernels}
+        for answer in as_completed(asked):
+            yield asked[answer], answer.result()
+
+
+def _ask(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault | None:
+    """Return what the container says, None where it says nothing, or why nobody heard it. Asks no database."""
+    try:
+        answer = runtime_of(kernel.placed_agent).run_process(
+            kernel.container_name, ("sh", "-c", line), timeout_s=timeout_s, output_limit=STATUS_LIMIT
+        )
+    except RuntimeFault as fault:
+        log.warning("setup.not_read", container=kernel.container_name, error=str(fault))
+        return fault
+    return read_progress(answer.output)
+
+
+def _note_skipped(setup: PersonalSetup, progress: Progress, files: list[HomeFile]) -> None:
+    """Without saving."""
+    known = {each["path"] for each in setup.skipped}
+    news = [(files[number].path, why) for number, why in progress.skipped if number < len(files)]
+    setup.skipped += [{"path": path, "why": why.value} for path, why in news if path not in known]
+
+
+def _note_script(setup: PersonalSetup, progress: Progress) -> None:
+    """Without saving."""
+    if setup.script == Script.NONE:
+        _set_end(setup, Script.NONE)
+    elif progress.exit_code is not None and progress.took_s is not None:
+        setup.exit_code, setup.took_s = progress.exit_code, progress.took_s
+        _set_end(setup, _state_of(progress.exit_code, progress.took_s))
+
+
+def _state_of(exit_code: int, took_s: int) -> Script:
+    if exit_code == 0:
+        return Script.DONE
+    is_late = has_timed_out(exit_code, took_s, settings.BERTH_STARTUP_SCRIPT_S)
+    return Script.TIMED_OUT if is_late else Script.FAILED
+
+
+def _is_overdue(setup: PersonalSetup) -> bool:
+    """Nothing more will be heard of it: its session has ended, or its time is long over."""
+    since = setup.session.started_at or clock.now()
+    longest = timedelta(seconds=settings.BERTH_STARTUP_SCRIPT_S + GRACE_S)
+    return not setup.session.is_live or clock.now() - since > longest
+
+
+def _finish(setup: PersonalSetup, script: PersonalSetup.Script) -> None:
+    _set_end(setup, script)
+    setup.save()
+
+
+def _set_end(setup: PersonalSetup, script: PersonalSetup.Script) -> None:
+    setup.script, setup.is_over, setup.ended_at = script, True, clock.now()

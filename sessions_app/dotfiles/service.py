@@ -1,0 +1,147 @@
+"""Dotfiles and start-up script of a person: reads and writes. Each is one's own alone."""
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.credentials.keypairs import demand_whole_token, still_whole
+from accounts.models import User
+from accounts.selectors import user_of
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from common.values.text import quoted
+from sessions_app.core.dotfile_rules import (
+    MOST_DOTFILES,
+    USUAL_MODE,
+    check_content,
+    check_dotfile_path,
+    check_file_mode,
+    clash_of,
+)
+from sessions_app.models import Dotfile, StartupScript, Written
+
+
+def visible_dotfiles(actor: Actor) -> QuerySet[Dotfile]:
+    return _with_use(Dotfile).filter(user_id=actor.user_id or 0)
+
+
+def access_dotfile(actor: Actor, path: str) -> Dotfile:
+    """Whatever text `path` is. Raises NotFound."""
+    found = next((file for file in visible_dotfiles(actor) if file.path == path), None)
+    if found is None:
+        raise NotFound(_("You have no dotfile {path}.").format(path=quoted(path)))
+    return found
+
+
+def startup_script(actor: Actor) -> StartupScript | None:
+    return _with_use(StartupScript).filter(user_id=actor.user_id or 0).first()
+
+
+def used_files(user_id: int) -> tuple[list[Dotfile], str | None]:
+    """What a session of this person begins with now: dotfiles, and the text of the script if there is one. 2 queries."""
+    files = _with_use(Dotfile).filter(user_id=user_id, is_used=True)
+    script = _with_use(StartupScript).filter(user_id=user_id, is_used=True).first()
+    return list(files), script.content if script else None
+
+
+def _with_use(model: type[Written]) -> QuerySet[Any]:
+    """Each with `is_used`: what a token wrote is used as long as it could be written by it now, what people wrote themselves
+    always."""
+    is_used = Q(token_name="") | still_whole("keypair")
+    return model._default_manager.annotate(is_used=ExpressionWrapper(is_used, BooleanField()))
+
+
+@transaction.atomic
+def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE) -> tuple[Dotfile, bool]:
+    """The file as each session that starts from now on has it, and whether it is new. Raises InvalidInput, Conflict (another one is
+    where it needs a directory), LimitExceeded, PermissionDenied (`_writer`)."""
+    writer = _writer(actor)
+    values = _checked(path=path, content=content, mode=mode)
+    user = User.objects.select_for_update().get(pk=user_of(actor).pk)
+    others = set(Dotfile.objects.filter(user=user).exclude(path=path).values_list("path", flat=True))
+    if other := clash_of(path, others):
+        raise Conflict(
+            _("{path} and {other} cannot both be files.").format(path=quoted(path), other=quoted(other)),
+            hint=_("Remove one of them first."),
+        )
+    if len(others) >= MOST_DOTFILES:
+        raise LimitExceeded(
+            _("You have {most} dotfiles, as many as one may.").format(most=MOST_DOTFILES),
+            hint=_("Remove one of them, or keep more in a folder."),
+        )
+
+    file, is_new = Dotfile.objects.update_or_create(
+        user=user,
+        path=path,
+        defaults={"content": values["content"], "mode": values["mode"], "changed_at": clock.now(), **writer},
+    )
+    changes = {"path": path, "mode": file.mode, "size_bytes": file.size_bytes}
+    record.record(actor=actor, action="sessions.put_dotfile", target=file, changes=changes)
+    return visible_dotfiles(actor).get(pk=file.pk), is_new
+
+
+@transaction.atomic
+def remove_dotfile(*, actor: Actor, path: str) -> None:
+    """Sessions that run keep theirs. Raises NotFound."""
+    file = access_dotfile(actor, path)
+    record.record(actor=actor, action="sessions.remove_dotfile", target=file)
+    file.delete()
+
+
+@transaction.atomic
+def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
+    """For each session that starts from now on. Raises InvalidInput, PermissionDenied (`_writer`)."""
+    writer = _writer(actor)
+    content = _checked(content=content)["content"]
+    if not content.strip():
+        sentence = _("The script is empty. Remove it instead, if none is to run.")
+        raise InvalidInput(sentence, fields={"content": [sentence]})
+    script, _new = StartupScript.objects.update_or_create(
+        user=user_of(actor), defaults={"content": content, "changed_at": clock.now(), **writer}
+    )
+    changes = {"size_bytes": len(content.encode())}
+    record.record(actor=actor, action="sessions.set_startup_script", target=script, changes=changes)
+    return _with_use(StartupScript).get(pk=script.pk)  # type: ignore[no-any-return]
+
+
+@transaction.atomic
+def remove_startup_script(*, actor: Actor) -> None:
+    """Raises NotFound where there is none."""
+    script = startup_script(actor)
+    if script is None:
+        raise NotFound(_("You have no start-up script."))
+    record.record(actor=actor, action="sessions.remove_startup_script", target=script)
+    script.delete()
+
+
+def _writer(actor: Actor) -> dict[str, Any]:
+    """Who writes. What is kept runs in all later sessions, with all their folders; it ends with the token that brought it, and
+    is used again once somebody saves it anew. Raises PermissionDenied for a token that does not reach as far."""
+    token = demand_whole_token(
+        actor,
+        missing=_(
+            "Your token may not change what your sessions begin with: it does not have the scopes {scopes}."
+        ),
+        bound=_("A token with a policy of its own does not change what your sessions begin with."),
+        hint=_("Do it on your page of dotfiles, or with another token."),
+    )
+    return {"keypair": token, "token_name": token.name if token else ""}
+
+
+def _checked(**values: str) -> dict[str, str]:
+    """Raises InvalidInput that names every wrong one."""
+    checks = {"path": check_dotfile_path, "content": check_content, "mode": check_file_mode}
+    kept: dict[str, str] = {}
+    problems: dict[str, list[str]] = {}
+    for name, value in values.items():
+        try:
+            kept[name] = checks[name](value)
+        except ValueError as error:
+            problems[name] = [str(error)]
+    if problems:
+        raise InvalidInput(next(iter(problems.values()))[0], fields=problems)
+    return kept

@@ -1,0 +1,1 @@
+"""User activity, told from polling."""

@@ -1,0 +1,192 @@
+"""Whether a notebook kernel is at work in sessions that nobody is seen in: a cell may wait for hours for what computes elsewhere, and
+use no processor meanwhile. Jupyter's servers are asked, as the gateway reaches apps, once a minute by one of all web processes, and
+only where the end is near. What they say may keep a session and never ends one.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.core.cache import cache as shared
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+
+from common import clock
+from sessions_app.core.idle_rules import NEAR, Cause, ends_of
+from sessions_app.core.states import Status
+from sessions_app.gateway.activity.recorder import Interactions, interactions
+from sessions_app.gateway.auth.authorizer import in_database
+from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.idle.facts import facts_of, idle_of
+from sessions_app.models import ComputeSession, Interaction, SessionType
+from transport.proxy import Target, Timeouts, Transport, UpstreamError
+from transport.proxy.connection import Connection
+
+log = structlog.get_logger(__name__)
+
+ASK_S = 60
+AHEAD = timedelta(seconds=2 * ASK_S)
+"""Asked so long before anybody would be warned: who computes is not warned in vain."""
+
+PATIENCE_S = 5.0
+AT_ONCE = 16
+MOST_BYTES = 256 * 1024
+MOST_SERVERS = 2
+"""Of one session: an image may name many, and let each of them hang."""
+
+_ASKED_KEY = "notebooks-asked"
+_PROGRAM = "jupyter"
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookServer:
+    """Jupyter's server of one session, and what lets the gateway in."""
+
+    session_id: UUID
+    target: Target
+    token: str
+
+
+class NotebookWatch:
+    """One for each web process; used from one event loop."""
+
+    def __init__(self, noted: Interactions | None = None) -> None:
+        self._noted = noted or interactions()
+        self._transport = Transport(Timeouts(connect_s=PATIENCE_S, response_head_s=PATIENCE_S))
+        self._asker: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._asker = asyncio.get_running_loop().create_task(self._ask_for_ever())
+
+    async def stop(self) -> None:
+        if self._asker is not None:
+            self._asker.cancel()
+        await self._transport.close()
+
+    async def ask(self) -> None:
+        """One round, if it is this process's turn. Raises AccessUnknown."""
+        servers = await in_database(servers_to_ask)
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def ask_one(server: NotebookServer) -> None:
+            async with places:
+                if await is_computing(self._transport, server):
+                    self._noted.note(server.session_id, Interaction.NOTEBOOK)
+
+        random.shuffle(servers)  # whoever comes last when the minute is over is not always the same
+        try:
+            async with asyncio.timeout(ASK_S):  # later the address may be another container's
+                outcomes = await asyncio.gather(*map(ask_one, servers), return_exceptions=True)
+        except TimeoutError:
+            log.warning("notebooks.minute_over", servers=len(servers))
+            return
+        for fault in filter(None, outcomes):  # of one server: the others are asked all the same, and again
+            log.error("notebooks.not_asked", error=repr(fault))
+
+    async def _ask_for_ever(self) -> None:
+        while True:
+            began_at = time.monotonic()
+            try:
+                await self.ask()
+            except AccessUnknown:
+                log.warning("notebooks.asked_later", why="the database does not answer")
+            await asyncio.sleep(max(0.0, ASK_S - (time.monotonic() - began_at)))
+
+
+def servers_to_ask() -> list[NotebookServer]:
+    """Of running sessions that would end soon as nobody works in them. None where another process asked less than a minute ago.
+    Two queries."""
+    if not shared.add(_ASKED_KEY, 1, timeout=ASK_S - 5):
+        return []
+    now = clock.now()
+    limit = F("idle__max_idle_s") * Value(timedelta(seconds=1), output_field=DurationField())
+    ends_in_time = Q(idle__interacted_at__lte=now + NEAR + AHEAD - ExpressionWrapper(limit, DurationField()))
+    sessions = ComputeSession.objects.filter(
+        Q(idle__interacted_at=None) | ends_in_time,
+        status=Status.RUNNING,
+        type=SessionType.INTERACTIVE,
+        idle__max_idle_s__isnull=False,
+    )
+    found = sessions.select_related("resource_group", "idle", "image").prefetch_related("kernels")
+    return list(_servers_of(found, now))
+
+
+def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[NotebookServer]:
+    for session in sessions:
+        ends = ends_of(facts_of(session, idle_of(session)))
+        if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + AHEAD for end in ends):
+            continue
+        kernel = next(kernel for kernel in session.kernels.all() if kernel.name == "main1")
+        if not kernel.address:
+            continue
+        for app in islice(filter(_is_notebook_server, session.image.apps), MOST_SERVERS):
+            target = Target(host=kernel.address, port=app["port"], owner=kernel.container_name)
+            yield NotebookServer(session.pk, target, session.app_token)
+
+
+def _is_notebook_server(app: dict[str, Any]) -> bool:
+    """Started by us with the session's token, without which it would answer nobody."""
+    command = app.get("command") or [""]
+    is_jupyter = str(command[0]).rpartition("/")[2].startswith(_PROGRAM)
+    return is_jupyter and any("{token}" in word for word in command)
+
+
+async def is_computing(transport: Transport, server: NotebookServer) -> bool:
+    """Whether one of its notebook kernels is busy. False where it does not say so, for whatever reason."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            connection = await transport.pool.connect(server.target, is_new=True)
+            try:
+                return has_busy_kernel(await _kernels_told(connection, server))
+            finally:
+                connection.abort()
+    except (UpstreamError, TimeoutError):
+        return False
+
+
+async def _kernels_told(connection: Connection, server: NotebookServer) -> bytes:
+    head = (
+        f"GET /api/kernels HTTP/1.1\r\nHost: localhost:{server.target.port}\r\nAuthorization: token {server.token}\r\n"
+        "Accept: application/json\r\nConnection: close\r\n\r\n"
+    )
+    connection.start("GET", head.encode())
+    if (await connection.response()).status != 200:
+        return b""
+    body = b""
+    while len(body) <= MOST_BYTES and (chunk := await connection.next_chunk()):
+        body += chunk
+    return body
+
+
+def has_busy_kernel(told: bytes) -> bool:
+    """Of Jupyter's list of kernels; what is no such list names none."""
+    try:
+        kernels = json.loads(told)
+    except (ValueError, RecursionError):  # the second where it is nested deeply
+        return False
+    if not isinstance(kernels, list):
+        return False
+    return any(isinstance(kernel, dict) and kernel.get("execution_state") == "busy" for kernel in kernels)
+
+
+@cache
+def notebook_watch() -> NotebookWatch:
+    return NotebookWatch()
+
+
+async def start_asking() -> None:
+    """When the web process begins."""
+    await notebook_watch().start()
+
+
+async def stop_asking() -> None:
+    """When it ends."""
+    await notebook_watch().stop()

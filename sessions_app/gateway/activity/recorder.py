@@ -1,0 +1,144 @@
+"""Who was seen at work in which session: noted in memory by whatever carries people into sessions, and written every few
+seconds by one statement, for all of them. A web process that is killed loses the last few seconds of it.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from functools import cache
+from secrets import token_hex
+from uuid import UUID
+
+import structlog
+from django.db import connection
+
+from common import clock
+from sessions_app.core.states import Status
+from sessions_app.gateway.activity.polling_detection import Attention, Conversation
+from sessions_app.gateway.auth.authorizer import DATABASE_PATIENCE_S, in_database
+from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.models import ComputeSession, GatewayReport, Interaction, SessionIdle
+
+log = structlog.get_logger(__name__)
+
+REPORT_S = 10
+MOST_SESSIONS = 4096
+_READING = frozenset(("GET", "HEAD", "OPTIONS"))
+
+# Sessions are locked in one order, and what is known already is not written again.
+WRITE = f"""
+    INSERT INTO {SessionIdle._meta.db_table} AS known (session_id, interacted_at, interaction, gap, use, extensions)
+    SELECT seen.session_id, seen.at, seen.interaction, '', '{{}}', 0
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[]) AS seen (session_id, at, interaction)
+    JOIN {ComputeSession._meta.db_table} AS session ON session.id = seen.session_id AND session.status = '{Status.RUNNING}'
+    ORDER BY seen.session_id
+    ON CONFLICT (session_id) DO UPDATE SET interacted_at = excluded.interacted_at, interaction = excluded.interaction
+    WHERE known.interacted_at IS NULL OR known.interacted_at < excluded.interacted_at
+"""
+
+
+class Interactions:
+    """One for each web process; used from one event loop."""
+
+    def __init__(self) -> None:
+        self.name = f"{os.getpid()}.{token_hex(8)}"
+        self._seen: dict[UUID, tuple[float, Interaction]] = {}
+        self._attention: dict[UUID, Attention] = {}
+        self._reporter: asyncio.Task[None] | None = None
+        self._is_over = asyncio.Event()
+
+    def note(self, session_id: UUID, interaction: Interaction) -> None:
+        """Somebody is at work in it now."""
+        self._seen[session_id] = (time.monotonic(), interaction)
+
+    def note_request(self, session_id: UUID, method: str, path: str, *, is_navigation: bool) -> None:
+        """A request to an app: opening a page counts, as does what changes something out of a beat, and what was never read
+        before. What a page asks for by itself does not, even if it loads itself anew."""
+        now = time.monotonic()
+        attention = self._attention.get(session_id)
+        if attention is None:
+            if len(self._attention) >= MOST_SESSIONS:
+                self._attention.clear()
+            attention = self._attention[session_id] = Attention(now)
+        if is_navigation:
+            is_persons = attention.is_deed("navigate", path, now)
+        elif method in _READING:
+            is_persons = attention.is_new_reading(path, now)
+        else:
+            is_persons = attention.is_deed(method, path, now)
+        if is_persons:
+            self._seen[session_id] = (now, Interaction.APP)
+
+    def hear(self, session_id: UUID) -> Callable[[int], None]:
+        """To be called with the size of each message of a new websocket to an app."""
+        conversation = Conversation(time.monotonic())
+
+        def on_message(size: int) -> None:
+            now = time.monotonic()
+            if conversation.is_deed(size, now):
+                self._seen[session_id] = (now, Interaction.APP)
+
+        return on_message
+
+    async def start(self) -> None:
+        """Reports now and every REPORT_S."""
+        self._is_over = asyncio.Event()  # of this event loop
+        self._reporter = asyncio.get_running_loop().create_task(self._report_for_ever())
+
+    async def stop(self) -> None:
+        """Tells what is left, and that nothing more is to be expected."""
+        self._is_over.set()
+        with suppress(AccessUnknown, TimeoutError):
+            async with asyncio.timeout(DATABASE_PATIENCE_S):  # for all of it: others have to end as well
+                if self._reporter is not None:
+                    # A thread writes its report, which nobody could call back.
+                    await asyncio.wait([self._reporter])
+                await self.report()
+                await in_database(GatewayReport.objects.filter(process=self.name).delete)
+
+    async def report(self) -> None:
+        """Raises AccessUnknown; then all that was seen is told later."""
+        seen, self._seen = self._seen, {}
+        try:
+            await in_database(write_report, self.name, seen, time.monotonic())
+        except AccessUnknown:
+            self._seen = seen | self._seen
+            raise
+
+    async def _report_for_ever(self) -> None:
+        while not self._is_over.is_set():
+            try:
+                await self.report()
+            except AccessUnknown:
+                log.warning("interactions.told_later", why="the database does not answer")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), REPORT_S)
+
+
+def write_report(process: str, seen: dict[UUID, tuple[float, Interaction]], as_of: float) -> None:
+    """`seen` holds readings of the steady clock, which was at `as_of` now. Two statements."""
+    now = clock.now()
+    if seen:
+        ids = list(seen)
+        instants = [now - timedelta(seconds=max(0.0, as_of - at)) for at, _interaction in seen.values()]
+        with connection.cursor() as cursor:
+            cursor.execute(WRITE, [ids, instants, [str(interaction) for _at, interaction in seen.values()]])
+    GatewayReport.objects.update_or_create(process=process, defaults={"reported_at": now})
+
+
+@cache
+def interactions() -> Interactions:
+    return Interactions()
+
+
+async def start_noting() -> None:
+    """When the web process begins."""
+    await interactions().start()
+
+
+async def stop_noting() -> None:
+    """When it ends, after the last connection."""
+    await interactions().stop()

@@ -1,0 +1,53 @@
+"""REST of apps: how a program gets in."""
+
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.logins.service import login_of
+from common.errors import NotFound
+from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
+from common.token_scopes import FOR_SESSIONS
+from sessions_app.app_services.urls import app_url
+from sessions_app.core.app_address import is_app_name, port_named
+from sessions_app.gateway.auth.app_credentials import issue_app_token
+from sessions_app.selectors import Action, access_session
+
+
+class AppTokenOut(serializers.Serializer[Any]):
+    url = serializers.URLField(help_text="Where the app answers; its host must resolve to the portal.")
+    token = serializers.CharField(help_text="Send “Authorization: Bearer <token>”. Shown this once.")
+    expires_at = serializers.DateTimeField()
+
+
+class AppTokenView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(
+        operation_id="create_app_token",
+        request=None,
+        responses={
+            201: AppTokenOut,
+            **{status: OpenApiResponse(ErrorOut) for status in (401, 403, 404)},
+        },
+    )
+    def post(self, request: Request, session_id: UUID, app: str) -> Response:
+        """A token for one app of a session, for an hour. It ends with the token or sign-in that asked for it; the app
+        never sees it."""
+        session = access_session(actor_of(request), session_id, Action.OPEN_APP)
+        is_declared = any(declared["name"] == app for declared in session.image.apps)
+        if not is_app_name(app) or not (is_declared or port_named(app)):
+            sentence = _("The session “{session}” has no app of this name.")
+            raise NotFound(sentence.format(session=session.name))
+        token, expires_at = issue_app_token(
+            actor=actor_of(request), login=login_of(request), session_id=session_id, app=app
+        )
+        body = {"url": app_url(session, app), "token": token, "expires_at": expires_at}
+        return Response(AppTokenOut(body).data, status=201)

@@ -1,0 +1,1 @@
+"""Who may reach an app or a terminal."""

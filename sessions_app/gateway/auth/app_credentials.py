@@ -1,0 +1,149 @@
+"""Grants to apps: one-time codes, the cookies that they become, and tokens for programs."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, FilteredRelation, Q
+from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
+
+from accounts.core.token_secrets import hash_secret, new_secret
+from accounts.logins.required_actions import has_second_factor
+from accounts.logins.service import Login, has_standing_membership
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.errors import NotFound
+from common.token_scopes import TokenScope
+from sessions_app.core.app_address import CODE_LIFETIME_S, TOKEN_PREFIX, AppHost, AppPort, Door, is_app_name
+from sessions_app.gateway.proxy.app_ports import door_of
+from sessions_app.models import AppLogin, AppTicket
+from sessions_app.selectors import Action, access_session, session_by_host_label
+
+TOKEN_LIFETIME = timedelta(hours=1)
+_BEHIND_A_GRANT = (
+    "user__domain", "browser__user__domain", "browser__viewing__person__domain", "keypair", "session__image",
+    "main_kernel",
+)  # fmt: skip
+
+
+def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) -> str:
+    """A one-time code for this door and for the browser that holds the secret behind `state`, bound to the actor's
+    portal sign-in. Raises NotFound (absent or hidden), PermissionDenied."""
+    app, session_id = _behind(door)
+    session = access_session(actor, session_id, Action.OPEN_APP)
+    assert actor.user_id is not None, "a ticket is for a person"
+    code = new_secret()
+
+    with transaction.atomic():
+        AppTicket.objects.create(
+            code_hash=hash_secret(code),
+            user_id=actor.user_id,
+            login_key=login_key,
+            session=session,
+            app=app,
+            door_port=port_of(door),
+            state_hash=state,
+            expires_at=clock.now() + timedelta(seconds=CODE_LIFETIME_S),
+        )
+        changes = {"app": app} | ({"port": door.number} if isinstance(door, AppPort) else {})
+        record.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
+    return code
+
+
+@transaction.atomic
+def redeem_app_ticket(*, door: Door, code: str, states: Collection[str]) -> str | None:
+    """The cookie for a code; None unless it was issued for this door and one of these states, is fresh and was never
+    shown before. However it ends, the code is used up. A browser's earlier cookie of the same door ends."""
+    ticket = AppTicket.objects.select_for_update().filter(code_hash=hash_secret(code)).first()
+    if ticket is None:
+        return None
+    ticket.delete()
+    if (ticket.app, ticket.session_id, ticket.door_port) != (*_behind(door), port_of(door)):
+        return None
+    is_of_browser = any(constant_time_compare(ticket.state_hash, state) for state in states)
+    if not is_of_browser or ticket.expires_at <= clock.now():
+        return None
+
+    grant = {
+        "user_id": ticket.user_id,
+        "login_key": ticket.login_key,
+        "session_id": ticket.session_id,
+        "app": ticket.app,
+        "door_port": ticket.door_port,
+    }
+    cookie = new_secret()
+    AppLogin.objects.filter(**grant).delete()
+    AppLogin.objects.create(secret_hash=hash_secret(cookie), **grant)
+    return cookie
+
+
+def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -> tuple[str, datetime]:
+    """A token that lets a program into one app's host, and when it ends: with what the program signed in by, or after
+    `TOKEN_LIFETIME`. Raises NotFound, PermissionDenied."""
+    session = access_session(actor, session_id, Action.OPEN_APP)
+    assert actor.user_id is not None, "a token is for a person"
+    if not is_app_name(app):
+        raise NotFound(_("The session has no such app."))
+    token, expires_at = new_secret(), clock.now() + TOKEN_LIFETIME
+    origin: dict[str, Any] = (
+        {"keypair_id": login.keypair_id, "keypair_secret": login.secret_hash}
+        if login.keypair_id
+        else {"login_key": login.session_key}
+    )
+
+    with transaction.atomic():
+        AppLogin.objects.create(
+            secret_hash=hash_secret(token),
+            user_id=actor.user_id,
+            session=session,
+            app=app,
+            expires_at=expires_at,
+            **origin,
+        )
+        record.record(
+            actor=actor, action="sessions.open_app", target=session, changes={"app": app, "for": "a program"}
+        )
+    return TOKEN_PREFIX + token, expires_at
+
+
+def find_app_login(door: Door, secret: str) -> AppLogin | None:
+    """The grant behind a cookie or token of this door, if its time is not over, with what it came from, its app's session
+    and container (`main_kernel`), and what decides whether they are open to its person. One query."""
+    logins = AppLogin.objects.annotate(
+        main_kernel=FilteredRelation(
+            "session__kernels", condition=Q(session__kernels__role="main", session__kernels__index=1)
+        ),
+        owner_stands=has_standing_membership("session__owner_id", "session__project_id"),
+        has_second_factor=has_second_factor("browser__user_id"),
+    )
+    logins = logins.select_related(*_BEHIND_A_GRANT)
+    logins = logins.filter(secret_hash=hash_secret(secret), door_port=port_of(door))
+    logins = logins.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
+    if isinstance(door, AppHost):
+        return logins.filter(app=door.app, session__host_label=door.session_label).first()
+    # The port may have been lent to another app since.
+    return logins.filter(session__app_doors__port=door.number, session__app_doors__app=F("app")).first()
+
+
+def login_behind(row: AppLogin, ip: str) -> Login:
+    """What the grant came from, used from `ip`."""
+    if row.keypair_id is None:
+        return Login(user_id=row.user_id, session_key=row.login_key, ip=ip)
+    return Login(row.user_id, "", row.keypair_id, row.keypair_secret, TokenScope.SESSIONS.value, ip)
+
+
+def port_of(door: Door) -> int:
+    return door.number if isinstance(door, AppPort) else 0
+
+
+def _behind(door: Door) -> tuple[str, UUID]:
+    """(app, session id) that a door leads to; an id that no session has where it leads nowhere."""
+    if isinstance(door, AppPort):
+        row = door_of(door)
+        return (row.app, row.session_id) if row else ("", UUID(int=0))
+    session = session_by_host_label(door.session_label)
+    return door.app, session.pk if session else UUID(int=0)

@@ -1,0 +1,75 @@
+"""How a portal sign-in becomes a cookie of one app, as in OAuth's code flow.
+
+app: a secret in a cookie, redirect with its hash → portal: signed in? allowed? a one-time code, redirect → app: code
+and secret against a cookie for this app alone. Whoever only sees the addresses, as a service worker of the app does,
+lacks the secret. The portal's own cookie never reaches an app.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlencode
+
+from django.urls import reverse
+
+from accounts.core.token_secrets import hash_secret, new_secret
+from sessions_app.core.app_address import AppHost, Door, is_secret, local_path
+from sessions_app.gateway.proxy import status_pages
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, Authorizer
+from sessions_app.gateway.proxy.request import APP_COOKIE, STATE_COOKIE, Call
+
+# The gateway's own part of every app; never forwarded.
+OWN_PREFIX = "/.berth/"
+CALLBACK_PATH = "/.berth/callback"
+_STATE_LIFETIME_S = 600
+_EVERYWHERE = "; Path=/; HttpOnly; SameSite=Lax"
+
+
+@dataclass(frozen=True, slots=True)
+class CookieNames:
+    """The cookies of one door. A host's are bound to it by browsers (`__Host-`), which needs `Secure`; they take
+    *.localhost as secure. A port shares its jar with other ports, so its cookies are named for it."""
+
+    app: str
+    state: str
+    attributes: str
+
+
+_OF_HOSTS = CookieNames(APP_COOKIE, STATE_COOKIE, f"; Secure{_EVERYWHERE}")
+
+
+def names_for(door: Door) -> CookieNames:
+    if isinstance(door, AppHost):
+        return _OF_HOSTS
+    return CookieNames(f"berth-app-{door.number}", f"berth-state-{door.number}", _EVERYWHERE)
+
+
+async def begin(call: Call, door: Door) -> None:
+    """Send the browser to the portal. Tabs that open at the same moment share one secret."""
+    names = names_for(door)
+    state = next((value for value in call.cookies(names.state) if is_secret(value)), None) or new_secret()
+    place = {"host": door.label} if isinstance(door, AppHost) else {"door": str(door.number)}
+    query = urlencode({**place, "next": local_path(call.path_and_query), "state": hash_secret(state)})
+    cookie = f"{names.state}={state}; Max-Age={_STATE_LIFETIME_S}{names.attributes}"
+    await call.respond(
+        *status_pages.redirect(302, f"{call.portal}{reverse('app-authorize')}?{query}", cookie)
+    )
+
+
+async def finish(call: Call, door: Door, authorizer: Authorizer) -> None:
+    """Take the code that the portal sent the browser back with. Only the browser's own navigation may: what a script
+    fetches is refused."""
+    names = names_for(door)
+    query = parse_qs(call.scope["query_string"].decode("ascii", "replace"), max_num_fields=8)
+    code, path = (query.get(name, [""])[0] for name in ("code", "next"))
+    states = tuple(hash_secret(value) for value in call.cookies(names.state) if is_secret(value))
+    is_complete = call.is_navigation and states and is_secret(code)
+    try:
+        cookie = await authorizer.redeem(door, code, states) if is_complete else None
+    except AccessUnknown:
+        await call.answer(status_pages.unknown_access())
+        return
+    if cookie is None:
+        await call.answer(status_pages.sign_in_failed())
+        return
+    await call.respond(
+        *status_pages.redirect(303, local_path(path), f"{names.app}={cookie}{names.attributes}")
+    )

@@ -1,0 +1,168 @@
+"""The gateway's Authorizer on the portal's own data, and the one table of open connections of this process."""
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from django.db import Error as DatabaseError
+
+from accounts.logins.service import Login, lets_in, live_logins, standing_memberships
+from accounts.models import User
+from common.actors import Actor, ActorKind
+from common.errors import BerthError
+from sessions_app.app_services.start import start_app
+from sessions_app.core.app_address import Door, port_named
+from sessions_app.core.states import Status
+from sessions_app.gateway.auth import app_credentials
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, Admission, AppState, Presence
+from sessions_app.gateway.proxy.open_connections import OpenConnections
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.selectors import Action, may
+from transport.proxy import Target
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A database that hangs is one that does not answer.
+DATABASE_PATIENCE_S = 8.0
+
+_ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, Status.ERROR))
+
+
+class DjangoAuthorizer:
+    """Implements ports.Authorizer; each call runs in a thread of its own beside the event loop."""
+
+    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+        return await in_database(find_admission, door, secret, ip)
+
+    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
+        return await in_database(app_credentials.redeem_app_ticket, door=door, code=code, states=states)
+
+    async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
+        return await in_database(find_still_present, presences)
+
+    async def start_app(self, session_id: UUID, app: str) -> str:
+        return await in_database(_start_app, session_id, app)
+
+
+@cache
+def authorizer() -> DjangoAuthorizer:
+    return DjangoAuthorizer()
+
+
+@cache
+def open_connections() -> OpenConnections:
+    """Apps and terminals share it: what a person may have open, and when it is cut, is one thing."""
+    return OpenConnections(authorizer().still_present)
+
+
+async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function that uses the ORM beside the event loop, not in line with Django's views. Raises AccessUnknown
+    if the database does not answer."""
+    call: Any = database_sync_to_async(function, thread_sensitive=False)
+    try:
+        async with asyncio.timeout(DATABASE_PATIENCE_S):
+            return await call(*args, **kwargs)  # type: ignore[no-any-return]
+    except (DatabaseError, TimeoutError) as exc:
+        raise AccessUnknown from exc
+
+
+def actor_of_user(user: User) -> Actor:
+    """The person outside a request of Django."""
+    return Actor(
+        kind=ActorKind.USER,
+        user_id=user.pk,
+        label=user.email,
+        domain_id=user.domain_id,
+        is_superadmin=user.is_superuser,
+        is_monitor=user.is_monitor,
+        is_domain_monitor=user.is_domain_monitor,
+    )
+
+
+def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
+    """What the cookie or token opens: grant, sign-in and permission all stand. One query."""
+    grant = app_credentials.find_app_login(door, secret)
+    if grant is None or not _still_opens(grant, login := app_credentials.login_behind(grant, ip)):
+        return None
+    return describe_app(grant, Presence(login, grant.session_id, Action.OPEN_APP.value))
+
+
+def _still_opens(grant: Any, login: Login) -> bool:
+    """Whether what it came from stands, and `access_session` would let its person open the app: whoever may do that owns the
+    session, and so sees it."""
+    is_signed_in = lets_in(
+        login,
+        user=grant.user,
+        browser=grant.browser,
+        keypair=grant.keypair,
+        has_second_factor=grant.has_second_factor,
+    )
+    is_owner = may(actor_of_user(grant.user), grant.session, Action.OPEN_APP)
+    return bool(is_signed_in and is_owner and grant.owner_stands)
+
+
+def describe_app(grant: Any, presence: Presence) -> Admission:
+    """The app's state and address, of a grant of `find_app_login`. No query."""
+    session, kernel, app = grant.session, grant.main_kernel, grant.app
+    declared: dict[str, Any] = next((found for found in session.image.apps if found["name"] == app), {})
+    port = declared.get("port") or port_named(app)
+    command = declared.get("command") or []
+    return Admission(
+        presence=presence,
+        state=_state_of(session, kernel, port),
+        session_name=session.name,
+        title=declared.get("title") or (f"Port {port}" if port else app),
+        app=app,
+        status=session.status,
+        target=_target_of(kernel, port),
+        app_token=session.app_token if any("{token}" in word for word in command) else "",
+        is_startable=bool(command),
+        known_apps=tuple(found["name"] for found in session.image.apps),
+    )
+
+
+def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
+    """Those whose sign-in or token, permission, membership and running session all stand. 5 queries, however many."""
+    users = live_logins({presence.login for presence in presences})
+    sessions = ComputeSession.objects.filter(status=Status.RUNNING).in_bulk({p.session_id for p in presences})
+    known = [p for p in presences if p.login in users and p.session_id in sessions]
+    members = standing_memberships(
+        {p.login.user_id for p in known}, {sessions[p.session_id].project_id for p in known}
+    )
+    return frozenset(
+        p
+        for p in known
+        if may(actor_of_user(users[p.login]), sessions[p.session_id], Action(p.action))
+        and (p.login.user_id, sessions[p.session_id].project_id) in members
+    )
+
+
+def is_ending(session_id: UUID) -> bool:
+    """Return whether the session ends or has ended. One query."""
+    return ComputeSession.objects.filter(pk=session_id, status__in=_ENDING).exists()
+
+
+def _state_of(session: ComputeSession, kernel: Kernel, port: int | None) -> AppState:
+    if Status(session.status) in _ENDING:
+        return AppState.ENDED
+    if port is None:
+        return AppState.UNKNOWN
+    return AppState.OPEN if session.is_running and kernel.address else AppState.WAITING
+
+
+def _target_of(kernel: Kernel, port: int | None) -> Target | None:
+    if port is None or not kernel.address:
+        return None
+    return Target(host=kernel.address, port=port, owner=kernel.container_name)
+
+
+def _start_app(session_id: UUID, app: str) -> str:
+    try:
+        start_app(session_id, app)
+    except BerthError as exc:
+        return f"{exc.message} {exc.hint}".strip()
+    return ""

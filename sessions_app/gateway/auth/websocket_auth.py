@@ -1,0 +1,78 @@
+"""Entering a session by websocket: what let somebody in, and what did not, is in the access log. No middleware sees these
+requests, so the gateway records them itself."""
+
+from dataclasses import replace
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from accounts.logins.impersonation import seen_as, viewed_in
+from accounts.models import KeyPair, User
+from common.actors import Actor, ActorKind, Via
+from common.audit import record
+from common.audit.denied_requests import record_refused
+from common.errors import BerthError
+from sessions_app.gateway.auth.authorizer import actor_of_user
+from sessions_app.gateway.auth.origin_rules import header
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.selectors import Action, access_session, running_kernel
+from transport.proxy.asgi import Scope
+
+OPEN_TERMINAL = "sessions.open_terminal"
+RUN_PROCESS = "sessions.run_process"
+
+
+def enter_session(
+    scope: Scope, user: User, *, action: str, keypair: KeyPair | None = None
+) -> tuple[ComputeSession, Kernel]:
+    """The session of the address and its running kernel that is asked for. Raises NotFound, PermissionDenied, Conflict."""
+    session_id: UUID = scope["url_route"]["kwargs"]["session_id"]
+    actor = actor_at(scope, user, keypair)
+    try:
+        session = access_session(actor, session_id, Action.OPEN_TERMINAL)
+        kernel = running_kernel(session, kernel_asked_for(scope))
+    except BerthError as refusal:
+        kind = ComputeSession._meta.label_lower
+        record_refused(actor=actor, asked=str(scope["path"]), refusal=refusal, target=(kind, str(session_id)))
+        raise
+    record.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
+    return session, kernel
+
+
+def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
+    """Raises PermissionDenied in a browser in which somebody looks at the portal as another: its terminals are nobody's."""
+    person = viewed_in(login_key)
+    if person is None:
+        return
+    refusal = record.only_looking()
+    actor = seen_as(actor_at(scope, user, None), person)
+    session_id = str(scope["url_route"]["kwargs"]["session_id"])
+    record_refused(
+        actor=actor,
+        asked=str(scope["path"]),
+        refusal=refusal,
+        target=(ComputeSession._meta.label_lower, session_id),
+    )
+    raise refusal
+
+
+def actor_at(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
+    """The person, from where the websocket came."""
+    return replace(
+        actor_of_user(user),
+        kind=ActorKind.TOKEN if keypair else ActorKind.USER,
+        keypair_id=keypair.pk if keypair else None,
+        ip=address_of(scope),
+        via=Via.WEBSOCKET,
+        user_agent=header(scope["headers"], b"user-agent").decode("latin-1"),
+    )
+
+
+def address_of(scope: Scope) -> str:
+    """Whence the client comes."""
+    return str((scope.get("client") or [""])[0])
+
+
+def kernel_asked_for(scope: Scope) -> str:
+    """`?kernel=`, or the first one."""
+    query: str = scope["query_string"].decode("ascii", "replace")
+    return parse_qs(query).get("kernel", ["main1"])[0]

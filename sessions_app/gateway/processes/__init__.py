@@ -1,0 +1,1 @@
+"""Terminals and processes over websockets."""

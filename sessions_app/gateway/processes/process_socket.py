@@ -1,0 +1,309 @@
+"""One process of a session over one websocket: the core that terminals and exec share.
+
+Bytes go both ways at the pace of the slower side, and the process ends with the websocket, whoever closed that. The
+connection is always listened to, however much waits, so that its end, a signal and an acknowledgement are seen at once.
+"""
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from agents.models import Agent
+from agents.runtime.port import ContainerGone, RuntimeFault
+from agents.runtime.port_async import Channel, Process, ProcessSpec
+from agents.selectors import async_runtime_of
+from common.errors import BerthError, Conflict, InvalidInput
+from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
+from sessions_app.gateway.activity.recorder import interactions
+from sessions_app.gateway.auth.authorizer import in_database, is_ending, open_connections
+from sessions_app.gateway.processes.process_reaper import Keeper, keepers
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
+from sessions_app.gateway.proxy.language import in_language_of
+from sessions_app.gateway.proxy.open_connections import ConnectionCut, Kind, TooManyConnections
+from sessions_app.gateway.proxy.request import CUT_CODE
+from sessions_app.models import Interaction
+from transport.proxy.asgi import Message, Receive, Scope, Send
+
+ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
+NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429
+open_processes = ConcurrencyLimit("processes", 128)
+"""Of one person, over all sessions."""
+
+SEND_PATIENCE_S = 120
+"""So long may a client take nothing at all before it counts as gone."""
+
+ORDERS_LIMIT = 32
+LARGEST_SIDE = 1000
+LARGEST_TEXT = 256 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to run, where, and for whom."""
+
+    presence: Presence
+    container: str
+    agent: Agent
+    spec: ProcessSpec
+
+
+class ProcessSocket(ABC):
+    """One websocket, from its handshake to the end of its process. A dialect says who may connect, what is run, and how
+    its messages look."""
+
+    input_limit: int
+    """Bytes of input that may wait for the process."""
+
+    interaction: Interaction
+    """Kind of work of somebody who gives it input, or takes its output."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.process: Process | None = None
+        self._receive = receive
+        self._raw_send = send
+        self._early: list[bytes] = []
+        self._early_bytes = 0
+        self._size: tuple[int, int] | None = None
+        self._is_closing = False
+        self._session_id: UUID | None = None
+        self._orders: asyncio.Queue[Callable[[Process], Awaitable[None]]] = asyncio.Queue(ORDERS_LIMIT)
+
+    @classmethod
+    def as_asgi(cls) -> Any:
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            with in_language_of(scope["headers"]):
+                await cls(scope, receive, send).run()
+
+        return application
+
+    # The dialect
+
+    @abstractmethod
+    def may_connect(self) -> bool:
+        """Whether the handshake is taken; asks nobody."""
+
+    @abstractmethod
+    async def order(self) -> Order:
+        """Who asks for what. Raises BerthError, AccessUnknown."""
+
+    @abstractmethod
+    async def hear(self, text: str) -> None:
+        """A text message. Raises InvalidInput, or what broken JSON raises."""
+
+    @abstractmethod
+    async def hear_bytes(self, data: bytes) -> None:
+        """A binary message. Raises InvalidInput."""
+
+    @abstractmethod
+    async def tell_start(self) -> None:
+        """The process runs."""
+
+    @abstractmethod
+    async def show(self, channel: Channel, data: bytes) -> None:
+        """What the process said; waits while the client does not take it."""
+
+    @abstractmethod
+    async def tell_end(self, code: int | None) -> None:
+        """The process ended."""
+
+    @abstractmethod
+    async def tell_refusal(self, refusal: BerthError) -> None:
+        """Why there is no process, or no longer."""
+
+    @property
+    def subprotocol(self) -> str | None:
+        return None
+
+    # For dialects
+
+    def type(self, data: bytes) -> None:
+        """Input for the process; kept while it starts. Raises InvalidInput for more than it takes in."""
+        if self.process is None:
+            self._early.append(data)
+            self._early_bytes += len(data)
+        else:
+            self.process.write(data)
+        if self.waiting_bytes > self.input_limit:
+            raise InvalidInput(_("This is more than the program takes in."))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Input that the process did not take yet."""
+        return self._early_bytes if self.process is None else self.process.unwritten_bytes
+
+    def resize(self, columns: Any, rows: Any) -> None:
+        """The newest size counts. Raises ValueError, TypeError."""
+        is_waiting = self._size is not None
+        self._size = side(columns), side(rows)
+        if self.process is not None and not is_waiting:
+            self.obey_later(self._resize_now)
+
+    def obey_later(self, order: Callable[[Process], Awaitable[None]]) -> None:
+        """Has the process do something that the engine takes a moment for, in the order given. Raises InvalidInput."""
+        try:
+            self._orders.put_nowait(order)
+        except asyncio.QueueFull:
+            raise InvalidInput(_("These are more orders than the process can follow.")) from None
+
+    def note(self) -> None:
+        """Somebody is at work; before the process runs that is not counted."""
+        if self._session_id is not None:
+            interactions().note(self._session_id, self.interaction)
+
+    def note_output(self) -> None:
+        """Somebody has taken what the process said: whoever watches a program is at work, too."""
+        self.note()
+
+    async def send(self, message: Message) -> None:
+        """Raises OSError when the client is gone, or as good as gone."""
+        async with asyncio.timeout(SEND_PATIENCE_S):
+            await self._raw_send(message)
+
+    async def say(self, message: dict[str, Any]) -> None:
+        await self.send({"type": "websocket.send", "text": json.dumps(message)})
+
+    # The way of a connection
+
+    async def run(self) -> None:
+        await self._receive()
+        if not self.may_connect():
+            await self.send({"type": "websocket.close"})
+            return
+        await self.send({"type": "websocket.accept", "subprotocol": self.subprotocol})
+        loop = asyncio.get_running_loop()
+        ways = {loop.create_task(self._serve()), loop.create_task(self._listen())}
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.wait(ways)
+
+    async def _listen(self) -> None:
+        """Until the client goes, or talks nonsense."""
+        try:
+            while (message := await self._receive())["type"] == "websocket.receive":
+                if (data := message.get("bytes")) is not None:
+                    await self.hear_bytes(data)
+                elif len(text := message["text"]) <= LARGEST_TEXT:
+                    await self.hear(text)
+                else:
+                    raise InvalidInput(_("This message is too long."))
+        except InvalidInput as refusal:
+            await self._refuse(refusal, NONSENSE_CODE)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            await self._refuse(InvalidInput(_("This message cannot be understood.")), NONSENSE_CODE)
+        except (OSError, TimeoutError):
+            return
+
+    async def _serve(self) -> None:
+        try:
+            order = await self.order()
+            async with open_processes.hold(order.presence.login.user_id):
+                async with open_connections().carry(order.presence, Kind.TERMINAL):
+                    await self._carry(order)
+        except BerthError as refusal:
+            await self._refuse(refusal, 4000 + refusal.http_status)
+        except (TooManyConnections, TooManyOpen):
+            sentence = _("There are as many open here as there may be. Close one.")
+            await self._refuse(Conflict(sentence, code="too_many"), TOO_MANY_CODE)
+        except ConnectionCut:
+            sentence = _("Access has ended: the session stopped, or you were signed out.")
+            await self._refuse(Conflict(sentence, code="access_ended"), CUT_CODE)
+        except ContainerGone:
+            sentence = _("The container is gone, or has no shell.")
+            await self._refuse(Conflict(sentence, code="no_shell"), NO_SHELL_CODE)
+        except (RuntimeFault, AccessUnknown):
+            await self._close(LOST_CODE)
+        except (OSError, TimeoutError):
+            return
+
+    async def _carry(self, order: Order) -> None:
+        runtime = async_runtime_of(order.agent)
+        self._session_id = order.presence.session_id
+        with keepers().keep(order.agent, order.container) as keeper:
+            columns, rows = self._size or (order.spec.columns, order.spec.rows)
+            spec = replace(order.spec, keeper=keeper.name, columns=columns, rows=rows)
+            process = await runtime.open_process(order.container, spec)
+            following = asyncio.get_running_loop().create_task(self._follow_orders(process))
+            has_ended = False
+            try:
+                self._begin(process, (columns, rows))
+                await self.tell_start()
+                while (said := await process.read())[1]:
+                    await self.show(*said)
+                    self.note_output()
+                has_ended = True
+                await self.tell_end(await process.exit_code())
+                await self._close(ENDED_CODE)
+            finally:
+                following.cancel()
+                # The engine never ends a process whose connection is gone; a second cancellation must not stop this.
+                await keeper.settle(self._let_go(keeper, process, has_ended=has_ended))
+
+    async def _let_go(self, keeper: Keeper, process: Process, *, has_ended: bool) -> None:
+        """Hangs up, unless the session ends: then its container tells every process to stop and gives them time
+        (`main_process`), and hanging up would cut that short."""
+        session_id = self._session_id
+        if not has_ended and session_id is not None and await _is_ending(session_id):
+            keeper.leave(process)
+        else:
+            await keeper.end(process)
+
+    def _begin(self, process: Process, size: tuple[int, int]) -> None:
+        """What came while it started."""
+        self.process = process
+        for data in self._early:
+            process.write(data)
+        self._early.clear()
+        self._early_bytes = 0
+        if self._size is not None:
+            is_new = self._size != size
+            if is_new:
+                self.obey_later(self._resize_now)
+            else:
+                self._size = None
+
+    async def _follow_orders(self, process: Process) -> None:
+        while True:
+            order = await self._orders.get()
+            with suppress(RuntimeFault):  # reading meets the same fault and tells the client
+                await order(process)
+
+    async def _resize_now(self, process: Process) -> None:
+        if self._size is not None:
+            size, self._size = self._size, None
+            await process.resize(*size)
+
+    async def _refuse(self, refusal: BerthError, code: int) -> None:
+        if not self._is_closing:
+            with suppress(OSError, TimeoutError):
+                await self.tell_refusal(refusal)
+            await self._close(code)
+
+    async def _close(self, code: int) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            with suppress(OSError, TimeoutError):
+                await self.send({"type": "websocket.close", "code": code})
+
+
+async def _is_ending(session_id: UUID) -> bool:
+    """False also where the database does not answer."""
+    try:
+        return await in_database(is_ending, session_id)
+    except AccessUnknown:
+        return False
+
+
+def side(value: Any) -> int:
+    """Columns or rows of a terminal, made to fit. Raises ValueError, TypeError, OverflowError."""
+    return min(max(int(value), 1), LARGEST_SIDE)

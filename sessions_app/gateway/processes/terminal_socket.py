@@ -1,0 +1,95 @@
+"""A terminal in the page: a shell in a container of a session, over a websocket.
+
+Binary frames carry the terminal's bytes both ways. Text frames are JSON: up {"type": "resize", "columns", "rows"} and
+{"type": "ack", "bytes"}; down {"type": "exit", "code"} and {"type": "error", "message"}. Output stops while more than
+`WINDOW_BYTES` are not acknowledged, so a browser that cannot keep up holds back the shell, not our memory.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from accounts.logins.service import Login, live_logins
+from agents.runtime.port_async import Channel, ProcessSpec
+from common.errors import BerthError, NotAuthenticated
+from sessions_app.gateway.auth.authorizer import in_database
+from sessions_app.gateway.auth.origin_rules import allows_websocket, header
+from sessions_app.gateway.auth.websocket_auth import OPEN_TERMINAL, address_of, demand_own_eyes, enter_session
+from sessions_app.gateway.processes.process_socket import Order, ProcessSocket
+from sessions_app.gateway.proxy.interfaces import Presence
+from sessions_app.models import Interaction
+from sessions_app.selectors import Action
+from transport.proxy.asgi import Receive, Scope, Send
+
+WINDOW_BYTES = 512 * 1024
+# What a person has typed or pasted and the shell has not read yet.
+TYPED_LIMIT_BYTES = 4 * 1024 * 1024
+
+
+class TerminalSocket(ProcessSocket):
+    """A shell for the person who is signed in to the page."""
+
+    input_limit = TYPED_LIMIT_BYTES
+    interaction = Interaction.TERMINAL
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._unseen_bytes = 0
+        self._may_show = asyncio.Event()
+        self._was_typed_in = False
+
+    def may_connect(self) -> bool:
+        scheme = b"https://" if self.scope["scheme"] in ("https", "wss") else b"http://"
+        own_origin = scheme + header(self.scope["headers"], b"host").lower()
+        return allows_websocket(self.scope["headers"], own_origin)
+
+    async def order(self) -> Order:
+        return await in_database(self._find_place)
+
+    def _find_place(self) -> Order:
+        key = self.scope["session"].session_key or ""
+        login = Login(user_id=self.scope["user"].pk or 0, session_key=key, ip=address_of(self.scope))
+        user = live_logins([login]).get(login)
+        if user is None:
+            raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
+        demand_own_eyes(self.scope, user, key)
+        session, kernel = enter_session(self.scope, user, action=OPEN_TERMINAL)
+        presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
+        return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
+
+    async def hear_bytes(self, data: bytes) -> None:
+        self._was_typed_in = True
+        self.note()
+        self.type(data)
+
+    def note_output(self) -> None:
+        """The first prompt comes to a page that was only opened, or reloads itself."""
+        if self._was_typed_in:
+            self.note()
+
+    async def hear(self, text: str) -> None:
+        message: dict[str, Any] = json.loads(text)
+        if message["type"] == "ack":
+            self._unseen_bytes = max(0, self._unseen_bytes - max(0, int(message["bytes"])))
+            if self._unseen_bytes <= WINDOW_BYTES:
+                self._may_show.set()
+        elif message["type"] == "resize":
+            self.resize(message["columns"], message["rows"])
+
+    async def tell_start(self) -> None:
+        return
+
+    async def show(self, channel: Channel, data: bytes) -> None:
+        await self.send({"type": "websocket.send", "bytes": data})
+        self._unseen_bytes += len(data)
+        while self._unseen_bytes > WINDOW_BYTES:
+            self._may_show.clear()
+            await self._may_show.wait()
+
+    async def tell_end(self, code: int | None) -> None:
+        await self.say({"type": "exit", "code": code})
+
+    async def tell_refusal(self, refusal: BerthError) -> None:
+        await self.say({"type": "error", "message": refusal.message})

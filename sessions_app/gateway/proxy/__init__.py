@@ -1,0 +1,1 @@
+"""Requests to apps, from the browser to the container."""

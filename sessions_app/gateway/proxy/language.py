@@ -1,0 +1,30 @@
+"""The language of whoever asks the gateway, where no middleware of Django's is on the way."""
+
+from functools import lru_cache
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import translation
+
+from common.http.cookies import pairs
+from sessions_app.gateway.auth.origin_rules import header
+from transport.proxy import Headers
+
+
+def in_language_of(headers: Headers) -> translation.override:
+    """`with in_language_of(scope["headers"]):` sentences are in the language that the browser's cookie names, which ports of
+    the portal's own host get too, else in the best of Accept-Language; in English for whoever asks for none."""
+    wanted = settings.LANGUAGE_COOKIE_NAME.encode()
+    cookies = (pair for name, value in headers if name == b"cookie" for pair in pairs(value))
+    chosen = next((value for name, value in cookies if name == wanted), b"")
+    return translation.override(
+        _best(chosen.decode("latin-1"), header(headers, b"accept-language").decode("latin-1"))
+    )
+
+
+@lru_cache(maxsize=256)
+def _best(chosen: str, accepted: str) -> str:
+    request = HttpRequest()
+    request.COOKIES = {settings.LANGUAGE_COOKIE_NAME: chosen}
+    request.META = {"HTTP_ACCEPT_LANGUAGE": accepted}
+    return translation.get_language_from_request(request)

@@ -1,0 +1,137 @@
+"""All that this process carries into sessions: counted, re-checked every few seconds, and cut when it may not stay."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from functools import partial
+from uuid import UUID
+
+from common.messaging.access_revocation import RECHECK_S, bell
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
+
+logger = logging.getLogger(__name__)
+
+# How long connections stay when nobody can say whether they may.
+UNKNOWN_LIMIT_S = 30.0
+
+
+class Kind(StrEnum):
+    REQUEST = "request"
+    WEBSOCKET = "websocket"
+    TERMINAL = "terminal"
+
+
+# For one session and process; a browser tab of JupyterLab has some ten requests and as many websockets open.
+LIMITS = {Kind.REQUEST: 200, Kind.WEBSOCKET: 64, Kind.TERMINAL: 32}
+
+
+class TooManyConnections(Exception):
+    """The session has as many connections of the kind as it may."""
+
+
+class ConnectionCut(Exception):
+    """The connection may not stay: signed out, no longer allowed, or the session has ended."""
+
+
+StillPresent = Callable[[frozenset[Presence]], Awaitable[frozenset[Presence]]]
+
+
+class OpenConnections:
+    """One for each process; used from one event loop. Its checking task lives while anything is open."""
+
+    def __init__(self, still_present: StillPresent, *, recheck_s: float = RECHECK_S) -> None:
+        self._still_present = still_present
+        self._recheck_s = recheck_s
+        self._cuts: dict[Presence, dict[object, Callable[[], None]]] = {}
+        self._counts: Counter[tuple[UUID, Kind]] = Counter()
+        self._checker: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def carry(self, presence: Presence, kind: Kind) -> AsyncIterator[None]:
+        """Hold a connection open for somebody. Raises TooManyConnections at the start, and ConnectionCut from
+        whatever the body waits for at the moment when the presence ends."""
+        lifetime = asyncio.timeout(None)
+        leave: Callable[[], None] | None = None
+        try:
+            async with lifetime:
+                loop = asyncio.get_running_loop()
+                leave = self.enter(presence, kind, lambda: lifetime.reschedule(loop.time()))
+                yield
+        except TimeoutError:
+            if not lifetime.expired():
+                raise
+            raise ConnectionCut from None
+        finally:
+            if leave is not None:
+                leave()
+
+    def enter(self, presence: Presence, kind: Kind, cut: Callable[[], None]) -> Callable[[], None]:
+        """The same without a task to wait in: `cut` is called at that moment, unless what is returned was called before.
+        Raises TooManyConnections."""
+        slot = (presence.session_id, kind)
+        if self._counts[slot] >= LIMITS[kind]:
+            raise TooManyConnections
+        self._counts[slot] += 1
+        unfollow = self.follow(presence, cut)
+
+        def leave() -> None:
+            self._counts[slot] -= 1
+            if not self._counts[slot]:
+                del self._counts[slot]
+            unfollow()
+
+        return leave
+
+    def follow(self, presence: Presence, on_end: Callable[[], None]) -> Callable[[], None]:
+        """`on_end` is called at the moment when the presence ends, unless what is returned was called before."""
+        self._cuts.setdefault(presence, {})[(key := object())] = on_end
+        self._ensure_checker()
+        return partial(self._unfollow, presence, key)
+
+    def cut(self, presence: Presence) -> None:
+        """End all that is open for somebody; one that fails is given up, and keeps no other open."""
+        for cut in list(self._cuts.pop(presence, {}).values()):
+            try:
+                cut()
+            except Exception:
+                logger.exception("a connection to session %s could not be cut", presence.session_id)
+
+    def count(self, session_id: UUID, kind: Kind) -> int:
+        return self._counts[session_id, kind]
+
+    def _unfollow(self, presence: Presence, key: object) -> None:
+        mine = self._cuts.get(presence)
+        if mine is not None:
+            mine.pop(key, None)
+            if not mine:
+                del self._cuts[presence]
+
+    def _ensure_checker(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._checker is None or self._checker.done() or self._checker.get_loop() is not loop:
+            self._checker = loop.create_task(self._recheck_while_open())
+
+    async def _recheck_while_open(self) -> None:
+        loop = asyncio.get_running_loop()
+        known_at = loop.time()
+        with bell.listening() as ears:
+            while self._cuts:
+                await ears.wait(self._recheck_s)
+                asked = frozenset(self._cuts)
+                try:
+                    staying = await self._still_present(asked) if asked else frozenset()
+                    known_at = loop.time()
+                except Exception as error:  # nobody else would look again
+                    if not isinstance(error, AccessUnknown):
+                        logger.exception("could not look who may stay in sessions")
+                    if loop.time() - known_at < UNKNOWN_LIMIT_S:
+                        continue
+                    logger.warning(
+                        "permissions unknown for %d s: closing all connections to sessions", UNKNOWN_LIMIT_S
+                    )
+                    staying = frozenset()
+                for presence in asked - staying:
+                    self.cut(presence)

@@ -1,0 +1,1 @@
+"""Idle timeout, minimum utilisation and lifetime."""

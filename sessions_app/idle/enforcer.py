@@ -1,0 +1,351 @@
+"""The judge of how long sessions run: warns their owners, and ends what was warned and has had its time.
+
+It runs in the reconciler's round, which moves all instants along first when somebody sets the clock. Right if it runs twice,
+late or never; what was not measured, and what nobody was told of, ends nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+
+from accounts.core.limits import Limit
+from accounts.models import ResourcePolicy
+from agents.core.states import AgentState
+from common.actors import SYSTEM
+from common.clock import Step
+from common.messaging.events import announce
+from sessions_app.core.idle_rules import (
+    NEAR,
+    Cause,
+    End,
+    LeastUse,
+    ends_of,
+    higher_of,
+    is_same_lack,
+    may_end,
+    warning_due,
+)
+from sessions_app.core.states import Reason, Status
+from sessions_app.events import SessionEndsSoon
+from sessions_app.idle.facts import (
+    THRESHOLDS,
+    Scopes,
+    facts_of,
+    idle_of,
+    judged_thresholds,
+    kept_thresholds,
+    least_use_of,
+    limits_of,
+    note_work,
+    scopes_by_key,
+)
+from sessions_app.idle.utilization import RECENT, Wanted, at_work_on_devices, at_work_on_processor, use_of
+from sessions_app.lifecycle import updates
+from sessions_app.metrics.accelerators import device_milli_of
+from sessions_app.models import (
+    ComputeSession,
+    Gap,
+    GatewayReport,
+    IdleWatch,
+    Interaction,
+    SessionIdle,
+    SessionType,
+    SessionWarning,
+)
+from sessions_app.termination.service import begin_termination
+
+log = structlog.get_logger(__name__)
+
+ROUND = timedelta(seconds=10)
+SILENCE = timedelta(seconds=60)
+"""So long may gateways not report, and may nobody judge, before interactions count as not known."""
+ENDED_SILENTLY = timedelta(minutes=10)
+"""After so long a gateway that does not report has ended."""
+
+REASONS = {
+    Cause.LIFETIME: Reason.LIFETIME_OVER,
+    Cause.INTERACTION: Reason.UNUSED,
+    Cause.USE: Reason.UNDERUSED,
+}
+_ENDING = ("max_idle_s", *THRESHOLDS.values())  # of groups and of policies
+_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use", "thresholds", "use_grace_s")
+
+
+def judge_sessions(now: datetime) -> None:
+    """One round: what is known of each running session with a limit, who is to be warned, what ends. 9 queries and at most 7
+    more, any number of sessions and windows, and some for each that is found at work, is warned or ends."""
+    if not _begin_round(now):
+        return
+    sessions = list(_limited_sessions(now))
+    _judge(sessions, now)
+    due = _warn(sessions, now)
+    for session, end in due:
+        end_if_due(session.pk, end.cause, now)
+
+
+def _begin_round(now: datetime) -> bool:
+    """False where a round was a moment ago. After a time in which nobody looked, or no gateway reported, nothing is known
+    of anybody."""
+    with transaction.atomic():
+        watch, _is_new = IdleWatch.objects.select_for_update().get_or_create(pk=1)
+        if watch.judged_at is not None and timedelta(0) <= now - watch.judged_at < ROUND:
+            return False
+        is_blind = watch.judged_at is None or now - watch.judged_at > SILENCE or not _any_gateway_reports(now)
+        watch.judged_at = now
+        watch.save(update_fields=["judged_at"])
+        if is_blind:
+            SessionIdle.objects.filter(session__status=Status.RUNNING).exclude(measured_from=None).update(
+                measured_from=None, low_since=None
+            )
+    return True
+
+
+def _all_gateways_report(now: datetime) -> bool:
+    """Whether all of them do: of what goes through one that has fallen silent nobody knows. One that ends says so; one that was killed
+    serves nobody, and counts no more after a while."""
+    times = GatewayReport.objects.filter(reported_at__gt=now - ENDED_SILENTLY).values_list(
+        "reported_at", flat=True
+    )
+    return min(times, default=now - SILENCE) > now - SILENCE
+
+
+def _any_gateway_reports(now: datetime) -> bool:
+    """Whether any does."""
+    return GatewayReport.objects.filter(reported_at__gt=now - SILENCE).exists()
+
+
+def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
+    """Running ones that a limit could end, or that are to be warned."""
+    running = ComputeSession.objects.filter(status=Status.RUNNING)
+    # By limits that are gone: it is to be told no end.
+    was_judged = ~Q(idle__max_idle_s=None) | ~Q(idle__low_since=None)
+    was_judged |= Q(idle__isnull=False) & ~Q(idle__thresholds=[])
+    if not ResourcePolicy.objects.filter(_has_limit()).exists():
+        has_limit = _has_limit("resource_group__")
+        running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | was_judged)
+    return running.select_related("resource_group", "idle").prefetch_related("kernels__agent").order_by("pk")
+
+
+def _has_limit(row: str = "") -> Q:
+    return reduce(or_, (~Q(**{f"{row}{column}": None}) for column in _ENDING))
+
+
+def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
+    """Writes what is known of them now."""
+    missing = [SessionIdle(session=session) for session in sessions if not hasattr(session, "idle")]
+    SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may be faster
+    scopes = scopes_by_key(sessions)
+    is_reported = _all_gateways_report(now)
+    before = {}
+    for session in sessions:
+        if not hasattr(session, "idle"):
+            session.idle = SessionIdle(session_id=session.pk)  # type: ignore[attr-defined]
+        before[session.pk] = _values(idle_of(session))
+        _judge_interaction(session, scopes, now, is_reported=is_reported)
+    _judge_use({session: least_use_of(session, scopes) for session in sessions}, now)
+    _note_programs(sessions, now)
+    changed = [idle for session in sessions if _values(idle := idle_of(session)) != before[session.pk]]
+    SessionIdle.objects.bulk_update(changed, _JUDGED, batch_size=1000)
+
+
+def _values(idle: SessionIdle) -> tuple[object, ...]:
+    return tuple(getattr(idle, name) for name in _JUDGED)
+
+
+def _judge_interaction(session: ComputeSession, scopes: Scopes, now: datetime, *, is_reported: bool) -> None:
+    idle = idle_of(session)
+    idle.max_idle_s = max_idle_s(session, scopes)
+    if not _machines_answer(session):
+        idle.gap = Gap.MACHINE
+    elif not is_reported:
+        idle.gap = Gap.GATEWAY
+    else:
+        idle.gap = Gap.NONE
+    if idle.gap:
+        idle.measured_from = None
+    elif idle.measured_from is None:
+        is_fresh = session.started_at is not None and now - session.started_at < SILENCE
+        idle.measured_from = session.started_at if is_fresh else now
+
+
+def max_idle_s(session: ComputeSession, scopes: Scopes) -> int | None:
+    """The tightest of its group and of all policies; None for batch sessions, in which nobody is expected at work."""
+    if session.type == SessionType.BATCH:
+        return None
+    own = session.resource_group.max_idle_s
+    found = limits_of(session, scopes, Limit.IDLE_TIMEOUT)
+    return min(found if own is None else [own, *found], default=None)
+
+
+def _machines_answer(session: ComputeSession) -> bool:
+    agents = [kernel.agent for kernel in session.kernels.all()]
+    return all(agent is not None and agent.state != AgentState.LOST for agent in agents)
+
+
+def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
+    """Over the shortest window of its group and policies, and where it was found low, over the last minutes as well: who comes back in
+    what was low is not made to wait for a mean of hours, and where these were not measured nobody knows whether it did."""
+    ready = [
+        Wanted(session, least.window)
+        for session, least in least_uses.items()
+        if least.is_wanted and _machines_answer(session) and _has_window(session, least.window, now)
+    ]
+    means = use_of(ready, now)
+    low = [Wanted(each.session, RECENT) for each in ready if idle_of(each.session).low_since]
+    recent = use_of(low, now)
+    for session, least in least_uses.items():
+        idle = idle_of(session)
+        used, wanted = idle.use, judged_thresholds(idle)
+        idle.thresholds, idle.use_grace_s = kept_thresholds(least), least.policies_grace_s
+        idle.use = means.get(session.pk, {})
+        still = higher_of(idle.use, recent.get(session.pk, {}))
+        if idle.low_since is None:
+            idle.low_since = now if least.is_missed_by(idle.use) else None
+        elif not least.is_missed_by(still):
+            idle.low_since, idle.use_from = None, now
+        elif not is_same_lack(used, wanted, still, judged_thresholds(idle)):
+            idle.low_since = now  # for something else, of which nobody was told: its grace begins
+
+
+def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
+    """A session that nobody is seen in may compute, for a notebook or a terminal that was left: that is work as well. Asked
+    when its end is near; where it was not measured lately, nobody knows, and its idle time begins anew."""
+    near = [session for session in sessions if _is_nearly_idle(session, now)]
+    recent = [Wanted(session, RECENT) for session in near]
+    computes = at_work_on_processor(recent, now)
+    on_devices = at_work_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
+    for session in near:
+        session_id, idle = session.pk, idle_of(session)
+        if not computes[session_id] and session_id not in on_devices:
+            if computes[session_id] is None:
+                idle.gap, idle.measured_from = Gap.USE, None
+            continue
+        idle.interacted_at, idle.interaction = now, Interaction.PROGRAM
+        note_work(session_id, Interaction.PROGRAM, now)
+
+
+def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:
+    ends = ends_of(facts_of(session, idle_of(session)))
+    return any(end.cause is Cause.INTERACTION and end.at - now <= NEAR for end in ends)
+
+
+def _has_window(session: ComputeSession, window: timedelta, now: datetime) -> bool:
+    began = session.started_at or now
+    return now - max(began, idle_of(session).use_from or began) >= window
+
+
+def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[ComputeSession, End]]:
+    """Writes the warnings that are due. Returns what may have had its time."""
+    ends = {session: ends_of(facts_of(session, idle_of(session))) for session in sessions}
+    given = _given(ends)
+    near = [(session, end) for session, coming in ends.items() for end in coming if end.at - now <= NEAR]
+    for session, end in near:
+        mark = warning_due(end, now, given[session.pk, end.cause.value, end.at])
+        if mark is not None:
+            _warn_of(session, end, mark, now)
+    return [(session, end) for session, end in near if now >= end.at]
+
+
+def _given(ends: Mapping[ComputeSession, Sequence[End]]) -> dict[tuple[UUID, str, datetime], set[int]]:
+    """The marks that each of these ends was warned of. Warnings of an end that was moved are deleted: should it come back, as a limit
+    does that is loosened and tightened again, nobody was told of it."""
+    given: dict[tuple[UUID, str, datetime], set[int]] = {
+        (session.pk, end.cause.value, end.at): set() for session, coming in ends.items() for end in coming
+    }
+    judged, void = {session.pk for session in ends}, []
+    for warning in SessionWarning.objects.filter(session__status=Status.RUNNING):
+        marks = given.get((warning.session_id, warning.cause, warning.ends_at))
+        if marks is not None:
+            marks.add(warning.mark_s)
+        elif warning.session_id in judged and warning.cause != Cause.PREEMPTION:
+            void.append(warning.pk)
+    if void:
+        SessionWarning.objects.filter(pk__in=void).delete()
+    return given
+
+
+@transaction.atomic
+def _warn_of(session: ComputeSession, end: End, mark_s: int, now: datetime) -> None:
+    _row, is_new = SessionWarning.objects.get_or_create(
+        session=session, cause=end.cause.value, ends_at=end.at, mark_s=mark_s, defaults={"warned_at": now}
+    )
+    if is_new:
+        log.info(
+            "idle.warned",
+            session_id=str(session.pk),
+            cause=end.cause,
+            ends_at=end.at.isoformat(),
+            mark_s=mark_s,
+        )
+        announce(SessionEndsSoon(session.pk))
+
+
+def note_told(warning: SessionWarning, now: datetime) -> None:
+    """The owner has the notification: from now on it may be acted upon. In the transaction that wrote that."""
+    SessionWarning.objects.filter(pk=warning.pk, told_at=None).update(told_at=now)
+    session = ComputeSession.objects.select_related("resource_group", "idle").get(pk=warning.session_id)
+    idle = idle_of(session)
+    ends = ends_of(facts_of(session, idle))
+    told = [end for end in ends if (end.cause.value, end.at) == (warning.cause, warning.ends_at)]
+    is_last = any(end.last_mark_s == warning.mark_s for end in told)
+    # While the next is one that the owner was told of, that goes on to be what is shown.
+    if told == list(ends[:1]) or ends[0].at != idle.warned_of:
+        SessionIdle.objects.filter(session=session).update(
+            warned_of=warning.ends_at, last_told_at=now if is_last else None
+        )
+    updates.push_session_change(session)
+
+
+@transaction.atomic
+def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
+    """End a session that a limit has given its time, if that still is so: decided with its rows locked, which say what policies want as
+    this round judged it. Whether it ends."""
+    locked = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
+    session = locked.filter(pk=session_id, status=Status.RUNNING).first()
+    idle = SessionIdle.objects.select_for_update().filter(session_id=session_id).first()
+    if session is None or idle is None:
+        return False
+    end = next((end for end in ends_of(facts_of(session, idle)) if end.cause is cause), None)
+    if end is None or not may_end(end, now, _last_told_at(session_id, end)):
+        return False
+    begin_termination(session_id, reason=REASONS[cause], actor=SYSTEM)
+    return True
+
+
+def _last_told_at(session_id: UUID, end: End) -> datetime | None:
+    told = SessionWarning.objects.filter(
+        session_id=session_id, cause=end.cause.value, ends_at=end.at, mark_s=end.last_mark_s
+    )
+    return told.values_list("told_at", flat=True).first()
+
+
+def shift_instants(step: Step) -> None:
+    """The clock was set: nobody has been idle for longer because of that, and whoever was warned was. How much is used is judged anew
+    from now on: no window reaches over it."""
+    warnings = SessionWarning.objects.filter(session__ended_at=None)
+    live = SessionIdle.objects.filter(session__ended_at=None)
+    list(warnings.order_by("pk").select_for_update(of=("self",)).values_list("pk"))
+    list(live.order_by("pk").select_for_update(of=("self",)).values_list("pk"))
+    warned_since = warnings.filter(step.is_since("warned_at"))
+    live.exclude(session__in=warned_since.values("session")).update(warned_of=F("warned_of") + step.by)
+    live.update(
+        interacted_at=step.moves("interacted_at"),
+        last_told_at=step.moves("last_told_at"),
+        measured_from=F("measured_from") + step.by,
+        kept_until=F("kept_until") + step.by,
+        use_from=step.now,
+        low_since=None,
+    )
+    warnings.update(
+        ends_at=step.moves("ends_at", unless=step.is_since("warned_at")),
+        warned_at=step.moves("warned_at"),
+        told_at=step.moves("told_at"),
+    )
+    IdleWatch.objects.update(judged_at=F("judged_at") + step.by)
+    GatewayReport.objects.update(reported_at=step.moves("reported_at"))

@@ -1,0 +1,232 @@
+"""What limits of time hold for running sessions, and what is known of their use: read for pages, programs and the judge."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from accounts.core.limits import Level, Limit, Scope
+from accounts.core.utilization import UseRule
+from accounts.limits import ScopeIds, scopes_of
+from agents.models import ResourceGroup
+from common import clock
+from common.values.resources import CPU, MEM
+from sessions_app.core.idle_rules import (
+    DEVICE,
+    DEVICE_MEM,
+    NEAR,
+    Cause,
+    End,
+    Extension,
+    Facts,
+    Judged,
+    LeastUse,
+    Thresholds,
+    earliest_end,
+    ends_of,
+    extension_of,
+    judged_of,
+    told_beside,
+)
+from sessions_app.core.states import DEADLINES_S, Status
+from sessions_app.models import ComputeSession, Gap, Interaction, SessionIdle, SessionType
+
+Scopes = Mapping[tuple[Level, int], Scope]
+
+THRESHOLDS = {
+    CPU: "min_cpu_percent",
+    MEM: "min_mem_percent",
+    DEVICE: "min_device_percent",
+    DEVICE_MEM: "min_device_mem_percent",
+}
+"""The columns of groups, which are the names of the limits of policies as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """When a running session ends if nothing changes. `cause` is "" for the time limit that was asked for with it;
+    `is_near`: its owner was told; `is_soon`: no more than NEAR is left. `idle_since` is None where nobody is expected at
+    work, or nobody can say: `gap` says why. `use`: what its group and policies want it to use a part of, as last judged."""
+
+    ends_at: datetime | None
+    cause: str
+    is_near: bool
+    is_soon: bool
+    interacted_at: datetime | None
+    idle_since: datetime | None
+    max_idle_s: int | None
+    gap: str
+    use: tuple[Judged, ...]
+
+
+def is_own_limit(session: ComputeSession) -> bool:
+    """Whether it ends in time as was asked for with it, which surprises nobody."""
+    return session.timeout_s is not None and (
+        session.lifetime_s is None or session.timeout_s <= session.lifetime_s
+    )
+
+
+def note_work(session_id: UUID, interaction: Interaction, now: datetime) -> None:
+    """Somebody or something is at work in it, unless a later moment is known. One statement; the gateway notes what it carries
+    without one each (`gateway.interactions`)."""
+    older = Q(interacted_at=None) | Q(interacted_at__lt=now)
+    SessionIdle.objects.filter(older, pk=session_id).update(interacted_at=now, interaction=interaction)
+
+
+def idle_of(session: ComputeSession) -> SessionIdle:
+    """Its row, or one that says nothing."""
+    return getattr(session, "idle", None) or SessionIdle(session_id=session.pk)
+
+
+def thresholds_of(group: ResourceGroup) -> dict[str, int]:
+    """The least use that the group wants, in percent by name."""
+    found = {name: getattr(group, column) for name, column in THRESHOLDS.items()}
+    return {name: percent for name, percent in found.items() if percent is not None}
+
+
+def least_use_of(session: ComputeSession, scopes: Scopes) -> LeastUse:
+    """What its group and all its policies want it to use: nothing of batch sessions, unless the group ends these too."""
+    group = session.resource_group
+    windows_s = limits_of(session, scopes, Limit.USE_WINDOW)
+    is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
+    return LeastUse(
+        of_group=Thresholds(thresholds_of(group) if is_meant else {}, UseRule(group.use_rule)),
+        of_policies=_thresholds_of_policies(session, scopes) if is_meant else (),
+        window=timedelta(seconds=_shortest_s(group, group.use_window_s, min(windows_s, default=None))),
+        policies_grace_s=min(limits_of(session, scopes, Limit.USE_GRACE), default=None),
+    )
+
+
+def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Thresholds, ...]:
+    found = [scopes[key] for key in keys_of(session) if key in scopes]
+    wanted = [
+        Thresholds(
+            {name: scope.limits[column] for name, column in THRESHOLDS.items() if column in scope.limits},
+            scope.use_rule,
+        )
+        for scope in found
+    ]
+    return tuple(each for each in wanted if each.least)
+
+
+def kept_thresholds(least: LeastUse) -> list[dict[str, Any]]:
+    """As `SessionIdle.thresholds` keeps them."""
+    return [
+        {"rule": each.rule.value, "least": dict(each.least), "is_group": each is least.of_group}
+        for each in (least.of_group, *least.of_policies)
+        if each.least
+    ]
+
+
+def judged_thresholds(idle: SessionIdle, *, with_group: bool = True) -> list[Thresholds]:
+    """What its group and its policies wanted when it was judged last."""
+    found = [kept for kept in idle.thresholds if with_group or not kept["is_group"]]
+    return [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in found]
+
+
+def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
+    """Each use of which its group wants a part now, or wanted a policy as last judged. No query for one that came with its group."""
+    group = session.resource_group
+    of_group = Thresholds(thresholds_of(group), UseRule(group.use_rule))
+    return judged_of(idle.use, told_beside(idle.use, [of_group, *judged_thresholds(idle, with_group=False)]))
+
+
+def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:
+    """Of a window or a grace. A group that wants no least use says nothing of one where a policy does."""
+    if of_policies_s is None:
+        return own_s
+    return min(own_s, of_policies_s) if thresholds_of(group) else of_policies_s
+
+
+def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
+    """Of a running session that came with its group. No query."""
+    started_at, group = session.started_at or session.status_changed_at, session.resource_group
+    return Facts(
+        started_at=min(
+            started_at, idle.measured_from or started_at
+        ),  # it is later where the clock was set back
+        lifetime_s=session.lifetime_s or DEADLINES_S[Status.RUNNING],
+        lifetime_ends_at=None if is_own_limit(session) else session.deadline_at,
+        max_idle_s=idle.max_idle_s,
+        interacted_at=idle.interacted_at,
+        measured_from=idle.measured_from,
+        low_since=idle.low_since,
+        use_grace_s=_shortest_s(group, group.use_grace_s, idle.use_grace_s),
+        kept_until=idle.kept_until,
+    )
+
+
+def outlook_of(session: ComputeSession) -> Outlook | None:
+    """None for a session that does not run. It must have come with its group and `idle`; that it leaves for another is known of
+    those that came `with_leaving`. No query."""
+    if not session.is_running:
+        return None
+    idle = idle_of(session)
+    if leaves_at := getattr(session, "leaves_at", None):
+        return _outlook(session, idle, leaves_at, Cause.PREEMPTION.value, is_near=True)
+    facts = facts_of(session, idle)
+    end = next((end for end in ends_of(facts) if _is_shown(session, end)), None)
+    own = session.deadline_at if is_own_limit(session) else None
+    is_near = end is not None and idle.warned_of == end.at
+    ends_at = None
+    if end is not None:
+        ends_at = earliest_end(end, idle.last_told_at) if is_near and idle.last_told_at else end.at
+    is_own = own is not None and (ends_at is None or own <= ends_at)
+    return _outlook(
+        session,
+        idle,
+        own if is_own else ends_at,
+        "" if is_own or end is None else end.cause.value,
+        is_near=is_near and not is_own,
+    )
+
+
+def _outlook(
+    session: ComputeSession, idle: SessionIdle, ends_at: datetime | None, cause: str, *, is_near: bool
+) -> Outlook:
+    return Outlook(
+        ends_at=ends_at,
+        cause=cause,
+        is_near=is_near,
+        is_soon=ends_at is not None and ends_at - clock.now() <= NEAR,
+        interacted_at=idle.interacted_at,
+        idle_since=facts_of(session, idle).idle_since if idle.max_idle_s else None,
+        max_idle_s=idle.max_idle_s,
+        gap=str(Gap(idle.gap).label) if idle.max_idle_s and idle.gap else "",
+        use=judged_use(session, idle),
+    )
+
+
+def _is_shown(session: ComputeSession, end: End) -> bool:
+    """The lifetime of all whom nobody limits is no news until they are warned."""
+    is_limited = end.cause is not Cause.LIFETIME or session.lifetime_s is not None
+    return is_limited or idle_of(session).warned_of == end.at
+
+
+def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
+    """The policies that hold for these, by (level, id). One query, or none for none."""
+    keys = {key for session in sessions for key in keys_of(session)}
+    return {(scope.level, scope.id): scope for scope in scopes_of(keys)} if keys else {}
+
+
+def keys_of(session: ComputeSession) -> list[tuple[Level, int]]:
+    return ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
+
+
+def limits_of(session: ComputeSession, scopes: Scopes, limit: Limit) -> list[int]:
+    """What each level says of it."""
+    found = (scopes.get(key) for key in keys_of(session))
+    return [scope.limits[limit] for scope in found if scope is not None and limit in scope.limits]
+
+
+def extension_left(session: ComputeSession, idle: SessionIdle, scopes: Scopes) -> Extension:
+    """What its group and the policies leave of extending it."""
+    group = session.resource_group
+    return extension_of(
+        used=idle.extensions,
+        most=[group.max_extensions, *limits_of(session, scopes, Limit.EXTENSIONS)],
+        lengths_s=[group.extension_s, *limits_of(session, scopes, Limit.EXTENSION)],
+    )

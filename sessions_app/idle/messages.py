@@ -1,0 +1,133 @@
+"""What people are told of when their sessions end, and of how these are used."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
+from common.actors import Actor
+from common.i18n import paragraph
+from common.values.durations import duration_words
+from common.values.resources import CPU, MEM
+from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, Cause, Judged
+from sessions_app.idle.extension import extension_of_session
+from sessions_app.idle.facts import Outlook, idle_of, outlook_of
+from sessions_app.models import ComputeSession, Interaction
+from sessions_app.selectors import Action, may
+
+WHY: Mapping[str, str] = MappingProxyType(
+    {
+        "": gettext_noop("Its time limit is over then."),
+        Cause.LIFETIME: gettext_noop("That is its maximum lifetime."),
+        Cause.INTERACTION: gettext_noop(
+            "Activity in it restarts the idle timeout; an open page alone is no activity."
+        ),
+        Cause.USE: gettext_noop("Once its utilization rises, it goes on."),
+        Cause.PREEMPTION: gettext_noop("It is preempted by a session with a higher priority."),
+    }
+)
+USES: Mapping[str, str] = MappingProxyType(
+    {
+        CPU: gettext_noop("Its CPU utilization is {part}; the minimum is {least}."),
+        MEM: gettext_noop("Its memory utilization is {part}; the minimum is {least}."),
+        DEVICE: gettext_noop("Its accelerator utilization is {part}; the minimum is {least}."),
+        DEVICE_MEM: gettext_noop("Its accelerator memory utilization is {part}; the minimum is {least}."),
+    }
+)
+UNMEASURED: Mapping[str, str] = MappingProxyType(
+    {
+        CPU: gettext_noop("Its CPU utilization is not measured, so it does not end for that."),
+        MEM: gettext_noop("Its memory utilization is not measured, so it does not end for that."),
+        DEVICE: gettext_noop("Its accelerator utilization is not measured, so it does not end for that."),
+        DEVICE_MEM: gettext_noop(
+            "Its accelerator memory utilization is not measured, so it does not end for that."
+        ),
+    }
+)
+WHY_IN_SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        "": gettext_noop("time limit"),
+        Cause.LIFETIME: gettext_noop("maximum lifetime"),
+        Cause.INTERACTION: gettext_noop("idle timeout"),
+        Cause.USE: gettext_noop("low utilization"),
+        Cause.PREEMPTION: gettext_noop("preemption"),
+    }
+)
+_NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType(
+    {"gap": "", "unmeasured": "", "interacted_at": None, "interaction": "", "extend": "", "left": ""}
+)
+
+
+def why(outlook: Outlook) -> str:
+    """What ends it, in sentences: of one that uses too little, how much of what; "" where nothing ends it."""
+    if outlook.ends_at is None:
+        return ""
+    low = outlook.use if outlook.cause == Cause.USE else ()
+    return paragraph(filter(None, (low_use(low_of(low)), _(WHY[outlook.cause]))))
+
+
+def low_use(use: Iterable[tuple[str, int, int]]) -> str:
+    """That it uses so little, of (name, percent, least): sentences, or ""."""
+    return paragraph(
+        _(USES[name]).format(part=f"{percent} %", least=f"{least} %") for name, percent, least in use
+    )
+
+
+def low_of(use: Iterable[Judged]) -> list[tuple[str, int, int]]:
+    """What of it is too little, as `low_use` says it and rows keep it."""
+    return [(each.name, each.percent or 0, each.least) for each in use if each.is_low]
+
+
+def _unmeasured(outlook: Outlook) -> str:
+    """Which use is wanted and not measured: sentences; "" for none."""
+    return paragraph(_(UNMEASURED[each.name]) for each in outlook.use if each.percent is None)
+
+
+def ending(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
+    """When a running session ends, and what can be done: {"ends_at", "why", "is_near", "gap", "unmeasured", "interacted_at",
+    "interaction", "extend", "left"}; "extend" says by how much that is, or is empty. None where nothing ends it. It must have come `with_parts`. Two queries at most."""
+    outlook = outlook_of(session)
+    if outlook is None or (outlook.ends_at is None and not outlook.gap and not _unmeasured(outlook)):
+        return None
+    if outlook.cause == Cause.PREEMPTION:
+        return {**_NOTHING_KNOWN, "ends_at": outlook.ends_at, "why": why(outlook), "is_near": True}
+    known = idle_of(session).interaction
+    return {
+        "ends_at": outlook.ends_at,
+        "why": why(outlook),
+        "is_near": outlook.is_near,
+        "gap": outlook.gap,
+        "unmeasured": _unmeasured(outlook),
+        "interacted_at": outlook.interacted_at,
+        "interaction": str(Interaction(known).label) if known else "",
+        **_extension(actor, session),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class NearEnd:
+    """Of a session that ends soon: when, why in two words, and in a sentence."""
+
+    at: datetime
+    in_short: str
+    why: str
+
+
+def near_end(session: ComputeSession) -> NearEnd | None:
+    """What a list says of a session whose end is no more than NEAR away; None of all others. No query, as outlook_of."""
+    outlook = outlook_of(session)
+    if outlook is None or outlook.ends_at is None or not outlook.is_soon:
+        return None
+    return NearEnd(outlook.ends_at, _(WHY_IN_SHORT[outlook.cause]), why(outlook))
+
+
+def _extension(actor: Actor, session: ComputeSession) -> dict[str, str]:
+    extension = extension_of_session(session) if may(actor, session, Action.EXTEND) else None
+    if extension is None or not extension.is_possible:
+        return {"extend": "", "left": ""}
+    left = ngettext("{count} more time", "{count} more times", extension.left).format(count=extension.left)
+    return {"extend": duration_words(extension.by_s), "left": left}

@@ -1,0 +1,155 @@
+"""How much of what they hold sessions use, over a window: from what was measured of their kernels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from common.values.resources import CPU, MEM
+from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, percent_of
+from sessions_app.metrics.accelerators import (
+    NOT_MEASURED,
+    Amount,
+    Share,
+    amounts_of,
+    device_milli_of,
+    known_sum,
+)
+from sessions_app.metrics.collector import MINUTE_S
+from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsage
+
+RECENT = timedelta(minutes=5)
+COVERED = 0.8
+"""The part of the minutes that must have been measured."""
+
+BUSY_PERCENT = 5
+"""A device that is used for so much of the last minutes computes."""
+
+BUSY_MILLI = 100
+"""Whoever uses so much of a core over the last minutes computes; of a small session, whoever uses half of what it holds."""
+
+DRIVES_MILLI = 10
+"""Whoever has a device compute uses so much of a core at least, or half of what it holds: of a device that others share, it
+tells who it may be."""
+
+_MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
+_ASKED = f"""
+    FROM unnest(%(sessions)s::uuid[], %(since)s::timestamptz[], %(drives)s::bigint[]) AS asked (session_id, since, drives)
+    JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = asked.session_id
+    LEFT JOIN {KernelMetric._meta.db_table} AS metric ON metric.kernel_id = kernel.id AND metric.span_s = {MINUTE_S}
+        AND metric.at >= asked.since AND metric.at < %(until)s
+"""
+MEANS = f"""
+    SELECT kernel.session_id, share.device_milli, share.device_count, share.device_mem_total, share.devices_are_own,
+        {", ".join(f"count(metric.{name}), avg(metric.{name})" for name in _MEASURED)}
+    {_ASKED} LEFT JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
+    GROUP BY kernel.session_id, kernel.id, share.kernel_id
+"""
+AT_WORK = f"""
+    SELECT kernel.session_id {_ASKED} JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
+    GROUP BY kernel.session_id, kernel.id, share.kernel_id, asked.drives
+    HAVING avg(metric.device_percent) * share.device_count >= %(least)s
+       AND (share.devices_are_own OR avg(metric.cpu_milli) >= asked.drives)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to look at of a session: its last `span` before now."""
+
+    session: ComputeSession
+    span: timedelta
+
+
+def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int | None]]:
+    """{session: {name: percent of what it holds, or None where too little was measured}}. One query."""
+    amounts = _amounts_of_kernels(wanted, now)
+    return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
+
+
+def at_work_on_processor(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, bool | None]:
+    """{session: whether all of it together computes, or None where too little was measured}. By `BUSY_MILLI`: of many cores one that
+    is busy is less than any percent, and all of a tenth of a core is less than any number of cores. One query."""
+    amounts = _amounts_of_kernels(wanted, now)
+    return {each.session.pk: _is_busy(amounts.get(each.session.pk, [])) for each in wanted}
+
+
+def _is_busy(kernels: Sequence[Mapping[str, Amount]]) -> bool | None:
+    used = known_sum([kernel[CPU].used for kernel in kernels])
+    held = sum(kernel[CPU].held for kernel in kernels)
+    return None if used is None else used >= at_most_half(BUSY_MILLI, held)
+
+
+def at_most_half(milli: int, held: int) -> int:
+    """So much of a core, or half of what is held where that is less."""
+    return min(milli, held // 2)
+
+
+def _amounts_of_kernels(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, list[dict[str, Amount]]]:
+    """{session: what each of its kernels used and holds}. One query."""
+    amounts: dict[UUID, list[dict[str, Amount]]] = {}
+    if not wanted:
+        return amounts
+    sessions = {each.session.pk: each for each in wanted}
+    with connection.cursor() as cursor:
+        cursor.execute(MEANS, _asked(wanted, now))
+        for session_id, milli, count, mem_total, are_own, *measured in cursor.fetchall():
+            share = None if count is None else Share(milli, count, mem_total, are_own)
+            means = _covered(measured, sessions[session_id].span)
+            amounts.setdefault(session_id, []).append(_amounts(sessions[session_id].session, share, means))
+    return amounts
+
+
+def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
+    """Those with a kernel one of whose devices computes; of shared ones those who use the processor too, who may be the ones that have
+    it compute. One query."""
+    if not wanted:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT})
+        return {session_id for (session_id,) in cursor.fetchall()}
+
+
+def _asked(wanted: Sequence[Wanted], now: datetime) -> dict[str, Any]:
+    return {
+        "sessions": [each.session.pk for each in wanted],
+        "since": [now - each.span for each in wanted],
+        "drives": [at_most_half(DRIVES_MILLI, each.session.slots[CPU]) for each in wanted],
+        "until": now,
+    }
+
+
+def _covered(measured: Sequence[Any], span: timedelta) -> list[int | None]:
+    """Means, of pairs of how often something was measured and its mean; None where that was not often enough."""
+    least = COVERED * span.total_seconds() / MINUTE_S
+    return [
+        int(mean) if times >= least else None
+        for times, mean in zip(measured[::2], measured[1::2], strict=True)
+    ]
+
+
+def _amounts(session: ComputeSession, share: Share | None, means: Sequence[int | None]) -> dict[str, Amount]:
+    """What one kernel used and holds, by name."""
+    cpu, mem, device_percent, device_mem = means
+    found = {CPU: Amount(cpu, session.slots[CPU]), MEM: Amount(mem, session.slots[MEM])}
+    if device_milli_of(session.slots):
+        of_devices = (
+            (NOT_MEASURED, NOT_MEASURED) if share is None else amounts_of(share, device_percent, device_mem)
+        )
+        found[DEVICE], found[DEVICE_MEM] = of_devices
+    return found
+
+
+def _percents(session: ComputeSession, kernels: Sequence[Mapping[str, Amount]]) -> dict[str, int | None]:
+    """Of all its kernels together; one that was not measured hides them all."""
+    has_devices = device_milli_of(session.slots) > 0
+    names = (CPU, MEM, DEVICE, DEVICE_MEM) if has_devices else (CPU, MEM)
+    return {
+        name: percent_of(
+            known_sum([kernel[name].used for kernel in kernels]), sum(kernel[name].held for kernel in kernels)
+        )
+        for name in names
+    }

@@ -1,0 +1,1 @@
+"""From a placement to running containers, and back to none."""

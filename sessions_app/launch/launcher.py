@@ -1,0 +1,209 @@
+"""Carries a placed session to RUNNING, and an ending one to its end, on the engine of its agent.
+
+Every step may be repeated: names are deterministic and "already there" is success. A process that dies between two
+steps leaves a status from which the next run goes on.
+"""
+
+from dataclasses import replace
+from uuid import UUID
+
+import structlog
+
+from accounts.logins.service import standing_memberships
+from agents.machines.network_isolation import WallsMissing, require_walls
+from agents.runtime.port import (
+    ContainerRuntime,
+    ContainerState,
+    ContainerStatus,
+    ImageMissing,
+    ImagePullFailed,
+    NetworkMissing,
+    OutOfCapacity,
+    RuntimeFault,
+    RuntimeUnavailable,
+)
+from agents.selectors import runtime_of
+from common.actors import SYSTEM
+from common.db.advisory_locks import try_exclusive
+from common.errors import BerthError, PermissionDenied
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence, one_line
+from sessions_app.app_services.start import start_app
+from sessions_app.core import container_spec
+from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
+from sessions_app.dotfiles import delivery
+from sessions_app.launch.image_pull import PullReporter
+from sessions_app.launch.network_pool import take_mooring
+from sessions_app.launch.plan import plan_of
+from sessions_app.launch.work_lock import work_lock
+from sessions_app.lifecycle import transitions
+from sessions_app.lifecycle.transitions import IllegalTransition
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.termination.service import begin_termination
+
+log = structlog.get_logger(__name__)
+
+
+def launch_session(session_id: UUID) -> None:
+    """Bring a SCHEDULED session to RUNNING, or to its end with the reason. Nothing happens if another worker is at it
+    or the session has moved on; it stays in its stage while the engine does not answer."""
+    failure: RuntimeFault | BerthError | None = None
+    with try_exclusive(work_lock(session_id)) as is_mine:
+        sessions = ComputeSession.objects.with_parts().prefetch_related("kernels__allocations")
+        session = sessions.filter(pk=session_id, status__in=LAUNCHING).first()
+        if not is_mine or session is None:
+            return
+        try:
+            _launch(session)
+        except RuntimeUnavailable as error:
+            # An engine that restarts is back in seconds: reconcile tries again, until the deadline of the stage or
+            # the loss of the machine ends it.
+            log.warning("launch.waits", session_id=str(session_id), error=str(error))
+        except (RuntimeFault, BerthError) as error:
+            failure = error
+    # Only now that the lock is free: what ends the session needs it.
+    if failure is None or isinstance(failure, IllegalTransition):
+        end_if_asked(session_id)
+    else:
+        _give_up(session_id, failure)
+
+
+def end_if_asked(session_id: UUID) -> None:
+    """Send TERMINATE_SESSION again if the session was stopped during its launch: the task that was sent then found the
+    work lock taken. Call it once the lock is free."""
+    if ComputeSession.objects.filter(pk=session_id, status=Status.TERMINATING).exists():
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
+
+
+class OwnerLeft(PermissionDenied):
+    """Whoever asked for the session may not use its project any more."""
+
+
+def _launch(session: ComputeSession) -> None:
+    _demand_membership(session)
+    if session.status == Status.SCHEDULED:  # later a container may be in a network of its own already
+        for kernel in session.kernels.all():
+            take_mooring(session.pk, kernel.placed_agent)
+    lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
+    setup = delivery.prepare_setup(session)
+    plans = {
+        kernel: plan_of(session, kernel, has_setup=setup is not None) for kernel in session.kernels.all()
+    }
+    for kernel, plan in plans.items():
+        runtime = runtime_of(kernel.placed_agent)
+        ensure_image(session, runtime)
+        require_walls(kernel.placed_agent)
+        if plan.mooring_id is None:
+            runtime.ensure_network(container_spec.build_network_spec(plan))
+        runtime.ensure_volume(
+            container_spec.home_volume_name(kernel.pk, kernel.attempt), container_spec.kernel_labels(plan)
+        )
+
+    lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
+    told = [kernel for kernel, plan in plans.items() if start_kernel(kernel, plan, setup and setup[1])]
+    if setup is not None:
+        delivery.await_files(session, told, setup[0])
+
+    lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
+    start_own_apps(session)
+
+
+def _demand_membership(session: ComputeSession) -> None:
+    """A session can wait for long, and would mount the folders of a project that its owner has left. One query. Raises OwnerLeft."""
+    if not standing_memberships([session.owner_id], [session.project_id]):
+        raise OwnerLeft(f"{session.owner.email} is not a member of “{session.project.name}”.")
+
+
+def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes | None) -> bool:
+    """Its container runs, and whether it was told what to begin with."""
+    runtime = runtime_of(kernel.placed_agent)
+    state = runtime.ensure_container(container_spec.build_container_spec(plan))
+    is_told = archive is not None
+    if archive is not None and state.status is ContainerStatus.CREATED:
+        is_told = delivery.deliver_setup(kernel, runtime, archive)
+    start_container(plan, runtime)
+    note_container(kernel, runtime.inspect_container(kernel.container_name))
+    return is_told
+
+
+def start_container(plan: container_spec.KernelPlan, runtime: ContainerRuntime) -> None:
+    """A network that was made ahead and that somebody has removed from the machine since is made once more."""
+    name = container_spec.container_name(plan.kernel_id, plan.attempt)
+    try:
+        runtime.start_container(name)
+    except NetworkMissing:
+        runtime.ensure_network(container_spec.build_network_spec(plan))
+        runtime.start_container(name)
+
+
+def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
+    """Forward to `to`, unless the session is there or further already: a repeated launch passes its old steps."""
+    order = [*LAUNCHING, Status.RUNNING]
+    current = Status(session.status)
+    if current in order and order.index(current) >= order.index(to):
+        return
+    transitions.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
+
+
+def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
+    """The image is on the machine, pulled if need be; the pages hear of the progress once a second.
+
+    One without a registry was built here: asked for it, an engine would run whatever somebody published at its default
+    registry under the same name. Raises ImageMissing.
+    """
+    if runtime.inspect_image(session.image_reference) is not None:
+        return
+    if session.image.registry_id is None:
+        raise ImageMissing(f"{session.image_reference} was built on another machine and has no registry.")
+    runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
+
+
+def note_container(kernel: Kernel, state: ContainerState | None) -> None:
+    """Remember where the container is reached."""
+    if state is None:
+        return
+    kernel.container_id = state.container_id
+    kernel.address = next(iter(state.addresses.values()), None) or None
+    kernel.save(update_fields=["container_id", "address"])
+
+
+def start_own_apps(session: ComputeSession) -> None:
+    """Start the apps that the image wants up from the beginning, so that they answer when somebody opens them. One
+    that does not start is no reason to end the session: opening it tries again."""
+    if session.type != "interactive":
+        return
+    for app in session.image.app_hints:
+        if app.autostart:
+            try:
+                start_app(session.pk, app.name)
+            except BerthError as error:
+                log.warning("app.not_started", session_id=str(session.pk), app=app.name, error=error.message)
+
+
+def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
+    """End a session that could not be launched; one that was stopped meanwhile is ended for that reason."""
+    reason = reason_of(error)
+    log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
+    try:
+        begin_termination(session_id, reason=reason, actor=SYSTEM, message=explain(reason, error))
+    except IllegalTransition:
+        end_if_asked(session_id)
+
+
+def reason_of(error: RuntimeFault | BerthError) -> Reason:
+    """The code for a launch that failed with `error`."""
+    by_type = (
+        (ImageMissing, Reason.IMAGE_MISSING),
+        (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
+        (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
+        (WallsMissing, Reason.WALLS_MISSING),
+        (OwnerLeft, Reason.OWNER_LEFT),
+        (RuntimeFault, Reason.ENGINE_REFUSED),
+        (BerthError, Reason.FOLDER_UNAVAILABLE),
+    )
+    return next(reason for type_, reason in by_type if isinstance(error, type_))
+
+
+def explain(reason: Reason, error: Exception) -> KeptSentence:
+    """The sentence of `reason`, and what the engine said."""
+    return replace(REASON_SENTENCES[reason], quote=one_line(error))

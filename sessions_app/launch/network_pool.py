@@ -1,0 +1,162 @@
+"""Networks that are made before anybody asks for them, a few on each machine: to make one takes a quarter as long as to
+start a container (ADR 20).
+
+A mooring is a row first, then a network, then ready; it is taken in one statement, belongs to its session to the end, and
+is never used again. A row that is not ready is one that somebody died over: its network is removed and it goes. So names
+and rows alone say what to do, whoever died when.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from agents.core.states import AgentState
+from agents.models import Agent
+from agents.runtime.port import ContainerRuntime, RuntimeFault
+from agents.selectors import runtime_of
+from common import clock
+from common.db.advisory_locks import try_exclusive
+from sessions_app.core import container_spec
+from sessions_app.core.states import TERMINAL, Status
+from sessions_app.models import Kernel, Mooring
+
+log = structlog.get_logger(__name__)
+
+REMEMBERED = timedelta(minutes=10)
+MOST = 32
+MAKERS = 4
+
+TAKE = f"""
+    UPDATE {Mooring._meta.db_table} SET session_id = %s WHERE id = (
+        SELECT id FROM {Mooring._meta.db_table}
+        WHERE agent_id = %s AND (session_id = %s OR (session_id IS NULL AND is_ready))
+        ORDER BY session_id NULLS LAST, made_at LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) RETURNING id
+"""
+
+
+def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
+    """The mooring of a session on a machine: the one that it has, else a free one; None where none is left."""
+    with connection.cursor() as cursor:
+        cursor.execute(TAKE, [session_id, agent.pk, session_id])
+        found = cursor.fetchone()
+    return found[0] if found else None
+
+
+def mooring_of(session_id: UUID, agent: Agent) -> UUID | None:
+    """The mooring that the session has taken on this machine."""
+    return Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
+
+
+def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
+    """The network of a session, made ahead or for it, is gone. Raises RuntimeFault."""
+    mooring_id = mooring_of(session_id, agent)
+    if mooring_id is None:
+        runtime.remove_network(container_spec.network_name(session_id))
+    else:
+        runtime.remove_network(container_spec.mooring_name(mooring_id))
+        Mooring.objects.filter(pk=mooring_id).delete()
+
+
+def keep_moorings() -> None:
+    """One round over all machines that answer: what nobody needs goes, what is wanted is made. Two at a time are one."""
+    with try_exclusive("moorings") as is_mine:
+        if not is_mine:
+            return
+        asked = Agent.objects.filter(Q(last_error="") | Q(state=AgentState.RETIRED))
+        agents = {agent.pk: agent for agent in asked}
+        wanted = wanted_moorings(agents.values())
+        free = Counter(_free().values_list("agent_id", flat=True))
+        for agent_id in agents:
+            _withdraw(agent_id, free[agent_id] - wanted[agent_id])
+        _remove_unneeded(agents)
+        quiet = agents.keys() - _starting_on()
+        _make_missing(agents, {agent_id: wanted[agent_id] - free[agent_id] for agent_id in quiet})
+
+
+def wanted_moorings(agents: Iterable[Agent]) -> Counter[int]:
+    """How many should be free on each machine: as many as were used in the last minutes, within bounds; none where no
+    session starts."""
+    ahead = settings.BERTH_NETWORKS_AHEAD
+    recent = Kernel.objects.filter(session__started_at__gte=clock.now() - REMEMBERED)
+    launched = Counter(recent.values_list("agent_id", flat=True))
+    return Counter(
+        {
+            agent.pk: max(ahead, min(MOST, launched[agent.pk]))
+            for agent in agents
+            if ahead and agent.state == AgentState.CONNECTED
+        }
+    )
+
+
+def reap_moorings(agent: Agent, networks: Iterable[str]) -> set[str]:
+    """Compare with the networks made ahead that are on the machine: rows of free ones that somebody removed there go.
+    Returns the networks without a row, which nobody will ever use."""
+    found = set(networks)
+    rows = dict(Mooring.objects.filter(agent=agent).values_list("pk", "session_id"))
+    names = {container_spec.mooring_name(pk): pk for pk in rows}
+    lost = [pk for name, pk in names.items() if name not in found and rows[pk] is None]
+    Mooring.objects.filter(pk__in=lost, session=None).delete()
+    return found - names.keys()
+
+
+def _free() -> QuerySet[Mooring]:
+    return Mooring.objects.filter(session=None, is_ready=True)
+
+
+def _starting_on() -> set[int]:
+    """Machines on which containers are about to start. To make networks there would hold these up, for others to come."""
+    starting = Kernel.objects.filter(session__status__in=[Status.SCHEDULED.value, Status.STARTING.value])
+    return set(starting.exclude(agent=None).values_list("agent_id", flat=True))
+
+
+def _withdraw(agent_id: int, count: int) -> None:
+    """From now on nobody takes these."""
+    if count > 0:
+        surplus = _free().filter(agent_id=agent_id).order_by("-made_at")[:count]
+        _free().filter(pk__in=[mooring.pk for mooring in surplus]).update(is_ready=False)
+
+
+def _remove_unneeded(agents: dict[int, Agent]) -> None:
+    """Those that are not ready, and those whose session has ended."""
+    has_ended = Q(session__status__in=[status.value for status in TERMINAL])
+    for mooring in Mooring.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
+        agent = agents[mooring.agent_id]
+        try:
+            runtime_of(agent).remove_network(container_spec.mooring_name(mooring.pk))
+        except RuntimeFault as error:
+            log.warning("moorings.not_removed", mooring=str(mooring.pk), agent=agent.name, error=str(error))
+            if agent.state != AgentState.RETIRED:  # who is not used any more is not asked again
+                continue
+        mooring.delete()
+
+
+def _make_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
+    """Several at the same time: engines take their time for each."""
+    missing = [Mooring(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
+    Mooring.objects.bulk_create(missing)
+    with ThreadPoolExecutor(MAKERS, thread_name_prefix="moorings") as pool:
+        made = pool.map(lambda mooring: _make(mooring, agents[mooring.agent_id]), missing)
+        for mooring, is_made in zip(missing, made, strict=True):
+            if is_made:
+                Mooring.objects.filter(pk=mooring.pk).update(is_ready=True)
+
+
+def _make(mooring: Mooring, agent: Agent) -> bool:
+    """Whether the network is there now. Talks to the engine, never to the database."""
+    spec = container_spec.build_mooring_spec(
+        settings.BERTH_INSTALLATION, mooring.pk, settings.BERTH_SESSION_POOL
+    )
+    try:
+        runtime_of(agent).ensure_network(spec)
+    except RuntimeFault as error:
+        log.warning("moorings.not_made", agent=agent.name, error=str(error))
+        return False
+    return True

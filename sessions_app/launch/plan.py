@@ -1,0 +1,52 @@
+"""Plan of a kernel: the container that it is to be."""
+
+from django.conf import settings
+
+from common.errors import NotFound
+from sessions_app.core import container_spec
+from sessions_app.launch.network_pool import mooring_of
+from sessions_app.models import ComputeSession, Kernel, SessionMount
+from vfolders.selectors import mount_source
+
+
+def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False) -> container_spec.KernelPlan:
+    """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
+    mounts = session.mounts.all()
+    return container_spec.KernelPlan(
+        session_id=session.pk,
+        kernel_id=kernel.pk,
+        attempt=kernel.attempt,
+        session_name=session.name,
+        project=session.project.name,
+        kernel_name=kernel.name,
+        image=session.image_reference,
+        command=session.command,
+        slots=session.slots,
+        cpuset=kernel.cpuset,
+        shm_bytes=session.shm_bytes,
+        environment=session.environment,
+        mounts=[
+            container_spec.MountRequest(source_of(mount), mount.path, mount.is_readonly) for mount in mounts
+        ],
+        has_readonly_root=session.image.bears_readonly_root,
+        has_setup=has_setup,
+        mooring_id=mooring_of(session.pk, kernel.placed_agent),
+        element=element_of(session),
+        installation=settings.BERTH_INSTALLATION,
+        uid=settings.BERTH_CONTAINER_UID,
+        gid=settings.BERTH_CONTAINER_GID,
+        network_pool=settings.BERTH_SESSION_POOL,
+    )
+
+
+def element_of(session: ComputeSession) -> container_spec.ArrayElement | None:
+    if session.array is None or session.array_index is None:
+        return None
+    return container_spec.ArrayElement(session.array.pk, session.array_index, session.array.count)
+
+
+def source_of(mount: SessionMount) -> str:
+    """Where the folder of `mount` lies on the machine. Raises NotFound if it was deleted, Unavailable."""
+    if mount.folder is None:
+        raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
+    return mount_source(mount.folder)

@@ -1,0 +1,1 @@
+"""The transition functions: only they write the status of a session."""

@@ -1,0 +1,277 @@
+"""Changes the status of sessions, which nothing else does: locks their rows, refuses illegal moves, and writes status, deadline,
+ledger and history in one transaction. Pages and other apps are notified when it commits."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Case, DateTimeField, DurationField, ExpressionWrapper, F, Q, Value, When
+from django.db.models.functions import Coalesce
+
+from common import clock
+from common.actors import Actor
+from common.clock import Step
+from common.db.fields import SentenceField
+from common.db.prepared import among
+from common.errors import Conflict
+from common.messaging.access_revocation import ring_on_commit
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.messaging.events import announce
+from common.resilience.fault_points import pause
+from common.values.stored_message import KeptSentence
+from sessions_app.core.states import (
+    DEADLINES_S,
+    HOLDING,
+    LATE_END,
+    REASON_SENTENCES,
+    Reason,
+    Status,
+    is_legal,
+    outcome_of,
+)
+from sessions_app.events import CapacityReleased, SessionsEnded
+from sessions_app.lifecycle import array_end
+from sessions_app.lifecycle.updates import push_session_change, push_sessions_changed
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
+
+log = structlog.get_logger(__name__)
+
+# Seconds that a session itself may be in a status; elsewhere, and where it has none, those of DEADLINES_S hold.
+_OWN_LIMITS = {Status.PENDING: "pending_timeout_s", Status.RUNNING: "max_runtime_s"}
+
+# A line of history for each session that says what its row says now: by SQL, as it is read from there.
+_WRITE_HISTORY = f"""
+    INSERT INTO {SessionTransition._meta.db_table}
+        (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+    SELECT id, %(frm)s, status, status_reason, status_message, %(actor)s, status_changed_at
+    FROM {ComputeSession._meta.db_table} WHERE id = ANY(%(ids)s::uuid[])
+"""
+
+
+class IllegalTransition(Conflict):
+    """The session is in a status from which there is no way to the wanted one."""
+
+    default_code = "illegal_transition"
+
+
+class _Moved(NamedTuple):
+    """Columns of a session that changes its status."""
+
+    id: UUID
+    owner_id: int
+    project_id: int
+    domain_id: int
+    resource_group_id: int
+    array_id: UUID | None
+    is_awaited: bool
+
+
+@transaction.atomic
+def transition(
+    session_id: UUID,
+    *,
+    to: Status,
+    reason: Reason,
+    actor: Actor,
+    message: KeptSentence | None = None,
+    exit_code: int | None = None,
+) -> ComputeSession:
+    """Move one session to `to` and return its fresh row; a repeat changes nothing.
+
+    `message` replaces the sentence of `reason`. `exit_code`, if given, is kept. Moving to a terminal status releases
+    all that its kernels hold, in this transaction. Raises IllegalTransition, ComputeSession.DoesNotExist.
+    """
+    session = ComputeSession.objects.select_for_update().get(pk=session_id)
+    current = Status(session.status)
+    if current == to:
+        return session
+    if not is_legal(current, to):
+        raise IllegalTransition(f"The session “{session.name}” is {current} and cannot become {to}.")
+    moved = _Moved._make(getattr(session, column) for column in _Moved._fields)
+    messages = {session_id: message} if message else {}
+    _move([moved], current, to, reason=reason, actor=actor, messages=messages, exit_code=exit_code)
+    session.refresh_from_db()
+    return session
+
+
+@transaction.atomic(savepoint=False)
+def transition_many(
+    session_ids: Collection[UUID],
+    *,
+    frm: Status,
+    to: Status,
+    reason: Reason,
+    actor: Actor,
+    messages: Mapping[UUID, KeptSentence] | None = None,
+    exit_code: int | None = None,
+) -> list[UUID]:
+    """Move those of these sessions that are in `frm` to `to`, as `transition` does; return the ids of the moved ones.
+
+    Sessions that somebody else has locked or moved meanwhile are left out, without waiting. `messages` replace the sentence
+    of `reason`, by session. 3 queries, any number of sessions; one more where they hold something that is released, and
+    one more where arrays end. Raises IllegalTransition.
+    """
+    if not is_legal(frm, to):
+        raise IllegalTransition(f"No session that is {frm} can become {to}.")
+    if not session_ids:
+        return []
+    waiting = ComputeSession.objects.filter(pk__in=among(session_ids), status=frm.value).order_by("pk")
+    locked = waiting.select_for_update(no_key=True, skip_locked=True)
+    moved = [_Moved._make(row) for row in locked.values_list(*_Moved._fields)]
+    if moved:
+        _move(moved, frm, to, reason=reason, actor=actor, messages=messages or {}, exit_code=exit_code)
+    return [each.id for each in moved]
+
+
+def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
+    """Move a TERMINATING session to the end that was decided when it began to end, for the cause told then."""
+    session = ComputeSession.objects.only("outcome", "outcome_reason").get(pk=session_id)
+    reason = Reason(session.outcome_reason) if session.outcome_reason else Reason.ENGINE_REFUSED
+    began = (
+        SessionTransition.objects.filter(session=session_id, to_status=Status.TERMINATING)
+        .order_by("pk")
+        .last()
+    )
+    return transition(
+        session_id,
+        to=Status(session.outcome or Status.ERROR),
+        reason=reason,
+        actor=actor,
+        message=began.message if began else None,
+    )
+
+
+@transaction.atomic
+def postpone_end(session_id: UUID) -> None:
+    """Give a TERMINATING session another deadline, and say why it has not ended; it keeps what it holds."""
+    session = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if session.status != Status.TERMINATING:
+        return
+    session.status_message = LATE_END
+    session.deadline_at = clock.now() + timedelta(seconds=DEADLINES_S[Status.TERMINATING])
+    session.save(update_fields=["status_message", "deadline_at"])
+    log.error("end.late", session_id=str(session_id), since=session.status_changed_at.isoformat())
+    push_session_change(session)
+
+
+@transaction.atomic
+def shift_instants(step: Step) -> None:
+    """The clock was set: deadlines that were written before move along, and who queued first is still first."""
+    live = ComputeSession.objects.live()
+    list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
+    waited = ExpressionWrapper(F("pending_timeout_s") * timedelta(seconds=1), output_field=DurationField())
+    known = live.annotate(
+        waits_from=ExpressionWrapper(F("deadline_at") - waited, output_field=DateTimeField()),
+        queued_at=Coalesce("eligible_at", "created_at"),
+    )
+    is_waiting = Q(status=Status.PENDING.value)
+    # Who was let into the queue since has the whole time to wait, but stands in its status for longer.
+    has_all_its_time = step.is_since("status_changed_at") | (is_waiting & step.is_since("waits_from"))
+    known.update(
+        deadline_at=step.moves("deadline_at", unless=has_all_its_time),
+        status_changed_at=step.moves("status_changed_at"),
+        stops_at=step.moves("stops_at"),
+        eligible_at=Case(
+            When(is_waiting & ~step.is_since("queued_at"), then=F("queued_at") + step.by),
+            default=F("eligible_at"),
+        ),
+    )
+
+
+def _move(
+    moved: Sequence[_Moved],
+    frm: Status,
+    to: Status,
+    *,
+    reason: Reason,
+    actor: Actor,
+    messages: Mapping[UUID, KeptSentence],
+    exit_code: int | None,
+) -> None:
+    """Write that these sessions, whose rows are locked, change from `frm` to `to`, which is legal."""
+    now = clock.now()
+    if frm in HOLDING and to not in HOLDING:
+        _release(moved)  # before the status: slots of agents are locked before what limits count (ADR 8)
+    changes = _changes(to, reason, messages, now) | ({} if exit_code is None else {"exit_code": exit_code})
+    ids = [each.id for each in moved]
+    # One statement, which locks what limits count by level and scope, not in the order of these sessions (ADR 8).
+    ComputeSession.objects.filter(pk__in=among(ids)).update(**changes)
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE_HISTORY, {"ids": ids, "frm": frm.value, "actor": actor.label})
+    _notify(moved, frm, to, reason, actor)
+
+
+def _changes(
+    to: Status, reason: Reason, messages: Mapping[UUID, KeptSentence], now: datetime
+) -> dict[str, Any]:
+    """Return the columns of a session that becomes `to`, as `update` takes them."""
+    changes: dict[str, Any] = {
+        "status": to.value,
+        "status_reason": reason.value,
+        "status_message": _message(reason, messages),
+        "status_changed_at": now,
+        "deadline_at": _deadline(to, now),
+        "queue_position": None,
+    }
+    if to is Status.RUNNING:
+        changes["started_at"] = now
+    if to is Status.TERMINATING:
+        changes |= {"outcome": outcome_of(reason).value, "outcome_reason": reason.value}
+    if to.is_terminal:
+        changes["ended_at"] = now
+    return changes
+
+
+def _message(reason: Reason, messages: Mapping[UUID, KeptSentence]) -> Any:
+    field = SentenceField()
+    own = [When(pk=session_id, then=Value(message, field)) for session_id, message in messages.items()]
+    return Case(*own, default=Value(REASON_SENTENCES[reason], field)) if own else REASON_SENTENCES[reason]
+
+
+def _deadline(to: Status, now: datetime) -> Any:
+    """Return when a session has to have left `to`, which it enters now."""
+    if to.is_terminal:
+        return None
+    if to not in _OWN_LIMITS:
+        return now + timedelta(seconds=DEADLINES_S[to])
+    span = Coalesce(_OWN_LIMITS[to], Value(DEADLINES_S[to])) * Value(timedelta(seconds=1))
+    lasts = ExpressionWrapper(span, DurationField())
+    return ExpressionWrapper(Value(now, DateTimeField()) + lasts, DateTimeField())
+
+
+def _release(moved: Sequence[_Moved]) -> None:
+    """Delete the allocations of these sessions: the database gives the amounts back to the agents in that statement."""
+    kernels = Kernel.objects.filter(session__in=among([each.id for each in moved]))
+    deleted, _ = KernelAllocation.objects.filter(kernel__in=kernels).delete()
+    if deleted:
+        for group_id in {each.resource_group_id for each in moved}:
+            announce(CapacityReleased(resource_group_id=group_id))
+
+
+def _notify(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
+    if frm is Status.RUNNING:
+        ring_on_commit()
+    push_sessions_changed([(each.id, each.owner_id, each.project_id, each.domain_id) for each in moved], to)
+    if to.is_terminal:
+        announce(SessionsEnded(tuple(each.id for each in moved)))
+        for each in moved:
+            if each.is_awaited:
+                enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(each.id))
+        array_end.look_on_commit({each.array_id for each in moved})
+    transaction.on_commit(partial(_log_moves, moved, frm, to, reason, actor))
+
+
+def _log_moves(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
+    log.info(
+        "session.transitions",
+        session_ids=[str(each.id) for each in moved],
+        frm=frm.value,
+        to=to.value,
+        reason=reason.value,
+        actor=actor.label,
+    )
+    pause(to)

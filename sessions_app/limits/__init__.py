@@ -1,0 +1,1 @@
+"""Limits that a request has to meet."""

@@ -1,0 +1,52 @@
+"""The machine that a request names: the only one that it may run on, or the one where it is looked for room first."""
+
+from django.utils.translation import gettext as _
+
+from agents.models import Agent, ResourceGroup
+from common.errors import LimitExceeded, NotFound
+from common.values.resources import format_slots
+from common.values.text import quoted
+from images.models import ContainerImage
+from sessions_app.core.request import SessionRequest
+
+MOST_NAMED = 10
+
+
+def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agent | None:
+    """Return the machine in use of `group` that `request` names, with its slots; None where it names none. At most 3 queries.
+    Raises NotFound."""
+    if not request.designated_agent:
+        return None
+    machines = Agent.objects.in_use().filter(resource_group=group).order_by("name")
+    agent = machines.filter(name=request.designated_agent).prefetch_related("slots").first()
+    if agent is None:
+        sentence = _("The resource group “{group}” has no machine {name}.").format(
+            group=group.name, name=quoted(request.designated_agent)
+        )
+        names = ", ".join(machines.values_list("name", flat=True)[:MOST_NAMED])
+        hint = _("It has {names}.").format(names=names) if names else ""
+        raise NotFound(sentence, hint=hint, fields={"designated_agent": [sentence]})
+    return agent
+
+
+def check_designated_agent(agent: Agent, image: ContainerImage, request: SessionRequest) -> None:
+    """Raises LimitExceeded where the session must run on this machine, and could not even if it were empty. No query."""
+    if request.may_run_elsewhere:
+        return
+    asked, model, capacity = request.slots, request.device_model, agent.capacity
+    if agent.architecture != image.architecture:
+        sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
+            agent=agent.name, has=agent.architecture, image=image, wants=image.architecture
+        )
+    elif model not in ("", agent.device_model):
+        sentence = _("The machine “{agent}” does not have the accelerators {model}.").format(
+            agent=agent.name, model=quoted(model)
+        )
+    elif asked.fits_in(capacity):
+        return
+    else:
+        sentence = _("The machine “{agent}” has only {room}.").format(
+            agent=agent.name, room=format_slots({name: capacity[name] for name in asked})
+        )
+    hint = _("Choose another machine, or let it run elsewhere too.")
+    raise LimitExceeded(sentence, hint=hint, fields={"designated_agent": [sentence]})

@@ -1,0 +1,121 @@
+"""What a resource group asks of the sessions that come to it, and how many there are."""
+
+from collections.abc import Iterable, Mapping
+
+from django.db.models import Count, Exists, OuterRef, Q
+from django.utils.translation import gettext as _
+
+from accounts.core.roles import Role
+from agents.core.group_limits import limits_in
+from agents.models import GroupGrant, ResourceGroup, SessionType
+from common.errors import InvalidInput, LimitExceeded
+from common.i18n import paragraph
+from common.values.durations import duration_words
+from common.values.resources import format_amount
+from sessions_app.core.request import SessionRequest
+from sessions_app.core.states import Status
+from sessions_app.models import ComputeSession
+
+
+def session_counts(group_id: int) -> Mapping[str, int]:
+    """How many sessions wait there, and how many hold something. One query."""
+    return counts_by_group([group_id]).get(group_id, {})
+
+
+def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
+    """The same of each; groups without any are left out. One query."""
+    live = ComputeSession.objects.live().filter(resource_group_id__in=list(group_ids)).order_by()
+    is_waiting = Q(status=Status.PENDING.value)
+    rows = live.values("resource_group_id").annotate(
+        waiting=Count("pk", filter=is_waiting), running=Count("pk", filter=~is_waiting)
+    )
+    return {row["resource_group_id"]: {"waiting": row["waiting"], "running": row["running"]} for row in rows}
+
+
+def check_type_taken(group: ResourceGroup, session_type: str) -> None:
+    """Raises InvalidInput for a type that it does not take."""
+    if session_type in group.session_types:
+        return
+    sentence = _("The resource group “{group}” takes no sessions of the type “{type}”.").format(
+        group=group.name, type=SessionType(session_type).label
+    )
+    raise InvalidInput(
+        sentence, hint=_("Choose another resource group."), fields={"resource_group": [sentence]}
+    )
+
+
+def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
+    """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
+    check_type_taken(group, request.type)
+    most_of = most_of_one(group, request.type)
+    sentences = [
+        _("In the resource group “{group}” one session gets at most {amount}.").format(
+            group=group.name, amount=format_amount(name, most)
+        )
+        for name, most in sorted(most_of.items())
+        if request.slots[name] > most
+    ]
+    if sentences:
+        raise LimitExceeded(
+            paragraph(sentences),
+            hint=_("Ask for less, or choose another resource group."),
+            fields={"resources": sentences},
+        )
+    if group.max_lifetime_s and (request.timeout_s or 0) > group.max_lifetime_s:
+        sentence = _("In the resource group “{group}” a session runs for at most {span}.").format(
+            group=group.name, span=duration_words(group.max_lifetime_s)
+        )
+        raise LimitExceeded(
+            sentence,
+            hint=_("Ask for less, or choose another resource group."),
+            fields={"timeout_s": [sentence]},
+        )
+
+
+def most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
+    """By slot, what one session may ask for: no more than all of its person, or all together, may hold there at any time."""
+    most: dict[str, int] = dict(group.max_session_slots)
+    for limit in limits_in(group.limits):
+        if limit.hours is None and limit.counts(session_type):
+            for name, amount in (*limit.together.items(), *limit.each.items()):
+                most[name] = min(amount, most.get(name, amount))
+    return most
+
+
+def takes(group: ResourceGroup, request: SessionRequest) -> bool:
+    try:
+        check_group_takes(group, request)
+    except (InvalidInput, LimitExceeded):
+        return False
+    return True
+
+
+def is_open_to_all(group: ResourceGroup) -> bool:
+    return group.is_public and set(group.session_types) >= set(SessionType.values)
+
+
+def closed_in(group: ResourceGroup) -> Q:
+    """Sessions that would not be let into the group now, as `access_resource_group` and `check_group_takes` say."""
+    is_refused = ~Q(type__in=group.session_types)
+    if group.is_public:
+        return is_refused
+    theirs = GroupGrant.objects.filter(group=group).filter(
+        Q(user_id=OuterRef("owner_id"))
+        | Q(domain_id=OuterRef("domain_id"))
+        | Q(project_id=OuterRef("project_id"))
+    )
+    return is_refused | (~Exists(theirs) & ~Q(owner__role=Role.SUPERADMIN))
+
+
+def is_closed_to(session: ComputeSession) -> bool:
+    """Whether it would not be let into its group now. One query at most, where the group was read."""
+    group = session.resource_group
+    theirs = ComputeSession.objects.filter(closed_in(group), pk=session.pk)
+    return not is_open_to_all(group) and theirs.exists()
+
+
+def group_words(group: ResourceGroup) -> str:
+    """As it is offered where one is chosen; of groups that came `with_agent_counts`."""
+    if not group.agent_count:  # type: ignore[attr-defined]
+        return _("{group} (has no machines)").format(group=group.name)
+    return group.name if group.is_active else _("{group} (paused)").format(group=group.name)

@@ -1,0 +1,264 @@
+"""What live kernels use, measured every ten seconds and kept: samples for an hour, minutes for a session's life, quarters of
+an hour in place of minutes that are older than a day. A measurement that is missing is missing, and nothing fails for it.
+What accelerators do is asked once for each machine and round, beside its engine: a driver that hangs hides nothing else.
+
+A kernel that was not measured for a minute is named in the log, and its charts say so.
+
+A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 days.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.core.cache import cache
+from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, QuerySet
+
+from agents.core.states import AgentState
+from agents.discovery.base import DeviceUse
+from agents.machines.observation import (
+    Measurements,
+    can_measure_devices,
+    measure_containers,
+    measure_devices_of,
+)
+from agents.models import Agent
+from agents.runtime.usage import ContainerUsage
+from common import clock
+from common.resilience.keyed_pool import Lanes
+from sessions_app.core.states import Status
+from sessions_app.metrics.accelerators import Present, present_by_kernel
+from sessions_app.metrics.allocated_devices import held_on
+from sessions_app.models import Kernel, KernelMetric, KernelUsage
+
+log = structlog.get_logger(__name__)
+
+SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
+SAMPLES_KEPT = timedelta(hours=1)
+MINUTES_KEPT = timedelta(days=1)
+DEVICE_LANES = 16
+# Both together are less than SAMPLE_S.
+ROUND_S = 7
+DEVICE_ROUND_S = 2
+UNMEASURED_AFTER = timedelta(seconds=60)
+
+COUNTERS = ("cpu_ns", "net_received_bytes", "net_sent_bytes", "disk_read_bytes", "disk_written_bytes")
+SERIES = (
+    "cpu_milli", "mem_bytes", "net_received", "net_sent", "disk_read", "disk_written", "device_percent",
+    "device_mem_bytes",
+)  # fmt: skip
+SHARES = ("device_count", "device_milli", "device_mem_total", "devices_are_own")
+
+_METRICS, _USAGE = KernelMetric._meta.db_table, KernelUsage._meta.db_table
+_MOST = tuple(f"{name}_max" for name in SERIES)
+INSERT_SAMPLES = f"""
+    INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES)})
+    SELECT kernel_id, {SAMPLE_S}, %s, {", ".join(SERIES)}
+    FROM unnest(%s::uuid[]{", %s::bigint[]" * len(SERIES)}) AS sample (kernel_id, {", ".join(SERIES)})
+    ON CONFLICT DO NOTHING
+"""
+KEEP_COUNTERS = f"""
+    INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS + SHARES)})
+    SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * (len(COUNTERS + SHARES) - 1)}, %s::boolean[])
+    ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
+"""
+# A little that a device did is not to be nothing in the mean.
+_MEANS = {name: f"{'ceil' if name == 'device_percent' else 'round'}(avg({name}))" for name in SERIES}
+ROLL_UP = f"""
+    INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES + _MOST)})
+    SELECT kernel_id, %(to)s, date_bin(make_interval(secs => %(to)s), at, timestamptz 'epoch'),
+        {", ".join(_MEANS.values())},
+        {", ".join(f"max(coalesce({name}_max, {name}))" for name in SERIES)}
+    FROM {_METRICS}
+    WHERE kernel_id = ANY(%(kernels)s) AND span_s = %(frm)s AND at >= %(since)s AND at < %(until)s
+    GROUP BY 1, 3
+    ON CONFLICT (kernel_id, span_s, at) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in SERIES + _MOST)}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One kernel at one moment: its counters, what they mean since they were read before, and what its devices do."""
+
+    kernel_id: UUID
+    usage: ContainerUsage
+    rates: tuple[int | None, ...]
+    devices: Present | None = None
+
+    @property
+    def values(self) -> tuple[int | None, ...]:
+        """By SERIES."""
+        told = self.devices
+        return (*self.rates, *((None, None) if told is None else (told.percent, told.mem_bytes)))
+
+    @property
+    def share(self) -> tuple[int | None, ...]:
+        """By SHARES."""
+        if self.devices is None:
+            return (None,) * len(SHARES)
+        held = self.devices.share
+        return held.count, held.milli, held.mem_bytes, held.is_alone
+
+
+_device_lanes = Lanes[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
+
+
+def measure_sessions() -> None:
+    """One round over all machines with running sessions. 10 statements, any number of machines and kernels."""
+    now = clock.now()
+    kernels = {
+        agent: list(own) for agent, own in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
+    }
+    names = {agent: [kernel.container_name for kernel in own] for agent, own in kernels.items()}
+    found = run_round(measure_containers(names, within_s=ROUND_S))
+    present = _devices_now(agent for agent in kernels if can_measure_devices(agent))
+    samples = [
+        _sample(kernel, usage, present.get(kernel.pk))
+        for own in kernels.values()
+        for kernel in own
+        if (usage := found.usages.get(kernel.container_name)) is not None
+    ]
+    if samples:
+        keep_samples(samples, now)
+    forget_old_samples(now)
+    shorten_minutes(now)
+    log_unmeasured(now, found.faults)
+
+
+def run_round(measuring: Coroutine[Any, Any, Measurements]) -> Measurements:
+    """Run the round in a loop of its own. `asyncio.run` would also wait for threads that look up a name, however long."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(measuring)
+    finally:
+        loop.close()
+
+
+def _sample(kernel: Kernel, usage: ContainerUsage, devices: Present | None) -> Sample:
+    return Sample(kernel.pk, usage, values_of(getattr(kernel, "usage", None), usage), devices)
+
+
+def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
+    """What the devices of each kernel on these machines do, of kernels that hold any. Only machines of which somebody holds
+    some are asked. One statement."""
+    asked = {agent.pk: agent for agent in agents}
+    held = held_on(asked) if asked else {}
+    work = {pk: partial(measure_devices_of, asked[pk]) for pk in held}
+    found: dict[object, Present] = {}
+    for pk, uses in _device_lanes.run(work, timeout_s=DEVICE_ROUND_S).items():
+        found |= present_by_kernel(held[pk], uses)
+    return found
+
+
+def running_kernels() -> Iterable[Kernel]:
+    """Kernels of running sessions on machines that answer, with their last counters, by machine and the longest unmeasured
+    first: an engine that is too slow for all of them is asked about others in the next round. One query."""
+    kernels = Kernel.objects.select_related("agent", "usage").order_by(
+        "agent_id", F("usage__at").asc(nulls_first=True), "pk"
+    )
+    watched = [state for state in AgentState if state.is_watched]
+    return kernels.filter(
+        session__status=Status.RUNNING, agent__last_error="", agent__state__in=watched
+    ).iterator()
+
+
+def unmeasured_kernels(now: datetime) -> QuerySet[Kernel]:
+    """Kernels that run for longer than UNMEASURED_AFTER and were not measured for so long."""
+    since = now - UNMEASURED_AFTER
+    recent = KernelMetric.objects.filter(kernel=OuterRef("pk"), span_s=SAMPLE_S, at__gt=since)
+    running = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lte=since)
+    return running.exclude(Exists(recent))
+
+
+def log_unmeasured(now: datetime, faults: Mapping[int, str]) -> None:
+    """Log once a minute for each machine how many of its kernels are unmeasured, and why: `faults` of this round by agent
+    id, or of its last heartbeat. One query."""
+    unmeasured = unmeasured_kernels(now).select_related("agent")
+    for agent, count in Counter(kernel.agent for kernel in unmeasured).items():
+        if agent and cache.add(f"unmeasured:{agent.pk}", 1, timeout=int(UNMEASURED_AFTER.total_seconds())):
+            why = faults.get(agent.pk) or agent.last_error
+            log.warning("metrics.unmeasured", agent=agent.name, kernels=count, why=why)
+
+
+def values_of(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:
+    """SERIES of containers between two readings. Counters that were not told, or that began anew with their container, give None."""
+    rates = dict.fromkeys(COUNTERS, None) if before is None else {
+        name: _per_second(getattr(before, name), getattr(after, name), (after.at - before.at).total_seconds())
+        for name in COUNTERS
+    }  # fmt: skip
+    cpu_ns = rates.pop("cpu_ns")
+    return (None if cpu_ns is None else cpu_ns // 1_000_000, after.mem_bytes, *rates.values())
+
+
+def _per_second(before: int | None, after: int | None, seconds: float) -> int | None:
+    if before is None or after is None or after < before or seconds <= 0:
+        return None
+    return round((after - before) / seconds)
+
+
+def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
+    """Write them, with the minute that they are a part of."""
+    ids = [sample.kernel_id for sample in samples]
+    counters = [[getattr(sample.usage, name) for sample in samples] for name in COUNTERS]
+    shares = [list(column) for column in zip(*(sample.share for sample in samples), strict=True)]
+    series = [list(column) for column in zip(*(sample.values for sample in samples), strict=True)]
+    minute: dict[str, Any] = {
+        "frm": SAMPLE_S,
+        "to": MINUTE_S,
+        "kernels": ids,
+        "since": start_of(now, MINUTE_S),
+        "until": now + timedelta(seconds=1),
+    }
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(INSERT_SAMPLES, [now, ids, *series])
+        cursor.execute(KEEP_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
+        cursor.execute(ROLL_UP, minute)
+
+
+def forget_old_samples(now: datetime) -> None:
+    """Their minutes have all that is kept of them."""
+    old = KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT)
+    old._raw_delete(old.db)
+
+
+def forget_what_is_to_come(now: datetime) -> None:
+    """The clock was set back: what was measured of live sessions at times that are still to come would stand in the place of what
+    they will do then."""
+    live = Kernel.objects.filter(session__ended_at=None)
+    untrue = KernelMetric.objects.filter(kernel_id__in=live.values("pk"), at__gt=now)
+    untrue._raw_delete(untrue.db)
+
+
+def shorten_minutes(now: datetime) -> None:
+    """Minutes of running sessions that are older than a day become quarters of an hour."""
+    until = start_of(now - MINUTES_KEPT, QUARTER_S)
+    old = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lt=until)
+    ids = list(old.values_list("pk", flat=True))
+    if not ids:
+        return
+    long_ago = until - timedelta(days=365)
+    quarters: dict[str, Any] = {
+        "frm": MINUTE_S,
+        "to": QUARTER_S,
+        "kernels": ids,
+        "since": long_ago,
+        "until": until,
+    }
+    minutes = KernelMetric.objects.filter(kernel_id__in=ids, span_s=MINUTE_S, at__lt=until)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(ROLL_UP, quarters)
+        minutes._raw_delete(minutes.db)
+
+
+def start_of(instant: datetime, span_s: int) -> datetime:
+    """When the span began that `instant` lies in."""
+    seconds = int(instant.timestamp())
+    return datetime.fromtimestamp(seconds - seconds % span_s, instant.tzinfo)

@@ -1,0 +1,172 @@
+"""What kernels used, for charts: a series of points over a window, any life of a session in at most 360 of them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F, Max
+
+from common import clock
+from common.values.resources import CPU, MEM
+from sessions_app.metrics.accelerators import device_milli_of
+from sessions_app.metrics.collector import (
+    MINUTE_S,
+    QUARTER_S,
+    SAMPLE_S,
+    SAMPLES_KEPT,
+    SERIES,
+    UNMEASURED_AFTER,
+    start_of,
+)
+from sessions_app.models import ComputeSession, KernelMetric, KernelUsage
+
+MAX_POINTS = 360
+PRESENT_S = 60
+
+READ_POINTS = f"""
+    SELECT kernel_id, extract(epoch FROM date_bin(make_interval(secs => %(step)s), at, timestamptz 'epoch'))::bigint AS bin,
+        {", ".join(f"round(avg({name}))::bigint" for name in SERIES)},
+        {", ".join(f"max(coalesce({name}_max, {name}))" for name in SERIES)}
+    FROM {KernelMetric._meta.db_table}
+    WHERE kernel_id = ANY(%(kernels)s) AND span_s = ANY(%(spans)s) AND at >= %(since)s AND at <= %(until)s
+    GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+class Window(StrEnum):
+    """How much of a session's life: the last of it, or all."""
+
+    QUARTER = "15m"
+    HOUR = "1h"
+    ALL = "all"
+
+
+LENGTHS = {Window.QUARTER: timedelta(minutes=15), Window.HOUR: timedelta(hours=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Which rows are read, and how many seconds become a point."""
+
+    since: datetime
+    until: datetime
+    step_s: int
+    spans: tuple[int, ...]
+
+
+def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
+    """Up to its end for a session that has ended. Samples where they are still kept, else minutes; a whole life in as many
+    minutes a point as it takes."""
+    until = session.ended_at or now
+    begin = session.started_at or until
+    since = max(begin, until - LENGTHS[window]) if window in LENGTHS else begin
+    since = start_of(since, MINUTE_S)
+    if since >= now - SAMPLES_KEPT - timedelta(seconds=MINUTE_S):
+        return Grid(since, until, SAMPLE_S, (SAMPLE_S,))
+    minutes = (until - since).total_seconds() / MINUTE_S
+    step_s = MINUTE_S * max(1, -(-int(minutes + 1) // MAX_POINTS))
+    return Grid(since, until, step_s, (MINUTE_S, QUARTER_S))
+
+
+def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
+    """{"window", "step_s", "unmeasured_since", "kernels": [{"name", "limits", "at": [epoch seconds], "<series>": [mean], "<series>_max"}]}.
+    Two queries while it runs, one when it has ended; one more if it has accelerators. The session must have come `with_parts`."""
+    grid = grid_of(session, window, clock.now())
+    kernels = list(session.kernels.all())
+    ids = [kernel.pk for kernel in kernels]
+    points, devices = _points(ids, grid), _devices_of(session, ids)
+    return {
+        "window": window.value,
+        "step_s": grid.step_s,
+        "unmeasured_since": unmeasured_since(session),
+        "kernels": [
+            {
+                "name": kernel.name,
+                "limits": {
+                    "cpu_milli": session.slots[CPU],
+                    "mem_bytes": session.slots[MEM],
+                    "device_milli": device_milli_of(session.slots),
+                    **_told_of_devices(devices.get(kernel.pk)),
+                },
+                **_columns(points.get(kernel.pk, [])),
+            }
+            for kernel in kernels
+        ],
+    }
+
+
+def _devices_of(session: ComputeSession, kernel_ids: list[UUID]) -> dict[UUID, KernelUsage]:
+    """What was last known of the devices of these kernels; none where nobody measures them. One query, or none without any."""
+    if not device_milli_of(session.slots):
+        return {}
+    return {usage.kernel_id: usage for usage in KernelUsage.objects.filter(kernel_id__in=kernel_ids)}
+
+
+def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
+    is_known = usage is not None and usage.device_count is not None
+    return {
+        "device_mem_bytes": usage.device_mem_total if usage is not None else None,
+        "devices_are_shared": not usage.devices_are_own if usage is not None and is_known else None,
+    }
+
+
+def unmeasured_since(session: ComputeSession) -> datetime | None:
+    """Return when a running session was last measured whole (its start, if never), if that is more than a minute ago; else
+    None. The session must have come `with_parts`. One query, or none if it does not run."""
+    now = clock.now()
+    if not session.is_running or session.started_at is None or now - session.started_at < UNMEASURED_AFTER:
+        return None
+    ids = [kernel.pk for kernel in session.kernels.all()]
+    newest = KernelMetric.objects.filter(kernel_id__in=ids).values("kernel_id").annotate(at=Max("at"))
+    measured = dict(newest.values_list("kernel_id", "at"))
+    oldest = min(measured.get(pk, session.started_at) for pk in ids)
+    return oldest if now - oldest >= UNMEASURED_AFTER else None
+
+
+def present_use(session: ComputeSession) -> dict[str, Any]:
+    """The last sample of the main kernel, if it is not old: {"at", "<series>", "devices_are_own"}; empty if there is none. One query."""
+    since = clock.now() - timedelta(seconds=PRESENT_S)
+    kernel = next(iter(session.kernels.all()))
+    samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
+    own = F("kernel__usage__devices_are_own")
+    return samples.order_by("-at").values("at", *SERIES, devices_are_own=own).first() or {}
+
+
+@dataclass(frozen=True, slots=True)
+class PresentUse:
+    """None: not known."""
+
+    cpu_milli: int | None
+    mem_bytes: int | None
+
+
+def present_use_of(kernel_ids: Collection[UUID]) -> dict[UUID, PresentUse]:
+    """What each of these kernels used when it was last measured; those that were not for a minute are absent. One query."""
+    since = clock.now() - timedelta(seconds=PRESENT_S)
+    samples = KernelMetric.objects.filter(kernel_id__in=kernel_ids, span_s=SAMPLE_S, at__gte=since)
+    newest = samples.order_by("kernel_id", "-at").distinct("kernel_id")
+    return {
+        kernel_id: PresentUse(*amounts)
+        for kernel_id, *amounts in newest.values_list("kernel_id", "cpu_milli", "mem_bytes")
+    }
+
+
+def _points(kernel_ids: list[UUID], grid: Grid) -> dict[UUID, list[tuple[Any, ...]]]:
+    found: dict[UUID, list[tuple[Any, ...]]] = {}
+    asked: dict[str, Any] = {
+        "kernels": kernel_ids, "spans": list(grid.spans), "step": grid.step_s, "since": grid.since, "until": grid.until,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(READ_POINTS, asked)
+        for kernel_id, *point in cursor.fetchall():
+            found.setdefault(kernel_id, []).append(tuple(point))
+    return {kernel_id: points[-MAX_POINTS:] for kernel_id, points in found.items()}
+
+
+def _columns(points: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    names = ("at", *SERIES, *(f"{name}_max" for name in SERIES))
+    return {name: [point[index] for point in points] for index, name in enumerate(names)}

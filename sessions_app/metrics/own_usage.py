@@ -1,0 +1,68 @@
+"""What a person's live sessions hold, and what they use of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import OuterRef, Prefetch, Subquery
+from django.db.models.functions import JSONObject
+
+from agents.core.states import AgentState
+from common import clock
+from common.actors import Actor
+from common.values.resources import CPU, MEM, ResourceSlots
+from sessions_app.metrics.collector import SAMPLE_S
+from sessions_app.metrics.history import PRESENT_S
+from sessions_app.models import ComputeSession, Kernel, KernelMetric
+from sessions_app.selectors import own_sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`held` is what kernels that were placed hold; `measured` is what of it those hold that were measured lately, and
+    `used` what they use of cores and memory; `at` is the oldest of these measurements, None if there is none."""
+
+    held: ResourceSlots
+    measured: ResourceSlots
+    used: ResourceSlots
+    at: datetime | None
+
+
+def own_live_sessions(actor: Actor) -> list[ComputeSession]:
+    """The newest first, with what rows show and the last sample of each kernel. 2 queries."""
+    fresh = KernelMetric.objects.filter(
+        kernel_id=OuterRef("pk"), span_s=SAMPLE_S, at__gte=clock.now() - timedelta(seconds=PRESENT_S)
+    ).order_by("-at")
+    told = fresh.values(told=JSONObject(cpu="cpu_milli", mem="mem_bytes", at="at"))[:1]
+    kernels = Kernel.objects.select_related("agent").annotate(sample=Subquery(told))
+    sessions = own_sessions(actor).live().for_rows().prefetch_related(None)
+    return list(sessions.prefetch_related(Prefetch("kernels", kernels)))
+
+
+def use_of(sessions: Iterable[ComputeSession]) -> Use:
+    """Of sessions that came from `own_live_sessions`. No query."""
+    held = measured = used = ResourceSlots()
+    instants = []
+    for session in sessions:
+        kernels: Iterable[Any] = session.kernels.all()
+        for kernel in kernels:
+            if kernel.agent is None:
+                continue
+            held += session.slots
+            if kernel.sample is not None:
+                measured += session.slots
+                used += ResourceSlots({CPU: kernel.sample["cpu"] or 0, MEM: kernel.sample["mem"] or 0})
+                instants.append(datetime.fromisoformat(kernel.sample["at"]))
+    return Use(held, measured, used, min(instants, default=None))
+
+
+def held_by_group(sessions: Iterable[ComputeSession]) -> Mapping[int, ResourceSlots]:
+    """What they hold of machines that take sessions, by group. No query."""
+    found: dict[int, ResourceSlots] = {}
+    for session in sessions:
+        for kernel in session.kernels.all():
+            if kernel.agent is not None and kernel.agent.state == AgentState.CONNECTED:
+                group_id = kernel.agent.resource_group_id
+                found[group_id] = found.get(group_id, ResourceSlots()) + session.slots
+    return found

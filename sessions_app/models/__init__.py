@@ -1,0 +1,59 @@
+"""All tables of this app."""
+
+from sessions_app.models.app_access import AppDoor, AppLogin, AppTicket
+from sessions_app.models.array import SessionArray
+from sessions_app.models.callback import CallbackDelivery, CallbackSecret, SessionCallback
+from sessions_app.models.dependency import SessionDependency
+from sessions_app.models.idle import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
+from sessions_app.models.kernel import Kernel, KernelAllocation, KernelLog, KernelMetric, KernelUsage
+from sessions_app.models.network import Mooring
+from sessions_app.models.personal import Dotfile, PersonalSetup, StartupScript, Written
+from sessions_app.models.preemption import Preemption, PreemptionOutcome, close_notices_of
+from sessions_app.models.preset import ResourcePreset
+from sessions_app.models.priority_change import PriorityChange
+from sessions_app.models.session import (
+    ComputeSession,
+    ComputeSessionQuerySet,
+    SessionMount,
+    SessionTransition,
+    SessionType,
+)
+from sessions_app.models.template import SessionTemplate
+
+__all__ = [
+    "AppDoor",
+    "AppLogin",
+    "AppTicket",
+    "CallbackDelivery",
+    "CallbackSecret",
+    "ComputeSession",
+    "ComputeSessionQuerySet",
+    "Dotfile",
+    "Gap",
+    "GatewayReport",
+    "IdleWatch",
+    "Interaction",
+    "Kernel",
+    "KernelAllocation",
+    "KernelLog",
+    "KernelMetric",
+    "KernelUsage",
+    "Mooring",
+    "PersonalSetup",
+    "Preemption",
+    "PreemptionOutcome",
+    "PriorityChange",
+    "ResourcePreset",
+    "SessionArray",
+    "SessionCallback",
+    "SessionDependency",
+    "SessionIdle",
+    "SessionMount",
+    "SessionTemplate",
+    "SessionTransition",
+    "SessionType",
+    "SessionWarning",
+    "StartupScript",
+    "Written",
+    "close_notices_of",
+]

@@ -1,0 +1,153 @@
+"""The containers of sessions: what they hold, what they printed and used."""
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q, functions
+
+from agents.models import Agent
+from common.values.resources import CPU
+from sessions_app.core.container_spec import container_name
+
+
+class Kernel(models.Model):
+    """One container of a session, named by role and index: main1, sub1…"""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    session = models.ForeignKey(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, db_index=False, related_name="kernels"
+    )
+    role = models.CharField(max_length=20, default="main")
+    index = models.PositiveSmallIntegerField(default=1)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="kernels")
+    attempt = models.PositiveSmallIntegerField(default=1)
+    container_id = models.CharField(max_length=64, blank=True)
+    address = models.GenericIPAddressField(null=True)
+    exit_code = models.IntegerField(null=True)
+    memory_kills = models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended.")
+    memory_killed_at = models.DateTimeField(null=True, help_text="The last of them, by the engine's clock.")
+    memory_peak_bytes = models.BigIntegerField(null=True, help_text="As of then.")
+
+    class Meta:
+        ordering = ("session", "role", "index")
+        constraints = (
+            models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}{self.index}"
+
+    @property
+    def placed_agent(self) -> Agent:
+        """Its machine. Only for kernels that were placed."""
+        if self.agent is None:
+            raise Kernel.agent.RelatedObjectDoesNotExist(f"{self.container_name} has no machine yet.")
+        return self.agent
+
+    @property
+    def container_name(self) -> str:
+        return container_name(self.id, self.attempt)
+
+    @property
+    def cpuset(self) -> str:
+        """Its cores, like 0-2,5; empty: all of its machine. One query, none where allocations were read with it."""
+        return next((held.cpuset for held in self.allocations.all() if held.slot_name == CPU), "")
+
+
+class KernelAllocation(models.Model):
+    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003), and
+    AgentDevice.occupied (ADR 0041). `devices`: which ones, in order; each gives an equal part of `amount`: all of itself, or
+    one alone a share. Empty where nobody knows the devices of that agent one by one. `cpuset`: of CPU, on which cores, like 0-2,5; empty:
+    on all."""
+
+    kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, db_index=False, related_name="allocations")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
+    slot_name = models.CharField(max_length=32)
+    amount = models.BigIntegerField()
+    devices = ArrayField(models.BigIntegerField(), default=list, db_default=[], editable=False)
+    cpuset = models.CharField(max_length=1024, blank=True, default="", db_default="", editable=False)
+    held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("kernel", "slot_name"), name="allocation_once"),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="allocation_is_positive"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.slot_name} on {self.agent_id}"
+
+
+class KernelLog(models.Model):
+    """The log of a kernel's last attempt, kept after its container is gone (`kept_logs`). `index_gzip` tells the entries
+    of the content apart, empty: nobody knows them; `is_cut`: there was more before it, or may have been."""
+
+    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, related_name="log")
+    content_gzip = models.BinaryField()
+    index_gzip = models.BinaryField(default=b"")
+    size_bytes = models.PositiveIntegerField()
+    is_cut = models.BooleanField(default=False)
+    attempt = models.PositiveSmallIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"log of {self.kernel_id}"
+
+
+class KernelUsage(models.Model):
+    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with. And what it held of
+    accelerators then, which is not known any more once it has ended; null: of none, or nobody can measure them."""
+
+    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
+    at = models.DateTimeField()
+    cpu_ns = models.BigIntegerField(null=True)
+    net_received_bytes = models.BigIntegerField(null=True)
+    net_sent_bytes = models.BigIntegerField(null=True)
+    disk_read_bytes = models.BigIntegerField(null=True)
+    disk_written_bytes = models.BigIntegerField(null=True)
+    device_count = models.PositiveSmallIntegerField(null=True)
+    device_milli = models.PositiveIntegerField(
+        null=True, help_text="Thousandths of a device, of all together."
+    )
+    device_mem_total = models.BigIntegerField(null=True, help_text="All memory of these devices.")
+    devices_are_own = models.BooleanField(null=True, help_text="Nobody else held a part of them.")
+
+    def __str__(self) -> str:
+        return f"usage of {self.kernel_id}"
+
+
+class KernelMetric(models.Model):
+    """What a kernel used over `span_s` from `at` on: means, and from a minute on the most (`metrics`). Null: not known.
+    Traffic is in bytes a second. What devices do is of whole devices, whoever shares them: the mean of their use, the sum of
+    their memory."""
+
+    pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
+    kernel = models.ForeignKey(Kernel, on_delete=models.CASCADE, related_name="metrics", db_index=False)
+    span_s = models.PositiveSmallIntegerField()
+    at = models.DateTimeField()
+    cpu_milli = models.BigIntegerField(null=True)
+    mem_bytes = models.BigIntegerField(null=True)
+    net_received = models.BigIntegerField(null=True)
+    net_sent = models.BigIntegerField(null=True)
+    disk_read = models.BigIntegerField(null=True)
+    disk_written = models.BigIntegerField(null=True)
+    device_percent = models.BigIntegerField(null=True)
+    device_mem_bytes = models.BigIntegerField(null=True)
+    cpu_milli_max = models.BigIntegerField(null=True)
+    mem_bytes_max = models.BigIntegerField(null=True)
+    net_received_max = models.BigIntegerField(null=True)
+    net_sent_max = models.BigIntegerField(null=True)
+    disk_read_max = models.BigIntegerField(null=True)
+    disk_written_max = models.BigIntegerField(null=True)
+    device_percent_max = models.BigIntegerField(null=True)
+    device_mem_bytes_max = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("at",), condition=Q(span_s=10), name="metric_sample"),)
+
+    def __str__(self) -> str:
+        return f"{self.kernel_id} at {self.at}"

@@ -1,0 +1,1 @@
+"""Sessions as pages and REST show them."""

@@ -1,0 +1,218 @@
+"""What the page of one session shows: its tabs, why it ended and what helps, what it uses now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from common.actors import Actor
+from common.i18n import paragraph
+from common.values.durations import duration_words
+from common.values.resources import CPU, MEM, format_bytes
+from images.labels import AppHint
+from sessions_app.callbacks.delivery import callback_url_of, deliveries_of
+from sessions_app.core.callbacks import Fault, News
+from sessions_app.core.sizes import size_like, typed_amount
+from sessions_app.core.states import Reason, Status
+from sessions_app.dotfiles import delivery as dotfiles_delivery
+from sessions_app.metrics.accelerators import device_milli_of
+from sessions_app.metrics.history import Window, present_use
+from sessions_app.models import CallbackDelivery, ComputeSession, SessionType
+from sessions_app.presentation.session import launcher_query
+from sessions_app.queue import priority as queue_priority
+from sessions_app.selectors import Action, may
+from sessions_app.termination import oom_kills
+
+TABS = {
+    "overview": (gettext_noop("Overview"), "dashboard", Action.VIEW),
+    "terminal": (gettext_noop("Terminal"), "terminal-2", Action.OPEN_TERMINAL),
+    "log": (gettext_noop("Log"), "file-text", Action.READ_LOGS),
+    "charts": (gettext_noop("Charts"), "chart-area-line", Action.VIEW),
+    "folders": (gettext_noop("Folders"), "folder", Action.VIEW),
+    "history": (gettext_noop("History"), "history", Action.VIEW),
+}
+WINDOWS = {
+    Window.QUARTER: gettext_noop("15 minutes"),
+    Window.HOUR: gettext_noop("1 hour"),
+    Window.ALL: gettext_noop("All"),
+}
+
+NEWS_WORDS = {
+    News.STARTED: gettext_noop("It runs"),
+    News.RETRIED: gettext_noop("It is tried again"),
+    News.ENDED: gettext_noop("It has ended"),
+}
+FAULT_WORDS = {
+    Fault.NONE: gettext_noop("Not tried yet."),
+    Fault.NAME: gettext_noop("There is no machine of that name."),
+    Fault.FORBIDDEN: gettext_noop("Its machine is not in the open internet, and is not called."),
+    Fault.CONNECT: gettext_noop("Nothing took the connection, or it broke."),
+    Fault.TLS: gettext_noop("Its certificate is not valid, or it speaks no TLS."),
+    Fault.TIMEOUT: gettext_noop("It did not answer in time."),
+    Fault.PROTOCOL: gettext_noop("Its answer was no HTTP."),
+    Fault.CLOSED: gettext_noop("Its owner's account is closed."),
+}
+ENDED_BY_ITSELF = frozenset(
+    {
+        Reason.USER_REQUESTED,
+        Reason.ADMIN_REQUESTED,
+        Reason.COMMAND_FINISHED,
+        Reason.LIFETIME_OVER,
+        Reason.UNUSED,
+        Reason.UNDERUSED,
+        Reason.PREEMPTED,
+    }
+)
+LOG_SAYS_WHY = frozenset({Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED})
+OTHER_IMAGE_HELPS = frozenset({Reason.IMAGE_MISSING, Reason.IMAGE_PULL_FAILED})
+
+
+def chosen_tab(asked: str) -> str:
+    return asked if asked in TABS else "overview"
+
+
+def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, Any]]:
+    """As includes/tabs.html shows them; those that the reader may open."""
+    return [
+        {"label": _(label), "icon": icon, "url": f"?tab={name}", "is_active": name == chosen}
+        for name, (label, icon, action) in TABS.items()
+        if may(actor, session, action)
+    ]
+
+
+def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
+    """Whom it tells how it goes, and what came of it: {"url" (for its owner), "rows": [{"delivery", "words", "text"}]}. None for
+    one that tells nobody. One query."""
+    if not hasattr(session, "callback"):
+        return None
+    rows = [
+        {"delivery": each, "words": _(NEWS_WORDS[News(each.news)]), "text": _delivery_words(each)}
+        for each in deliveries_of(session)
+    ]
+    return {"url": callback_url_of(actor, session), "rows": rows}
+
+
+def _delivery_words(delivery: CallbackDelivery) -> str:
+    """What was answered; why nothing was."""
+    if delivery.answer is not None:
+        return _("Answered {status}.").format(status=delivery.answer)
+    return _(FAULT_WORDS[Fault(delivery.fault)])
+
+
+def windows(chosen: Window) -> list[dict[str, Any]]:
+    """How much of its life the charts show, as links: [{"label", "url", "is_active"}]."""
+    return [
+        {"label": _(label), "url": f"?tab=charts&window={window}", "is_active": window == chosen}
+        for window, label in WINDOWS.items()
+    ]
+
+
+def chosen_window(asked: str) -> Window:
+    return Window(asked) if asked in set(Window) else Window.QUARTER
+
+
+def apps_ahead(actor: Actor, session: ComputeSession) -> list[AppHint]:
+    """Apps that will open once the session runs: their pages wait for it."""
+    is_coming = session.is_live and session.status not in (Status.RUNNING, Status.TERMINATING)
+    if not is_coming or session.type != SessionType.INTERACTIVE or not may(actor, session, Action.OPEN_APP):
+        return []
+    return list(session.image.app_hints)
+
+
+def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
+    """Why it ended otherwise than was asked, and what helps: {"title", "text", "remedies": [{"label", "url", "icon"}]}; of a
+    running one, that a program of it was short of memory. An end says all in its sentence and has no title. None where all is
+    well."""
+    is_own = session.owner_id == actor.user_id
+    if session.is_live and session.status != Status.TERMINATING:
+        kernel = oom_kills.killed_kernel(session)
+        if kernel is None:
+            return _troubles_of_setup(session) if is_own else None
+        return {
+            "title": _("A program ran out of memory."),
+            "text": str(oom_kills.sentence(session, kernel)),
+            "remedies": _more_memory(session) if is_own else [],
+        }
+    reason = _reason_of_end(session)
+    if reason is None or reason in ENDED_BY_ITSELF:
+        return None
+    return {
+        "title": "",
+        "text": str(session.status_message),
+        "remedies": remedies(session, reason, is_own=is_own),
+    }
+
+
+def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
+    """What its owner keeps for each session and did not come as wanted."""
+    setup = dotfiles_delivery.setup_of(session)
+    sentences = dotfiles_delivery.troubles(setup) if setup and session.is_running else []
+    if not sentences:
+        return None
+    links = [{"label": _("Read the log"), "url": "?tab=log", "icon": "file-text"}]
+    links.append({"label": _("Change them"), "url": reverse("dotfiles"), "icon": "settings"})
+    return {
+        "title": _("Dotfiles or start-up script did not go well."),
+        "text": paragraph(sentences),
+        "remedies": links,
+    }
+
+
+def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[dict[str, str]]:
+    """Links that help after this end; only its owner starts it again."""
+    found = []
+    if reason in LOG_SAYS_WHY:
+        found.append({"label": _("Read the end of the log"), "url": "?tab=log", "icon": "file-text"})
+    if not is_own:
+        return found
+    if reason is Reason.OUT_OF_MEMORY:
+        found += _more_memory(session)
+    if reason is Reason.COMMAND_TIMED_OUT and session.timeout_s:
+        longer = 2 * session.timeout_s
+        label = _("Start again with {amount}").format(amount=duration_words(longer))
+        found += _again(session, label, {"timeout_s": str(longer)})
+    if reason in OTHER_IMAGE_HELPS:
+        found += _again(session, _("Start again with another image"), {"image": ""})
+    if reason is Reason.FOLDER_UNAVAILABLE:
+        found += _again(session, _("Start again without that folder"), {})
+    return found
+
+
+def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+    """Its priority, who gave it that, and whether the reader may change it. Two queries at most while it waits."""
+    is_waiting = session.status == Status.PENDING and session.stops_at is None
+    change = queue_priority.last_change(session) if is_waiting or session.priority else None
+    governed_id = queue_priority.governed_domain_id(actor) if is_waiting else None
+    return {
+        "number": session.priority,
+        "change": change,
+        "can_change": is_waiting and queue_priority.may_prioritize(actor, session, governed_id),
+    }
+
+
+def present_meters(session: ComputeSession) -> dict[str, Any]:
+    """What it uses now, and its limits, for meters: {} while nothing is known. One query."""
+    use = present_use(session)
+    if not use:
+        return {}
+    limits = {"cpu_limit": session.slots[CPU], "mem_limit": session.slots[MEM]}
+    return {**use, **limits, "has_devices": device_milli_of(session.slots) > 0}
+
+
+def _reason_of_end(session: ComputeSession) -> Reason | None:
+    known = session.outcome_reason or session.status_reason
+    return Reason(known) if known in set(Reason) else None
+
+
+def _more_memory(session: ComputeSession) -> list[dict[str, str]]:
+    twice = 2 * session.slots[MEM]
+    cpu, mem = typed_amount(CPU, session.slots[CPU]), typed_amount(MEM, twice)
+    changes = {"mem": mem, "size": size_like(cpu, mem)}
+    return _again(session, _("Start again with {amount}").format(amount=format_bytes(twice)), changes)
+
+
+def _again(session: ComputeSession, label: str, changes: Mapping[str, str]) -> list[dict[str, str]]:
+    url = f"{reverse('session-new')}?{launcher_query(session, changes)}"
+    return [{"label": label, "url": url, "icon": "refresh"}]

@@ -1,0 +1,191 @@
+"""What pages show of a session, worked out here so that templates only display."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlencode
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from agents.runtime.port import PullProgress
+from common.actors import Actor
+from common.pages.tables import Head
+from common.values.durations import duration_words
+from common.values.resources import format_bytes, format_slots
+from sessions_app.app_services.urls import apps_of
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.states import REASON_SENTENCES, Reason, Status
+from sessions_app.dotfiles import delivery
+from sessions_app.idle.facts import outlook_of
+from sessions_app.models import ComputeSession, SessionType
+from sessions_app.presentation.short_reasons import short_reason
+from sessions_app.selectors import Action, is_stoppable, may
+from sessions_app.termination import oom_kills
+
+STAGES = (
+    (Status.PENDING, gettext_noop("Queued")),
+    (Status.SCHEDULED, gettext_noop("Scheduled")),
+    (Status.PREPARING, gettext_noop("Preparing")),
+    (Status.STARTING, gettext_noop("Starting")),
+    (Status.RUNNING, gettext_noop("Ready")),
+)
+
+
+def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+    """One session in a list or on top of its page. No query if it came `with_parts`."""
+    may_stop = is_stoppable(session) and may(actor, session, Action.TERMINATE)
+    return {
+        "session": session,
+        "slots": format_slots(session.requested_slots),
+        "agents": ", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
+        "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "can_terminate": may_stop and not session.stops_at,
+        "can_keep": may_stop and bool(session.stops_at),
+        "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
+        "can_start_again": not session.is_live and session.owner_id == actor.user_id,
+        "is_own": session.owner_id == actor.user_id,
+        "ends_at": outlook.ends_at if (outlook := outlook_of(session)) else None,
+        "starts_at": session.start_at if session.held_for == Hold.START_TIME and session.is_live else None,
+        "headline": headline(session) if session.owner_id == actor.user_id else "",
+        "explanation": explanation(session),
+        "short_explanation": short_explanation(session),
+        "list_explanation": list_explanation(session),
+        "memory_kill": memory_kill(session),
+    }
+
+
+def memory_kill(session: ComputeSession) -> str:
+    """What to say of programs that ended for want of memory; empty where none did, or where the session itself ended for it
+    and says so."""
+    kernel = oom_kills.killed_kernel(session)
+    if kernel is None or session.outcome_reason == Reason.OUT_OF_MEMORY:
+        return ""
+    return str(oom_kills.sentence(session, kernel))
+
+
+def headline(session: ComputeSession) -> str:
+    """What its owner may expect next, on its page."""
+    if session.type == SessionType.BATCH:
+        return _("The command runs; its output is in the log.") if session.is_running else ""
+    app = session.image.app_hints[0].title if session.image.app_hints else ""
+    if session.is_running:
+        return _("{app} is ready.").format(app=app) if app else _("The terminal is ready.")
+    if not session.is_live or session.status == Status.TERMINATING:
+        return ""
+    if not app:
+        return _("The terminal opens from here as soon as it is ready; no need to reload.")
+    return _("{app} opens from here as soon as it is ready; no need to reload.").format(app=app)
+
+
+def launcher_query(session: ComputeSession, changes: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The query string that begins the launcher with all that `session` asked for, but for `changes`. It names the session
+    alone: variables may hold secrets, and addresses are kept in many places."""
+    return urlencode({"like": session.pk, **changes})
+
+
+def explanation(session: ComputeSession) -> str:
+    """Why it is as it is, where the status alone does not say it."""
+    if session.status == Status.RUNNING:
+        return ""
+    if session.status == Status.PENDING and session.queue_position:
+        sentence = _("Number {position} in the queue. {why}")
+        return sentence.format(position=session.queue_position, why=session.status_message)
+    return str(session.status_message)
+
+
+def short_explanation(session: ComputeSession) -> str:
+    """The same in a table: one sentence, without what the engine said."""
+    if session.stops_at and is_stoppable(session):
+        return _("It will be stopped in a moment.")
+    if session.status_reason in set(Reason) and session.status != Status.RUNNING:
+        return str(REASON_SENTENCES[Reason(session.status_reason)])
+    return explanation(session)
+
+
+def list_explanation(session: ComputeSession) -> str:
+    """The same in a few words, where the scheduler says why it waits."""
+    if session.status != Status.PENDING or session.status_reason in set(Reason):
+        return short_explanation(session)
+    why = short_reason(session.status_reason, session.status_message)
+    if not session.queue_position:
+        return str(why)
+    return _("No. {position} · {why}").format(position=session.queue_position, why=why)
+
+
+def columns() -> Head:
+    """The head of a short table of sessions, without sorting."""
+    labels = {"name": _("Name"), "status": _("Status"), "resources": _("Resources"), "machine": _("Machine")}
+    labels |= {"started": _("Requested"), "actions": ""}
+    return Head(
+        {"name": name, "label": label, "is_number": name == "started"} for name, label in labels.items()
+    )
+
+
+def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dict[str, Any]]:
+    """The way to ready, as includes/timeline.html shows it. One query."""
+    reached: dict[str, datetime] = {}
+    for line in session.transitions.all():
+        if line.to_status == Status.PENDING:
+            reached.clear()  # of the attempt before
+        reached.setdefault(line.to_status, line.happened_at)
+    end = reached.get(Status.TERMINATING.value) or session.ended_at
+    shown = []
+    for index, (status, label) in enumerate(STAGES):
+        since = reached.get(status.value)
+        following = next(
+            (reached[later.value] for later, _label in STAGES[index + 1 :] if later.value in reached), end
+        )
+        shown.append({"label": _(label), **_step(status, since, following, end)})
+        if status is Status.PREPARING and pull and session.status == status:
+            shown[-1] |= {
+                "note": _("{done} of {total}").format(
+                    done=format_bytes(pull.done_bytes), total=format_bytes(pull.total_bytes)
+                ),
+                "done": pull.done_bytes,
+                "total": pull.total_bytes,
+            }
+    return shown
+
+
+def _step(
+    status: Status, since: datetime | None, following: datetime | None, end: datetime | None
+) -> dict[str, Any]:
+    """Told by the transitions alone: they are read after the session, which may have gone on meanwhile."""
+    if since is None:
+        return {"state": "ahead"}
+    if status is Status.RUNNING:
+        return {"state": "past", "at": since}
+    if following is None:
+        return {"state": "now", "since": since}
+    note = duration_words((following - since).total_seconds())
+    return {"state": "failed" if following == end else "past", "note": note}
+
+
+def history(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
+    """Changes of status, newest first, as includes/history.html shows them; and what came of what the owner keeps for each
+    session. One query."""
+    changes = [
+        {
+            "at": line.happened_at,
+            "status": line.to_status,
+            "text": "" if line.to_status == Status.RUNNING else str(line.message),  # the badge says it
+            "actor": "" if line.actor_label == "system" else line.actor_label,
+        }
+        for line in reversed(session.transitions.all())
+    ]
+    return sorted([*changes, *_of_setup(actor, session)], key=lambda entry: entry["at"], reverse=True)
+
+
+def _of_setup(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
+    """For the owner alone: names of files are nobody else's business."""
+    setup = delivery.setup_of(session) if session.owner_id == actor.user_id else None
+    if setup is None or session.started_at is None:
+        return []
+    ran = delivery.script_sentence(setup)
+    found = [{"at": setup.ended_at or session.started_at, "title": ran}] if ran else []
+    return [
+        *found,
+        *({"at": session.started_at, "title": sentence} for sentence in delivery.skipped_sentences(setup)),
+    ]

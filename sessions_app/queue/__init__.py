@@ -1,0 +1,1 @@
+"""Waiting sessions: queue holds, dependencies, priorities, arrays."""

@@ -1,0 +1,118 @@
+"""Arrays: many batch sessions of one request, with an index each, of which at most so many wait for a machine or run at a time.
+
+The others are held. Once an element has ended `release_elements` is asked for, which lets in the next by index: under the lock of
+the array's row, so whoever comes at the same moment counts what this one let in. Reconciling does the same for whatever that missed.
+An element that is tried again has not ended: it keeps its place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Q, Value
+
+from accounts.models import Project
+from common import clock
+from common.actors import Actor
+from common.messaging.events import announce
+from sessions_app import ports
+from sessions_app.core.array_spec import ArraySpec
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.request import SessionRequest
+from sessions_app.core.states import Status
+from sessions_app.events import SessionsEnqueued
+from sessions_app.lifecycle.updates import push_sessions_changed
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
+from sessions_app.queue import holds
+
+# Those that have had their turn: who is held since, for a closed group or an image that is gone, keeps its place.
+_LET_IN = (Hold.NOTHING.value, Hold.GROUP.value, Hold.IMAGE.value)
+
+
+def elements_of(request: SessionRequest) -> list[SessionRequest]:
+    """One request for each element, by name; the request itself where none is asked for."""
+    if request.array is None:
+        return [request]
+    return [replace(request, name=name) for name in request.array.names(request.name)]
+
+
+def insert_array(
+    actor: Actor, project: Project, request: SessionRequest, now: datetime
+) -> SessionArray | None:
+    """Insert the array of which this is the first element; None where no array is asked for."""
+    if request.array is None:
+        return None
+    return SessionArray.objects.create(
+        name=request.name.removesuffix(f"-{request.array.indices[0]}"),
+        owner_id=actor.user_id or 0,
+        project=project,
+        domain_id=project.domain_id,
+        spec=request.array.text,
+        count=len(request.array.indices),
+        most_at_once=request.array.most_at_once,
+        created_at=now,
+    )
+
+
+def element_standings(array: ArraySpec, first: ports.Standing) -> list[ports.Standing]:
+    """Return where each element begins, by place: like the first, or held where enough are ahead of it."""
+    most = array.most_at_once
+    if most is None or first.hold.value not in _LET_IN:
+        return [first] * len(array.indices)
+    turn = holds.its_turn(most)
+    return [first if place < most else turn for place in range(len(array.indices))]
+
+
+@transaction.atomic
+def release_elements(array_id: UUID) -> int:
+    """Let as many held elements into the queue as there is room for, by index; how many. 7 queries at most. May run twice, late or never."""
+    array = SessionArray.objects.select_for_update(no_key=True).filter(pk=array_id).first()
+    if array is None or array.most_at_once is None:
+        return 0
+    let_in = array.elements.filter(ended_at=None, held_for__in=_LET_IN).count()
+    room = max(0, array.most_at_once - let_in)
+    held = _held().filter(array=array).order_by("array_index").select_related("resource_group", "image")
+    # Whoever holds a row now ends it, or asks for it to end: another one goes in its place.
+    free = held.select_for_update(skip_locked=True, no_key=True, of=("self",))
+    chosen = list(free[:room]) if room else []
+    _let_in(array, chosen)
+    return len(chosen)
+
+
+def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
+    if not chosen:
+        return
+    told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
+    standing = holds.standing_in_group(chosen[0])  # elements are alike
+    # They were written a microsecond after each other, and queue in that order.
+    since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
+    ComputeSession.objects.filter(pk__in=[each.pk for each in chosen]).update(
+        held_for=standing.hold.value,
+        eligible_at=ExpressionWrapper(Value(clock.now()) + since_first, output_field=DateTimeField()),
+        status_reason=standing.reason.value,
+        status_message=standing.message,
+        deadline_at=holds.deadline_of(standing.hold, chosen[0].pending_timeout_s),
+    )
+    push_sessions_changed(told, Status.PENDING)
+    if not standing.hold:
+        announce(SessionsEnqueued(chosen[0].resource_group_id))
+
+
+def release_all() -> None:
+    """Those arrays that no end has found, and those whose elements were let go on by something else: whatever was lost with a
+    process. One query where there is nothing to do."""
+    waiting = _held().order_by().values("array")
+    arrays = SessionArray.objects.filter(pk__in=waiting)
+    let_in = Count("elements", filter=Q(elements__ended_at=None, elements__held_for__in=_LET_IN))
+    due = arrays.annotate(let_in=let_in).filter(let_in__lt=F("most_at_once"))
+    for array_id in list(due.order_by("pk").values_list("pk", flat=True)):
+        release_elements(array_id)
+
+
+def _held() -> ComputeSessionQuerySet:
+    held: ComputeSessionQuerySet = ComputeSession.objects.filter(
+        status=Status.PENDING, held_for=Hold.ARRAY_LIMIT.value, stops_at=None, ended_at=None
+    )
+    return held

@@ -1,0 +1,172 @@
+"""Reads of arrays, and their end. `visible_arrays` is the only list source, `access_array` the only single fetch: who sees a
+session sees its array, and may do to all elements what may be done to each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, F, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.selectors import user_of
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.errors import NotFound, PermissionDenied
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.states import LIVE, Reason, Status
+from sessions_app.lifecycle import transitions, updates
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
+from sessions_app.queue.endings import Ending, ended_as
+from sessions_app.selectors import Action, is_stoppable, may, seen_by
+
+UNDO_S = 10
+
+
+def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
+    """Newest first, with whose they are."""
+    return SessionArray.objects.filter(seen_by(actor)).select_related("owner", "project", "domain")
+
+
+def access_array(actor: Actor, array_id: UUID, action: Action) -> SessionArray:
+    """Raises NotFound (absent or hidden), PermissionDenied (seen, not allowed)."""
+    array = visible_arrays(actor).filter(pk=array_id).first()
+    if array is None:
+        raise NotFound(_("There is no such array among yours."))
+    if not may(actor, array, action):
+        sentence = _("The array “{array}” belongs to {owner}; you may only look at it.")
+        raise PermissionDenied(sentence.format(array=array.name, owner=array.owner.email))
+    return array
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the elements of an array are."""
+
+    statuses: Mapping[str, int] = field(default_factory=dict)  # that any is in
+    held: int = 0  # of those that are PENDING, until it is their turn
+    succeeded: int = 0  # of those that have ended
+    failed: int = 0  # of those; the others never ran (`endings`)
+
+    @property
+    def live(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status in LIVE)
+
+    @property
+    def ended(self) -> int:
+        return sum(self.statuses.values()) - self.live
+
+
+def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
+    """By id, in one query, any number of arrays and elements."""
+    elements = ComputeSession.objects.filter(array__in=[array.pk for array in arrays]).order_by()
+    is_held = Q(status=Status.PENDING.value, held_for=Hold.ARRAY_LIMIT.value)
+    counted = elements.values("array_id", "status").annotate(
+        count=Count("pk"),
+        held=Count("pk", filter=is_held),
+        succeeded=Count("pk", filter=ended_as(Ending.SUCCESS)),
+        failed=Count("pk", filter=ended_as(Ending.FAILURE)),
+    )
+    found: dict[UUID, Progress] = {array.pk: Progress() for array in arrays}
+    for row in counted:
+        known = found[row["array_id"]]
+        found[row["array_id"]] = Progress(
+            {**known.statuses, row["status"]: row["count"]},
+            known.held + row["held"],
+            known.succeeded + row["succeeded"],
+            known.failed + row["failed"],
+        )
+    return found
+
+
+@transaction.atomic
+def end_array(*, actor: Actor, array_id: UUID) -> SessionArray:
+    """Ask all elements to end, none of which is let in meanwhile: those that wait are CANCELLED at once, those that end are not
+    tried again, those that have ended are left as they are. Statements by status, not by element."""
+    array = access_array(actor, array_id, Action.TERMINATE)
+    _end_elements(actor, array, _hold_live(array))
+    return array
+
+
+@transaction.atomic
+def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
+    """Have all elements stopped in UNDO_S, unless somebody keeps them until then; how many. Of those that are to stop already the first
+    moment holds."""
+    array = access_array(actor, array_id, Action.TERMINATE)
+    stopped = [each for each in _hold_live(array) if not each.stops_at and is_stoppable(each)]
+    at = clock.now() + timedelta(seconds=UNDO_S)
+    _elements(stopped).update(stops_at=at, stops_by=user_of(actor))
+    _tell_elements(actor, "sessions.stop_soon", stopped)
+    return len(stopped)
+
+
+@transaction.atomic
+def keep_array(*, actor: Actor, array_id: UUID) -> int:
+    """Take the stops of all elements back that have not begun; how many."""
+    array = access_array(actor, array_id, Action.TERMINATE)
+    kept = [each for each in _hold_live(array) if each.stops_at and is_stoppable(each)]
+    _elements(kept).update(stops_at=None, stops_by=None)
+    _tell_elements(actor, "sessions.keep_session", kept)
+    return len(kept)
+
+
+@transaction.atomic
+def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -> None:
+    """End those elements whose moment has come, as whoever asked for it."""
+    array = SessionArray.objects.get(pk=array_id)
+    now = clock.now()
+    due = [each for each in _hold_live(array) if each.stops_at and each.stops_at <= now]
+    _end_elements(actor, array, [each for each in due if each.stops_by_id == stops_by_id])
+
+
+def _hold_live(array: SessionArray) -> list[ComputeSession]:
+    """Its live elements, locked, and nobody is let in; the array before sessions (ADR 8)."""
+    SessionArray.objects.select_for_update(no_key=True).get(pk=array.pk)
+    live = ComputeSession.objects.live().filter(array=array).order_by("pk").select_for_update(no_key=True)
+    return list(live)
+
+
+def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
+    """All of these rows, which are locked."""
+    ids: dict[Status, list[UUID]] = {}
+    for each in elements:
+        ids.setdefault(Status(each.status), []).append(each.pk)
+    reason = Reason.USER_REQUESTED if array.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
+    transitions.transition_many(
+        ids.get(Status.PENDING, []), frm=Status.PENDING, to=Status.CANCELLED, reason=reason, actor=actor
+    )
+    ending: list[UUID] = []
+    for status in sorted(ids.keys() - {Status.PENDING, Status.TERMINATING}):
+        to = Status.TERMINATING
+        ending += transitions.transition_many(ids[status], frm=status, to=to, reason=reason, actor=actor)
+    retrying = ComputeSession.objects.filter(pk__in=ids.get(Status.TERMINATING, []))
+    retrying.update(max_retries=F("retry_count"), requeues=False)
+    _record_elements(
+        actor, "sessions.terminate_session", [each for each in elements if each.status != Status.TERMINATING]
+    )
+    for session_id in ending:
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
+
+
+def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:
+    found: ComputeSessionQuerySet = ComputeSession.objects.filter(pk__in=[each.pk for each in sessions])
+    return found
+
+
+def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+    _record_elements(actor, action, sessions)
+    for status in {each.status for each in sessions}:
+        told = [
+            (each.pk, each.owner_id, each.project_id, each.domain_id)
+            for each in sessions
+            if each.status == status
+        ]
+        updates.push_sessions_changed(told, Status(status))
+
+
+def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+    if sessions:
+        record.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])

@@ -1,0 +1,96 @@
+"""Sessions that wait in a resource group which is not open to them any more: its grant was revoked, or it takes no sessions of their type now.
+
+They are held, and say so; where that was a slip, they keep their place. After a day they are cancelled. What runs goes on.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from copy import copy
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count
+
+from accounts.core.roles import Role
+from agents.models import GroupGrant, ResourceGroup
+from agents.resource_groups import service
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.states import Status
+from sessions_app.lifecycle.updates import push_sessions_changed
+from sessions_app.limits.group_rules import closed_in, is_open_to_all
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet
+from sessions_app.queue.holds import AT_ONCE, go_on, put_outside
+
+
+def settle_closed_groups() -> None:
+    """Hold those to whom their group was closed, and let those go on to whom it is open again. Right if it runs twice, late or never."""
+    hold_closed(ResourceGroup.objects.present())
+    held = _held()
+    for group in ResourceGroup.objects.filter(pk__in=held.values("resource_group_id")):
+        ids = list(held.filter(~closed_in(group), resource_group=group).values_list("pk", flat=True))
+        for first in range(0, len(ids), AT_ONCE):
+            with transaction.atomic():
+                again = held.filter(~closed_in(group), pk__in=ids[first : first + AT_ONCE]).order_by("pk")
+                for session in again.select_for_update(skip_locked=True, of=("self",)):
+                    go_on(session)
+
+
+def hold_closed(asked: Iterable[ResourceGroup]) -> None:
+    """Take those out of the queues of these groups to whom they are closed. One query for each group that is not open to all."""
+    for group in asked:
+        if not is_open_to_all(group):
+            _hold_closed_in(group)
+
+
+def hold_excluded_sessions(group_id: int) -> None:
+    """Hold the waiting sessions to which this group is closed."""
+    hold_closed(ResourceGroup.objects.filter(pk=group_id))
+
+
+@transaction.atomic
+def _hold_closed_in(group: ResourceGroup) -> None:
+    """Waits for nobody: whoever closes the group has locked it, and whoever has locked a session may wait for the group. What is
+    passed over is found by the next round."""
+    closed = _queued_in(group).filter(closed_in(group)).order_by("pk")
+    columns = ("pk", "owner_id", "project_id", "domain_id")
+    locked = closed.select_for_update(no_key=True, skip_locked=True, of=("self",))
+    if found := list(locked.values_list(*columns)):
+        put_outside([row[0] for row in found], group)
+        push_sessions_changed(found, Status.PENDING)
+
+
+def shut_out_by(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
+    """How many of its queue would be held if these columns were changed. One query at most."""
+    changed = copy(group)
+    for column in service.ADMITTING:
+        setattr(changed, column, changes.get(column, getattr(group, column)))
+    is_same = all(getattr(changed, column) == getattr(group, column) for column in service.ADMITTING)
+    return 0 if is_same or is_open_to_all(changed) else _queued_in(group).filter(closed_in(changed)).count()
+
+
+def let_in_by(group: ResourceGroup, grants: Collection[GroupGrant]) -> Mapping[int, int]:
+    """How many of its queue each of its grants alone lets in, by grant: who would be held without it. One query, however many there are."""
+    if group.is_public or not grants:
+        return {}
+    queued = _queued_in(group).exclude(owner__role=Role.SUPERADMIN).order_by()
+    alike = queued.values_list("owner_id", "domain_id", "project_id").annotate(Count("pk"))
+    found: Counter[int] = Counter()
+    for user_id, domain_id, project_id, count in alike:
+        theirs = [
+            each.pk
+            for each in grants
+            if user_id == each.user_id or domain_id == each.domain_id or project_id == each.project_id
+        ]
+        if len(theirs) == 1:
+            found[theirs[0]] += count
+    return found
+
+
+def _queued_in(group: ResourceGroup) -> ComputeSessionQuerySet:
+    queued: ComputeSessionQuerySet = ComputeSession.objects.waiting()
+    return queued.filter(held_for=Hold.NOTHING.value, resource_group=group)
+
+
+def _held() -> ComputeSessionQuerySet:
+    held: ComputeSessionQuerySet = ComputeSession.objects.waiting().filter(held_for=Hold.GROUP.value)
+    return held

@@ -1,0 +1,287 @@
+"""Sessions that start after others have ended, or after arrays: which may be named, and what they wait for. What becomes of them then is in
+`dependents`.
+
+The row of what others come after says so (`is_awaited`). Of a session it does so under its lock: its end finds it, and asks for
+`settle_dependents`. Who ends an element holds no array (ADR 8) and looks at it afterwards; so whoever names an array has it looked at once more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.utils.translation import gettext as _
+
+from accounts.models import Project
+from common.actors import Actor
+from common.errors import InvalidInput, NotFound
+from common.i18n import gettext_noop
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence
+from common.values.text import quoted
+from sessions_app.core.queue_options import DependencyRequest, When
+from sessions_app.core.states import REASON_SENTENCES, Reason
+from sessions_app.models import ComputeSession, SessionArray, SessionDependency
+from sessions_app.queue.arrays import progress_of, visible_arrays
+from sessions_app.queue.endings import Ending, ending_of
+from sessions_app.selectors import visible_sessions
+
+# Of one session and of an array, by what is waited for; {others} is how many more there are.
+_WAITS = {
+    (ComputeSession, When.SUCCESS): gettext_noop("Waits until “{name}” has succeeded."),
+    (ComputeSession, When.ANY): gettext_noop("Waits until “{name}” has ended."),
+    (ComputeSession, When.FAILURE): gettext_noop("Waits until “{name}” has failed."),
+    (SessionArray, When.SUCCESS): gettext_noop("Waits until all of “{name}” have succeeded."),
+    (SessionArray, When.ANY): gettext_noop("Waits until all of “{name}” have ended."),
+    (SessionArray, When.FAILURE): gettext_noop("Waits until all of “{name}” have ended and one has failed."),
+}
+_WAITS_FOR_MORE = {
+    (ComputeSession, When.SUCCESS): gettext_noop(
+        "Waits until “{name}” has succeeded, and for {others} more."
+    ),
+    (ComputeSession, When.ANY): gettext_noop("Waits until “{name}” has ended, and for {others} more."),
+    (ComputeSession, When.FAILURE): gettext_noop("Waits until “{name}” has failed, and for {others} more."),
+    (SessionArray, When.SUCCESS): gettext_noop(
+        "Waits until all of “{name}” have succeeded, and for {others} more."
+    ),
+    (SessionArray, When.ANY): gettext_noop("Waits until all of “{name}” have ended, and for {others} more."),
+    (SessionArray, When.FAILURE): gettext_noop(
+        "Waits until all of “{name}” have ended and one has failed, and for {others} more."
+    ),
+}
+_NEVER = {
+    (ComputeSession, When.SUCCESS): gettext_noop(
+        "It was to start after “{name}” had succeeded, which did not happen."
+    ),
+    (ComputeSession, When.FAILURE): gettext_noop(
+        "It was to start after “{name}” had failed, which did not happen."
+    ),
+    (SessionArray, When.SUCCESS): gettext_noop(
+        "It was to start after all of “{name}” had succeeded, which did not happen."
+    ),
+    (SessionArray, When.FAILURE): gettext_noop(
+        "It was to start after one of “{name}” had failed, which did not happen."
+    ),
+}
+# Of one that never ran itself, and so has neither succeeded nor failed.
+_NEVER_RAN = {
+    When.SUCCESS: gettext_noop("It was to start after “{name}” had succeeded, but “{name}” never ran."),
+    When.FAILURE: gettext_noop("It was to start after “{name}” had failed, but “{name}” never ran."),
+}
+_AHEAD = {
+    (ComputeSession, When.SUCCESS): gettext_noop("once it has succeeded"),
+    (ComputeSession, When.ANY): gettext_noop("once it has ended"),
+    (ComputeSession, When.FAILURE): gettext_noop("once it has failed"),
+    (SessionArray, When.SUCCESS): gettext_noop("once all have succeeded"),
+    (SessionArray, When.ANY): gettext_noop("once all have ended"),
+    (SessionArray, When.FAILURE): gettext_noop("once all have ended and one has failed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A session or an array, how many of it have ended, succeeded and failed by now, and how it is to end."""
+
+    after: ComputeSession | SessionArray
+    when: When
+    ended: int
+    succeeded: int
+    failed: int
+
+    @property
+    def count(self) -> int:
+        """How many sessions it is."""
+        return self.after.count if isinstance(self.after, SessionArray) else 1
+
+    @property
+    def words(self) -> str:
+        """How it is to end, or that it did."""
+        if self.is_in_vain:
+            return _("never ran") if self.never_ran else _("condition not met")
+        if self.is_met:
+            return _("has ended")
+        return _(_AHEAD[type(self.after), self.when])
+
+    @property
+    def progress(self) -> str:
+        """How far an array is that is waited for."""
+        if not self.is_array or self.is_met or self.is_in_vain:
+            return ""
+        return _("{ended} of {count} have ended").format(ended=self.ended, count=self.count)
+
+    @property
+    def is_met(self) -> bool:
+        return self.ended == self.count and not self.is_in_vain
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether it can end so no more: ends are final. An array misses its success with the first element that does, and has failed
+        when all have ended and one of them failed."""
+        if self.when is When.SUCCESS:
+            return self.succeeded < self.ended
+        return self.when is When.FAILURE and self.ended == self.count and not self.failed
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.after, SessionArray)
+
+    @property
+    def never(self) -> KeptSentence:
+        """What to say of whoever waited in vain."""
+        if self.never_ran:
+            return KeptSentence(_NEVER_RAN[self.when], {"name": self.after.name})
+        return KeptSentence(_NEVER[type(self.after), self.when], {"name": self.after.name})
+
+    @property
+    def never_ran(self) -> bool:
+        """Return True for a session that has neither succeeded nor failed."""
+        return not self.is_array and self.ended > self.succeeded + self.failed
+
+    def row_of(self, session: ComputeSession) -> SessionDependency:
+        """That `session` comes after it; not saved."""
+        if isinstance(self.after, SessionArray):
+            return SessionDependency(session=session, after_array=self.after, when=self.when.value)
+        return SessionDependency(session=session, after=self.after, when=self.when.value)
+
+
+def resolve_dependencies(
+    actor: Actor, project: Project, asked: Sequence[DependencyRequest]
+) -> tuple[Dependency, ...]:
+    """Sessions and arrays that the actor sees, and that are their own or of this project. By id, or by name: of their own, what lives
+    before what was asked for last. 5 queries at most. Raises NotFound, InvalidInput, at the field."""
+    if not asked:
+        return ()
+    meant = _meant(actor, project, {_key_of(each.session) for each in asked})
+    known = tuple(_known(meant, index, each) for index, each in enumerate(asked))
+    if len({each.after.pk for each in known}) < len(known):
+        sentence = _("Name each session once.")
+        raise InvalidInput(sentence, fields={"dependencies": [sentence]})
+    return known
+
+
+def _meant(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID | str, Dependency]:
+    """What these ids and names mean, by them, to end in any way."""
+    scope = Q(owner_id=actor.user_id) | Q(project=project)
+    sessions, arrays = visible_sessions(actor).filter(scope), visible_arrays(actor).filter(scope)
+    ids = {key for key in keys if isinstance(key, UUID)}
+    own = Q(owner_id=actor.user_id, name__in=keys - ids)
+    by_id: list[ComputeSession | SessionArray] = [*sessions.filter(pk__in=ids)] if ids else []
+    by_id += arrays.filter(pk__in=ids) if len(by_id) < len(ids) else ()
+    by_name: list[ComputeSession | SessionArray] = []
+    if len(ids) < len(keys):
+        living = ComputeSession.objects.live().filter(owner_id=actor.user_id, array__isnull=False)
+        lives = {ComputeSession: Q(ended_at=None), SessionArray: Q(pk__in=living.order_by().values("array"))}
+        for rows in (sessions, arrays):
+            named = rows.filter(own).annotate(lives=ExpressionWrapper(lives[rows.model], BooleanField()))
+            by_name += named.order_by("name", "-lives", "-created_at").distinct("name")
+    standing = _as_they_are([(each, When.ANY) for each in (*by_id, *by_name)])
+    meant: dict[UUID | str, Dependency] = {each.after.pk: each for each in standing[: len(by_id)]}
+    for each in sorted(standing[len(by_id) :], key=lambda each: (not each.is_met, each.after.created_at)):
+        meant[each.after.name] = each
+    return meant
+
+
+def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: DependencyRequest) -> Dependency:
+    found = meant.get(_key_of(asked.session))
+    if found is None:
+        sentence = _("There is no session or array {name} on which yours may depend.").format(
+            name=quoted(asked.session)
+        )
+        raise NotFound(sentence, fields={f"dependencies.{index}.session": [sentence]})
+    dependency = replace(found, when=asked.when)
+    check_possible(index, dependency)
+    return dependency
+
+
+def check_possible(index: int, dependency: Dependency) -> None:
+    """Raises InvalidInput for one that has ended otherwise already."""
+    if dependency.is_in_vain:
+        sentence = _("“{name}” has ended already and does not meet the condition, so this would never start.")
+        if dependency.never_ran:
+            sentence = _("“{name}” was cancelled before it ran, so this would never start.")
+        if dependency.ended < dependency.count:
+            sentence = _("One of “{name}” has failed already, so this would never start.")
+            if not dependency.failed:
+                sentence = _("One of “{name}” was cancelled before it ran, so this would never start.")
+        sentence = sentence.format(name=dependency.after.name)
+        raise InvalidInput(sentence, fields={f"dependencies.{index}.session": [sentence]})
+
+
+def lock_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
+    """Return the same dependencies as they are now, marked, with the rows of sessions locked until the transaction ends:
+    an end that comes later finds the mark."""
+    if not dependencies:
+        return ()
+    _mark_arrays([each.after.pk for each in dependencies if each.is_array])
+    named = [each.after.pk for each in dependencies if not each.is_array]
+    rows = ComputeSession.objects.filter(pk__in=named).order_by("pk").select_for_update(no_key=True)
+    locked = {row.pk: row for row in rows} if named else {}
+    if named:
+        ComputeSession.objects.filter(pk__in=named, is_awaited=False).update(is_awaited=True)
+    return tuple(_as_they_are([(locked.get(each.after.pk, each.after), each.when) for each in dependencies]))
+
+
+def _mark_arrays(array_ids: Sequence[UUID]) -> None:
+    """An element that ends before this commits does not see the mark, and may end after the array was read."""
+    for array_id in sorted(array_ids):
+        SessionArray.objects.filter(pk=array_id, is_awaited=False).update(is_awaited=True)
+        enqueue_on_commit(TaskName.LOOK_AT_ARRAY, array_id=str(array_id))
+
+
+def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentence | None:
+    """What a session of this project waits for that comes after these; None where all have ended. The sentence is read by all who
+    see the session: what is in another project is not named."""
+    ahead = [each for each in dependencies if not each.is_met]
+    if not ahead:
+        return None
+    if ahead[0].after.project_id != project_id:
+        return REASON_SENTENCES[Reason.DEPENDENCY]
+    kind, name, others = (type(ahead[0].after), ahead[0].when), ahead[0].after.name, len(ahead) - 1
+    if not others:
+        return KeptSentence(_WAITS[kind], {"name": name})
+    return KeptSentence(_WAITS_FOR_MORE[kind], {"name": name, "others": others})
+
+
+def dependencies_of(session: ComputeSession) -> list[Dependency]:
+    """As they are now. One query, two where it comes after arrays."""
+    return dependencies_of_each([session])[0]
+
+
+def dependencies_of_each(sessions: Sequence[ComputeSession]) -> list[list[Dependency]]:
+    """The same of these, in their order, in as many queries."""
+    rows = SessionDependency.objects.filter(session__in=sessions).select_related("after", "after_array")
+    found: dict[UUID, list[Dependency]] = {session.pk: [] for session in sessions}
+    known = list(rows)
+    standing = _as_they_are([(row.awaited, When(row.when)) for row in known])
+    for row, dependency in zip(known, standing, strict=True):
+        found[row.session_id].append(dependency)
+    return list(found.values())
+
+
+def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
+    """Sessions as these rows say, arrays as the rows of their elements do now: one query where there are any."""
+    arrays = {after.pk: after for after, _when in asked if isinstance(after, SessionArray)}
+    progress = progress_of(list(arrays.values())) if arrays else {}
+    found = []
+    for after, when in asked:
+        if isinstance(after, SessionArray):
+            standing = progress[after.pk]
+            found.append(Dependency(after, when, standing.ended, standing.succeeded, standing.failed))
+        else:
+            ending = ending_of(after)
+            counts = (ending is not None, ending is Ending.SUCCESS, ending is Ending.FAILURE)
+            found.append(Dependency(after, when, *map(int, counts)))
+    return found
+
+
+def is_named(after: ComputeSession | SessionArray, session: ComputeSession, *, user_id: int | None) -> bool:
+    """Whether who sees `session` is told what it comes after: its owner is, and others where it is of the same project."""
+    return after.project_id == session.project_id or session.owner_id == user_id
+
+
+def _key_of(text: str) -> UUID | str:
+    """The id that it is, or the name."""
+    try:
+        return UUID(text) if len(text) == len(str(UUID(int=0))) else text
+    except ValueError:
+        return text

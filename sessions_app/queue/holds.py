@@ -1,0 +1,181 @@
+"""What keeps a waiting session out of the queue: others that it comes after (`dependencies`), its start time, that enough of its array are
+ahead of it (`arrays`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
+held has its reason from the beginning, and is let into the queue here."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents.capacity.image_presence import machines_without
+from agents.models import ResourceGroup
+from common import clock
+from common.errors import InvalidInput
+from common.i18n import gettext_noop
+from common.messaging.events import announce
+from common.values.stored_message import KeptSentence
+from images.models import ContainerImage
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.request import SessionRequest
+from sessions_app.core.states import DEADLINES_S, HELD_DEADLINE_S, REASON_SENTENCES, Reason, Status
+from sessions_app.events import SessionEnqueued
+from sessions_app.lifecycle.updates import push_session_change
+from sessions_app.limits.group_rules import is_closed_to
+from sessions_app.models import ComputeSession
+from sessions_app.ports import Standing, hold_recorder
+
+FURTHEST_START = timedelta(days=365)
+
+AT_ONCE = 100
+
+TOLERATED = timedelta(minutes=1)  # of a start time that was now when it was typed
+
+UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
+
+JUST_ADDED = timedelta(minutes=1)  # the heartbeats of the machine that built it may not have told of it
+
+KEPT_OUTSIDE = timedelta(days=1)
+
+OUTSIDE = gettext_noop(
+    "The resource group “{group}” is not open to it any more. It starts there if an administrator allows it again before"
+    " {time} UTC, and is cancelled then: start it in another group."
+)
+
+TURN = gettext_noop("Waits until others of its array have ended: at most {most} of them may run at once.")
+
+WITHOUT_IMAGE = gettext_noop(
+    "None of the machines of resource group “{group}” that could run it ({count}) has the image {image}, and no registry has"
+    " it. It starts when an administrator puts it there; or start it with another image or in another group."
+)
+
+_STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
+
+
+def check_start_time(request: SessionRequest) -> None:
+    """Raises InvalidInput for a start time that is past, or too far."""
+    if request.start_at is None:
+        return
+    ahead = request.start_at - clock.now()
+    if ahead < -TOLERATED:
+        sentence = _(
+            "{time} UTC is past. Give a time that is to come, or none to start as soon as there is room."
+        )
+    elif ahead > FURTHEST_START:
+        sentence = _("{time} UTC is more than a year ahead. Give an earlier time.")
+    else:
+        return
+    sentence = sentence.format(time=f"{request.start_at:%Y-%m-%d %H:%M}")
+    raise InvalidInput(sentence, fields={"start_at": [sentence]})
+
+
+def note_standing(session_ids: Collection[UUID], standing: Standing) -> None:
+    """Record that these waiting sessions are held, or no longer."""
+    if session_ids:
+        hold_recorder.get()(session_ids, standing)
+
+
+def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None) -> Standing:
+    """`waits_for` says what others it comes after, where there are any that live."""
+    if waits_for is not None:
+        return Standing(Hold.DEPENDENCY, Reason.DEPENDENCY, waits_for)
+    if start_at is not None and start_at > clock.now():
+        message = KeptSentence(UNTIL, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
+        return Standing(Hold.START_TIME, Reason.START_TIME, message)
+    return Standing(Hold.NOTHING, Reason.ENQUEUED, REASON_SENTENCES[Reason.ENQUEUED])
+
+
+def standing_outside(group: ResourceGroup) -> Standing:
+    """Of one that waits in a group which is not open to it any more."""
+    until = clock.now() + KEPT_OUTSIDE
+    message = KeptSentence(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
+    return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
+
+
+def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
+    """Hold these, whose rows are locked, while their group is not open to them."""
+    standing = standing_outside(group)
+    ComputeSession.objects.filter(pk__in=session_ids).update(
+        held_for=standing.hold.value,
+        status_reason=standing.reason.value,
+        status_message=standing.message,
+        queue_position=None,
+        deadline_at=deadline_of(standing.hold, None),
+    )
+    note_standing(session_ids, standing)
+
+
+def its_turn(most_at_once: int) -> Standing:
+    """Of an element, while so many of its array are in the queue or run."""
+    message = KeptSentence(TURN, {"most": most_at_once})
+    return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
+
+
+def standing_of_image(
+    group: ResourceGroup, image: ContainerImage, count: int | None = None
+) -> Standing | None:
+    """Of one whose image no machine of the group has, and none can fetch; else None. `count`: `machines_without` it, if that was read just
+    now. Else one query, none for an image with a registry."""
+    if image.registry_id is not None or image.created_at > clock.now() - JUST_ADDED:
+        return None
+    if count is None:
+        count = machines_without(group, image.reference, image.architecture)
+    message = KeptSentence(WITHOUT_IMAGE, {"image": image.reference, "group": group.name, "count": count})
+    return Standing(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
+
+
+def standing_in_group(session: ComputeSession) -> Standing:
+    """Of one that nothing else holds: in the queue, if its group is open to it and its image can be had there. Two queries at most, where
+    group and image were read."""
+    group = session.resource_group
+    if is_closed_to(session):
+        return standing_outside(group)
+    return standing_of_image(group, session.image) or standing_of(None)
+
+
+def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
+    """Until when it may be PENDING: the time that it is to wait counts from when it queues."""
+    if hold is Hold.GROUP:
+        return clock.now() + KEPT_OUTSIDE
+    usual_s = pending_timeout_s or DEADLINES_S[Status.PENDING]
+    is_long = hold not in (Hold.NOTHING, Hold.IMAGE)
+    return clock.now() + timedelta(seconds=HELD_DEADLINE_S if is_long else usual_s)
+
+
+def release_what_is_due() -> None:
+    """Let those into the queue whose start time has come: a batch a transaction, so that nobody waits for all of them."""
+    due = ComputeSession.objects.waiting().filter(held_for=Hold.START_TIME.value, start_at__lte=clock.now())
+    ids = list(due.order_by("start_at", "pk").values_list("pk", flat=True))
+    for first in range(0, len(ids), AT_ONCE):
+        with transaction.atomic():
+            batch = due.filter(pk__in=ids[first : first + AT_ONCE])
+            batch = batch.select_related("resource_group", "image", "array").order_by("pk")
+            for session in batch.select_for_update(of=("self",), skip_locked=True):
+                go_on(session)
+
+
+def go_on(session: ComputeSession) -> None:
+    """What held it is over: into the queue, behind those that have waited, or held for its start time, or for its turn in an array.
+    The row is locked."""
+    standing, was_held_for = standing_of(session.start_at), session.held_for
+    most_at_once = session.array.most_at_once if session.array is not None else None
+    # Who is held for what administrators do (a slip with a group, an image that is gone) keeps the place, and has had its turn.
+    keeps_place = was_held_for in (Hold.GROUP, Hold.IMAGE)
+    if not standing.hold and most_at_once is not None and not keeps_place:
+        standing = its_turn(most_at_once)
+    elif not standing.hold:
+        standing = standing_in_group(session)
+    session.held_for = standing.hold.value
+    session.status_reason = standing.reason.value
+    session.status_message = standing.message
+    if was_held_for != Hold.IMAGE or standing.hold:  # that time counted
+        session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
+    if standing.hold != Hold.START_TIME and not keeps_place:
+        session.eligible_at = clock.now()
+    if not standing.hold:
+        announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
+    session.save(update_fields=_STANDING_FIELDS)
+    if standing.hold or keeps_place:  # else the scheduler says it next
+        note_standing([session.pk], standing)
+    push_session_change(session)

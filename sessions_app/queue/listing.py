@@ -1,0 +1,148 @@
+"""Who waits in each resource group. Of sessions that one does not see everybody learns their place, their size, since which minute they wait,
+and why in words that name nobody; not whose they are, what they are called, and which priority they have."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, F, QuerySet, Window
+from django.db.models.functions import Coalesce, RowNumber
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from common.actors import Actor
+from common.values.resources import ResourceSlots
+from sessions_app.models import ComputeSession
+from sessions_app.queue.priority import governed_domain_id, may_prioritize
+from sessions_app.selectors import visible_sessions
+
+# As they were last tried, then those who were never tried.
+_IN_ORDER = (
+    F("queue_position").asc(nulls_last=True),
+    F("priority").desc(),
+    Coalesce("eligible_at", "created_at").asc(),
+    F("id").asc(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What waits in one group: how many, since when its first does and why. Id and name are of a first that is the actor's
+    own, else None and ""."""
+
+    count: int
+    since: datetime
+    why: str
+    first_id: UUID | None
+    first_name: str
+
+
+def queues(actor: Actor) -> dict[int, Queue]:
+    """By group; groups in which nothing waits are left out. One query, one row for each group."""
+    pending = ComputeSession.objects.waiting().filter(held_for="", stops_at=None).order_by()
+    same_group = [F("resource_group_id")]
+    firsts = pending.annotate(
+        count=Window(Count("pk"), partition_by=same_group),
+        place=Window(RowNumber(), partition_by=same_group, order_by=_IN_ORDER),
+    ).filter(place=1)
+    return {
+        session.resource_group_id: Queue(
+            count=session.count,
+            since=_queued_since(session, is_seen=session.owner_id == actor.user_id),
+            why=why_of(session, is_seen=session.owner_id == actor.user_id),
+            first_id=session.pk if session.owner_id == actor.user_id else None,
+            first_name=session.name if session.owner_id == actor.user_id else "",
+        )
+        for session in firsts
+    }
+
+
+# What everybody may read of why somebody waits: the sentences of sessions name projects, people and limits. By reason code;
+# what is not here waits for a limit, a budget or a time of its own.
+PUBLIC_REASONS = {
+    "enqueued": gettext_noop("Waiting for a machine."),
+    "group_paused": gettext_noop("The resource group is paused."),
+    "no_agents": gettext_noop("No agent takes it now."),
+    "agent_unavailable": gettext_noop("Its agent takes no sessions now."),
+    "never_fits": gettext_noop("Larger than any agent."),
+    "no_capacity": gettext_noop("More than is free."),
+    "fragmented": gettext_noop("Free in total, but not on one agent."),
+    "kept_free": gettext_noop("Capacity is reserved for a session ahead."),
+    "priority": gettext_noop("Sessions with a higher priority are ahead."),
+    "reservation": gettext_noop("Machines are reserved for others."),
+    "placement_rule": gettext_noop("No room where its placement group allows it."),
+    "making_room": gettext_noop("Preemption is in progress for it."),
+}
+OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One place in a queue. Id, name, owner and priority are "" or None unless the reader sees that session, and `since` is the minute;
+    `slots` are of each of its `kernel_count` containers."""
+
+    position: int
+    id: UUID | None
+    name: str
+    owner: str
+    is_own: bool
+    slots: ResourceSlots
+    kernel_count: int
+    priority: int | None
+    since: datetime
+    reason: str
+    why: str
+    can_prioritize: bool
+
+
+def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
+    """Who waits there, in order."""
+    pending = ComputeSession.objects.waiting().filter(
+        resource_group_id__in=list(group_ids), held_for="", stops_at=None
+    )
+    return pending.order_by(*_IN_ORDER).only(  # type: ignore[no-any-return]
+        "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "eligible_at", "owner_id", "domain_id",
+        "queue_position",
+    )  # fmt: skip
+
+
+def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) -> list[Waiting]:
+    """What the actor may know of these, the first of which is the `first`-th of its queue. Two queries at most."""
+    governed_id = governed_domain_id(actor)
+    seen = visible_sessions(actor).filter(pk__in=[session.pk for session in sessions])
+    names = {pk: (name, email) for pk, name, email in seen.values_list("pk", "name", "owner__email")}
+    return [
+        Waiting(
+            position=position,
+            id=session.pk if session.pk in names else None,
+            name=names.get(session.pk, ("", ""))[0],
+            owner=names.get(session.pk, ("", ""))[1],
+            is_own=session.owner_id == actor.user_id,
+            slots=session.slots,
+            kernel_count=session.kernel_count,
+            priority=session.priority if session.pk in names else None,
+            since=_queued_since(session, is_seen=session.pk in names),
+            reason=session.status_reason if session.pk in names else _public_code(session.status_reason),
+            why=why_of(session, is_seen=session.pk in names),
+            can_prioritize=session.pk in names and may_prioritize(actor, session, governed_id),
+        )
+        for position, session in enumerate(sessions, start=first)
+    ]
+
+
+def _queued_since(session: ComputeSession, *, is_seen: bool) -> datetime:
+    """To others by the minute: the very moment tells whose it is to whoever saw them ask for it."""
+    since = session.eligible_at or session.created_at
+    return since if is_seen else since.replace(second=0, microsecond=0)
+
+
+def why_of(session: ComputeSession, *, is_seen: bool) -> str:
+    """Its own sentence for who sees it; for others what tells nothing about anybody."""
+    if is_seen:
+        return str(session.status_message)
+    return _(PUBLIC_REASONS.get(session.status_reason, OWN_LIMITS))
+
+
+def _public_code(reason: str) -> str:
+    return reason if reason in PUBLIC_REASONS else ""

@@ -1,0 +1,65 @@
+"""Sessions whose image no machine of their group has and none can fetch: without a registry it was built or loaded on some machine, and
+an engine asked for it would run whatever somebody published under that name. They are held until a machine has it.
+"""
+
+from django.db import transaction
+
+from agents.models import ResourceGroup
+from images.models import ContainerImage
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.states import Status
+from sessions_app.lifecycle.updates import push_sessions_changed
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet
+from sessions_app.queue.holds import AT_ONCE, go_on, note_standing, standing_of_image
+
+
+def settle_missing_images() -> None:
+    """Hold those whose image is on no machine any more, and let those go on whose image is on one. One query for each image and group
+    that somebody waits for. Right if it runs twice, late or never."""
+    for group, image in _wanted(_in(Hold.NOTHING)):
+        hold_without_image(group, image)
+    for group, image in _wanted(_in(Hold.IMAGE)):
+        if standing_of_image(group, image) is None:
+            _let_go_on(_in(Hold.IMAGE).filter(resource_group=group, image=image))
+
+
+@transaction.atomic
+def hold_without_image(group: ResourceGroup, image: ContainerImage) -> None:
+    standing = standing_of_image(group, image)
+    if standing is None:
+        return
+    theirs = _in(Hold.NOTHING).filter(resource_group=group, image=image).order_by("pk")
+    columns = ("pk", "owner_id", "project_id", "domain_id")
+    found = list(theirs.select_for_update(no_key=True, of=("self",)).values_list(*columns))
+    ids = [row[0] for row in found]
+    ComputeSession.objects.filter(pk__in=ids).update(
+        held_for=standing.hold.value,
+        status_reason=standing.reason.value,
+        status_message=standing.message,
+        queue_position=None,
+    )
+    note_standing(ids, standing)
+    push_sessions_changed(found, Status.PENDING)
+
+
+def _in(hold: Hold) -> ComputeSessionQuerySet:
+    """Those that wait so for an image that has no registry."""
+    waiting: ComputeSessionQuerySet = ComputeSession.objects.waiting()
+    return waiting.filter(held_for=hold.value, image__registry=None)
+
+
+def _wanted(sessions: ComputeSessionQuerySet) -> list[tuple[ResourceGroup, ContainerImage]]:
+    """What they want where. 3 queries."""
+    pairs = list(sessions.order_by().values_list("resource_group_id", "image_id").distinct())
+    groups = ResourceGroup.objects.in_bulk({group_id for group_id, _image in pairs})
+    images = ContainerImage.objects.in_bulk({image_id for _group, image_id in pairs})
+    return [(groups[group_id], images[image_id]) for group_id, image_id in pairs]
+
+
+def _let_go_on(sessions: ComputeSessionQuerySet) -> None:
+    ids = list(sessions.values_list("pk", flat=True))
+    for first in range(0, len(ids), AT_ONCE):
+        with transaction.atomic():
+            batch = sessions.filter(pk__in=ids[first : first + AT_ONCE]).order_by("pk")
+            for session in batch.select_for_update(skip_locked=True, of=("self",)):
+                go_on(session)

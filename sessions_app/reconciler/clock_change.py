@@ -1,0 +1,59 @@
+"""Somebody set the clock of this machine, or it slept: instants that were written before move along, for nothing has had its time."""
+
+from datetime import timedelta
+
+import structlog
+from django.db import transaction
+
+from agents.machines.service import shift_instants
+from common import clock
+from common.clock import Step
+from common.messaging.cache import forget_what_was_asked
+from common.models import ClockReading
+from sessions_app.callbacks import delivery
+from sessions_app.idle import enforcer
+from sessions_app.lifecycle import transitions
+from sessions_app.metrics import collector
+from sessions_app.termination import preemption
+
+log = structlog.get_logger(__name__)
+
+LEEWAY = timedelta(seconds=1)
+
+
+def follow_the_clock() -> bool:
+    """Whether the clock was set since the last look. On another machine than that of the last look nobody knows: it looks anew."""
+    known = ClockReading.objects.first()
+    if known is not None and known.machine == clock.machine_id() and clock.step_since(known.ahead_s):
+        # Before the locks, for it may take long; whoever dies over it does it again.
+        forget_what_was_asked()
+        collector.forget_what_is_to_come(clock.now())
+    return _look()
+
+
+@transaction.atomic
+def _look() -> bool:
+    """What the clock says is written down with all that moves: who dies over it has moved nothing, and two that look at the same
+    moment move it once."""
+    said = {"machine": clock.machine_id(), "ahead_s": clock.reading(), "looked_at_s": clock.steady()}
+    last, is_first = ClockReading.objects.select_for_update().get_or_create(pk=1, defaults=said)
+    if is_first:
+        return False
+    by = clock.step_since(last.ahead_s) if last.machine == said["machine"] else None
+    if by:
+        log.warning("clock.was_set", seconds=by.total_seconds())
+        unseen = timedelta(seconds=clock.steady() - last.looked_at_s) + LEEWAY
+        _shift(Step(by, clock.now(), unseen))
+    if by is not None:  # what is too little to be a step adds up
+        said["ahead_s"] = last.ahead_s + by.total_seconds()
+    ClockReading.objects.filter(pk=1).update(**said)
+    return bool(by)
+
+
+def _shift(step: Step) -> None:
+    """Everything once, in the order of locks (ADR 8)."""
+    transitions.shift_instants(step)
+    enforcer.shift_instants(step)
+    preemption.shift_instants(step)
+    delivery.shift_instants(step)
+    shift_instants(step)

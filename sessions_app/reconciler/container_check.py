@@ -1,0 +1,73 @@
+"""Checks of running containers, and the reason of an end."""
+
+from datetime import datetime
+
+from agents.runtime.port import (
+    ContainerRuntime,
+    ContainerState,
+    ContainerStatus,
+)
+from common.values.stored_message import KeptSentence
+from sessions_app.core.states import Reason
+from sessions_app.models import Kernel
+from sessions_app.reconciler.loop import LEEWAY, STARTED_ANEW, STOPPED_WITHIN, begin_end, log
+from sessions_app.termination.oom_kills import (
+    has_ended_for_memory,
+    note_memory_kill_at_end,
+)
+from sessions_app.termination.oom_kills import sentence as memory_sentence
+
+_MAY_BE_OF_ITS_MACHINE = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED)
+
+
+def note_address(kernel: Kernel, state: ContainerState) -> None:
+    """A container that somebody started anew on its machine may have another address; the old one may be given away."""
+    address = next(iter(state.addresses.values()), None)
+    if address != kernel.address:
+        log.warning("reconcile.moved", container=state.name, frm=kernel.address, to=address)
+        Kernel.objects.filter(pk=kernel.pk).update(address=address)
+
+
+def is_up(state: ContainerState | None) -> bool:
+    return state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED)
+
+
+def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: datetime | None = None) -> None:
+    """End the session of a container that ended or vanished. A list may be older than the row: ask again before. `alive_since`
+    is of its machine (`EngineInfo`)."""
+    state = runtime.inspect_container(kernel.container_name)
+    if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
+        return  # or it is of an attempt that is over
+    reason = reason_for_end(kernel, state)
+    went_down = reason in _MAY_BE_OF_ITS_MACHINE and has_gone_down_with_its_machine(state, alive_since)
+    reason = Reason.AGENT_LOST if went_down else reason
+    exit_code = state.exit_code if state is not None else None
+    if exit_code is not None:
+        Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
+    if state is not None:
+        note_memory_kill_at_end(kernel, state)
+    message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
+    message = KeptSentence(STARTED_ANEW) if went_down else message
+    begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
+
+
+def has_gone_down_with_its_machine(state: ContainerState | None, alive_since: datetime | None) -> bool:
+    """Its machine, or the engine there, stopped and came back, and with it what ran. A machine that goes down in order ends programs as
+    a user does, and they may even say that all went well; only of what said so long before does one believe it."""
+    if state is None or state.started_at is None or state.finished_at is None or alive_since is None:
+        return False
+    began, ended = state.started_at, state.finished_at
+    # Who was up over it is noted as ended a moment after; all instants are by the engine's clock.
+    was_there = began < alive_since and ended < alive_since + LEEWAY
+    return was_there and (alive_since - ended < STOPPED_WITHIN or state.exit_code != 0)
+
+
+def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
+    """What the end of a container means for its session."""
+    if state is None:
+        return Reason.CONTAINER_LOST
+    if has_ended_for_memory(kernel, state):
+        return Reason.OUT_OF_MEMORY
+    if not kernel.session.command:
+        return Reason.CONTAINER_EXITED
+    return Reason.COMMAND_FINISHED if state.exit_code == 0 else Reason.COMMAND_FAILED

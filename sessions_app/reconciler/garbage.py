@@ -1,0 +1,79 @@
+"""Removal of containers, networks and volumes that no live session owns."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.conf import settings
+
+from agents.machines.observation import demand_own_engine
+from agents.models import Agent
+from agents.runtime.port import (
+    ContainerRuntime,
+    ContainerState,
+    ContainerStatus,
+    RuntimeFault,
+    RuntimeUnavailable,
+)
+from sessions_app.core import container_spec
+from sessions_app.launch.network_pool import reap_moorings, remove_network_of
+from sessions_app.launch.terminator import STOPPERS, stop_together
+from sessions_app.models import ComputeSession
+from sessions_app.reconciler.loop import ids_in, log
+
+
+def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> set[str]:
+    """Stop containers that ran on while their machine was lost as others are stopped; what the engine refuses to stop,
+    `reap` tries to remove. Returns the names of those that have to wait for the next round: one round takes one grace at
+    most, as the machine's sessions are not looked at meanwhile."""
+    running = [state.name for state in states if state.status is ContainerStatus.RUNNING]
+    now, later = running[:STOPPERS], running[STOPPERS:]
+    try:
+        stop_together([(runtime, name) for name in now])
+    except RuntimeUnavailable:
+        raise
+    except RuntimeFault as error:
+        log.warning("reconcile.not_stopped", containers=now, error=str(error))
+    return set(later)
+
+
+def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None:
+    """Remove the container of a session that has ended, with its network and scratch home."""
+    log.warning(
+        "reconcile.reaped", container=state.name, session_id=state.labels.get(container_spec.SESSION_LABEL)
+    )
+    try:
+        runtime.remove_container(state.name)
+        kernel_id, attempt = (
+            UUID(state.labels[container_spec.KERNEL_LABEL]),
+            int(state.labels[container_spec.ATTEMPT_LABEL]),
+        )
+        runtime.remove_volume(container_spec.home_volume_name(kernel_id, attempt))
+        session_id = UUID(state.labels[container_spec.SESSION_LABEL])
+        if (
+            not ComputeSession.objects.live().filter(pk=session_id).exists()
+        ):  # else it is tried again, perhaps here
+            remove_network_of(session_id, agent, runtime)
+    except (RuntimeFault, KeyError, ValueError) as error:  # of labels that somebody else wrote
+        log.warning("reconcile.leftover", container=state.name, error=str(error))
+
+
+def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
+    """Remove networks and scratch homes whose session has ended, and networks made ahead that no row knows: what a crash
+    between two removals left."""
+    labels = {container_spec.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
+    networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
+    demand_own_engine(agent, runtime)
+    named = ids_in([*networks, *volumes], container_spec.SESSION_LABEL)
+    ended = set(ComputeSession.objects.ended().filter(pk__in=named).values_list("pk", flat=True))
+    adrift = reap_moorings(
+        agent, (each.name for each in networks if container_spec.MOORING_LABEL in each.labels)
+    )
+    for thing, remove in [
+        *((network, runtime.remove_network) for network in networks),
+        *((volume, runtime.remove_volume) for volume in volumes),
+    ]:
+        if ids_in([thing], container_spec.SESSION_LABEL) & ended or thing.name in adrift:
+            try:
+                remove(thing.name)
+            except RuntimeFault as error:
+                log.warning("reconcile.leftover", name=thing.name, agent=agent.name, error=str(error))

@@ -1,0 +1,1 @@
+"""Templates, presets and shortcuts of requests."""

@@ -1,0 +1,147 @@
+"""Presets: who finds them, who makes them, and which are offered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.models import Project
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.db.connection import constraint_of
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.values.resources import CPU, MEM
+from sessions_app.core.request import parse_request
+from sessions_app.core.template_rules import MOST_OF_ONE_PLACE, Sharing, check_template_name
+from sessions_app.models import ResourcePreset
+from sessions_app.session_templates.sharing import found_by, place_of, writes
+
+
+def visible_presets(actor: Actor) -> QuerySet[ResourcePreset]:
+    return ResourcePreset.objects.filter(found_by(actor)).select_related("project", "domain")
+
+
+def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePreset]:
+    """For a session of the actor in `project`: the actor's own, those of the project, of its domain and of everybody, the smallest
+    first. One query."""
+    domain_id = project.domain_id if project else actor.domain_id
+    there = (
+        Q(sharing__in=(Sharing.OWN, Sharing.EVERYBODY))
+        | Q(domain_id=domain_id or 0)
+        | Q(project_id=project.pk if project else 0)
+    )
+    return sorted(visible_presets(actor).filter(there), key=by_size)
+
+
+def access_preset(actor: Actor, preset_id: int, *, locked: bool = False) -> ResourcePreset:
+    """Raises NotFound."""
+    rows = visible_presets(actor)
+    found = (rows.select_for_update(of=("self",)) if locked else rows).filter(pk=preset_id).first()
+    if found is None:
+        raise NotFound(_("There is no such preset among those that you may see."))
+    return found
+
+
+@transaction.atomic
+def create_preset(
+    *, actor: Actor, name: str, sharing: str, resources: object, place: str = ""
+) -> ResourcePreset:
+    """`resources` as a request for a session has them; `place` names the project or the domain, without one the own. Raises InvalidInput, NotFound,
+    PermissionDenied, Conflict, LimitExceeded."""
+    preset = ResourcePreset(
+        name=_checked_name(name), **_amounts(resources), **place_of(actor, sharing, place)
+    )
+    _demand_writes(actor, preset)
+    siblings = ResourcePreset.objects.filter(
+        sharing=sharing, owner=preset.owner_id, project=preset.project_id, domain=preset.domain_id
+    )
+    if siblings.count() >= MOST_OF_ONE_PLACE:
+        sentence = _("There are {count} presets already, as many as there may be.")
+        raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
+
+    _keep(actor, preset)
+    record.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
+    return preset
+
+
+@transaction.atomic
+def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -> ResourcePreset:
+    """`changes` are of name and resources. Sessions keep what they have. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    preset = access_preset(actor, preset_id, locked=True)
+    _demand_writes(actor, preset)
+    before = _told(preset)
+    if "name" in changes:
+        preset.name = _checked_name(changes["name"])
+    for column, value in (_amounts(changes["resources"]) if "resources" in changes else {}).items():
+        setattr(preset, column, value)
+
+    _keep(actor, preset)
+    changed = record.changed(before, _told(preset))
+    record.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
+    return preset
+
+
+@transaction.atomic
+def delete_preset(*, actor: Actor, preset_id: int) -> None:
+    """Sessions that were started with it stay. Raises NotFound, PermissionDenied."""
+    preset = access_preset(actor, preset_id)
+    _demand_writes(actor, preset)
+    record.record(actor=actor, action="sessions.delete_preset", target=preset)
+    preset.delete()
+
+
+def _demand_writes(actor: Actor, preset: ResourcePreset) -> None:
+    if not writes(actor, preset):
+        raise PermissionDenied(
+            _("You may not create presets there."),
+            hint=_("Ask an administrator of the project or domain."),
+        )
+
+
+def by_size(preset: ResourcePreset) -> tuple[Any, ...]:
+    """The smallest first, by devices, then cores, then memory."""
+    amounts = preset.amounts
+    devices = sum(amount for name, amount in amounts.items() if name not in (CPU, MEM))
+    return devices, amounts[CPU], amounts[MEM], preset.name
+
+
+def _amounts(resources: object) -> dict[str, Any]:
+    """As a request would be refused, with the same words at the same fields."""
+    asked = {"name": "preset", "project": "any", "image": "any", "resources": resources}
+    request = parse_request(asked)
+    says_shm = isinstance(resources, Mapping) and resources.get("shm") is not None
+    return {"slots": dict(request.slots), "shm_bytes": request.shm_bytes if says_shm else None}
+
+
+def _checked_name(name: object) -> str:
+    try:
+        return check_template_name(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
+
+
+def _told(preset: ResourcePreset) -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "sharing": preset.sharing,
+        "slots": preset.slots,
+        "shm_bytes": preset.shm_bytes,
+    }
+
+
+def _keep(actor: Actor, preset: ResourcePreset) -> None:
+    preset.changed_by, preset.changed_at = actor.label, clock.now()
+    try:
+        with transaction.atomic():
+            preset.save()
+    except IntegrityError as error:
+        if constraint_of(error) != "preset_name_in_place":
+            raise
+        raise Conflict(
+            _("There is a preset called “{name}” there already.").format(name=preset.name),
+            hint=_("Choose another name, or change that one."),
+            fields={"name": [_("Used by a preset there already.")]},
+        ) from error

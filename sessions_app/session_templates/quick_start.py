@@ -1,0 +1,139 @@
+"""Sessions without a form: the usual one of an image, and one like an earlier one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from accounts.core.allow_lists import AllowList
+from accounts.core.limits import Level, Scope
+from accounts.selectors import usable_projects
+from common.actors import Actor
+from common.errors import NotFound
+from common.values.resources import CPU, MEM, ResourceSlots
+from images.models import ContainerImage
+from images.selectors import access_image, newest_image
+from sessions_app.admission.names import suggest_name
+from sessions_app.admission.service import check_session, enqueue_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.template_rules import Sharing
+from sessions_app.models import ComputeSession, ResourcePreset
+from sessions_app.selectors import Action, access_session
+from sessions_app.session_templates.presets import offered_presets
+from vfolders.selectors import host_refusals, own_folders, usual_storage_host
+from vfolders.services import create_folder
+
+QUICK_SLOTS = ResourceSlots({CPU: 1000, MEM: 2 * 2**30})
+OWN_FOLDER = "my-files"
+
+
+def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession:
+    """A usual session of the image in the person's first project, with the folder "my-files" mounted, which is made
+    the first time: what is saved there is found again in the next session."""
+    image = access_image(actor, image_reference)
+    raw = quick_request(actor, image, name=suggest_name(actor, stem_of(image)))
+    own = own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).first()
+    if own is None:  # what refuses the session does so before there is a folder
+        check_session(actor, [parse_request(raw)])
+    folder = own or create_folder(actor=actor, name=OWN_FOLDER)
+    return enqueue_session(
+        actor=actor, request=parse_request({**raw, "mounts": [{"folder": str(folder.pk)}]})
+    )
+
+
+def folder_objection(actor: Actor, scopes: Sequence[Scope]) -> str:
+    """Why "my-files" cannot be made: the list that has no storage host for it; "" if it can, or is there. No query where no
+    scope has such a list."""
+    theirs = [scope for scope in scopes if scope.level is not Level.PROJECT]
+    if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in theirs):
+        return ""
+    if own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).exists():
+        return ""
+    try:
+        hit = host_refusals(theirs, usual_storage_host(theirs))
+    except NotFound as error:
+        return error.message
+    return hit[0].reason if hit else ""
+
+
+def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """A new session like an earlier one of one's own, on the newest build where its image was replaced. Raises NotFound, PermissionDenied, and what enqueueing raises."""
+    earlier = access_session(actor, session_id, Action.OPEN_APP)
+    raw = request_like(earlier, name=suggest_name(actor, stem_of_name(earlier.name)))
+    if not earlier.image.is_enabled and (successor := newest_image(actor, earlier.image_reference)):
+        raw["image"] = successor.reference
+    return enqueue_session(actor=actor, request=parse_request(raw))
+
+
+def stem_of(image: ContainerImage) -> str:
+    """A short name for sessions of this image: "python" of "berth/python:1"."""
+    last = image.reference.rpartition("/")[2].partition(":")[0].partition("@")[0]
+    return re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-")[:40] or "session"
+
+
+def stem_of_name(name: str) -> str:
+    return re.sub(r"-\d+$", "", name)[:56]
+
+
+def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str, object]:
+    """A usual session of `image` in the person's first project. Raises NotFound if there is no project."""
+    project = usable_projects(actor).first()
+    if project is None:
+        raise NotFound(
+            _("You are in no project yet."), hint=_("Ask an administrator to add you to a project.")
+        )
+    return {
+        "name": name,
+        "project": project.name,
+        "image": image.reference,
+        "type": "interactive",
+        "resources": raw_resources(quick_slots(image, offered_presets(actor, project))),
+    }
+
+
+def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -> ResourceSlots:
+    """The usual size, or what the image needs where that is more; instead the smallest of `presets`, which come in that order, that is
+    enough for the image and nowhere larger: nobody gets more without asking, or is refused where the usual size starts. Those of one's
+    own are for choosing."""
+    minimum = ResourceSlots(image.min_slots)
+    usual = ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
+    amounts = (preset.amounts for preset in presets if preset.sharing != Sharing.OWN)
+    return next((each for each in amounts if minimum.fits_in(each) and each.fits_in(usual)), usual)
+
+
+def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
+    """The body that asks for a session like `session`; folders that are gone are left out."""
+    return {
+        "name": name,
+        "project": session.project.name,
+        "image": session.image_reference,
+        "resource_group": session.resource_group.name,
+        "type": session.type,
+        "resources": {**raw_resources(session.requested_slots), "shm": session.shm_bytes},
+        "environment": session.environment,
+        "mounts": [
+            {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
+            for mount in session.mounts.all()
+            if mount.folder_id
+        ],
+        "command": session.command,
+        "timeout_s": session.timeout_s,
+        "personal_files": session.personal_files,
+        "priority": session.priority,
+        "max_retries": session.max_retries,
+        "requeues": session.requeues,
+        "pending_timeout_s": session.pending_timeout_s,
+        "callback_url": session.callback.url if hasattr(session, "callback") else "",
+        "designated_agent": session.designated_agent.name if session.designated_agent else "",
+        "may_run_elsewhere": session.may_run_elsewhere,
+        "device_model": session.device_model,
+        "placement_group": session.placement_group,
+        # One more is of no array, so there is nothing that it could be placed beside.
+        "placement_rule": session.placement_rule if session.placement_group else "",
+    }
+
+
+def raw_resources(slots: Mapping[str, int]) -> dict[str, object]:
+    """Base units as the REST body has them."""
+    return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}

@@ -1,0 +1,122 @@
+"""Whose things are that are kept under a name for others: of a person, a project, a domain or everybody. Who finds them, and who writes
+them; the same for templates and presets."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from accounts.core.authorization import Action, Standing, on_policy, on_project
+from accounts.models import Domain, Project
+from accounts.selectors import domain_named, known_projects, standing_of, visible_domains, visible_projects
+from common.actors import Actor
+from common.errors import Conflict, InvalidInput, NotFound
+from common.values.text import quoted
+from sessions_app.core.template_rules import Sharing
+
+
+class Shared(Protocol):
+    """A row with a place: what `sharing` names is set, and no other."""
+
+    pk: Any
+    sharing: Any
+    owner_id: Any
+    project: Any
+    domain: Any
+    domain_id: Any
+
+
+def found_by(actor: Actor) -> Q:
+    """What the actor finds: their own, that of projects and domains that they see, and of everybody."""
+    return (
+        Q(owner_id=actor.user_id or 0)
+        | Q(project__in=visible_projects(actor))
+        | Q(domain__in=visible_domains(actor))
+        | Q(sharing=Sharing.EVERYBODY)
+    )
+
+
+def may_write(actor: Actor, things: Iterable[Shared]) -> set[int]:
+    """Ids of those of these that the actor may change. One query."""
+    may_change = writes_which(actor)
+    return {each.pk for each in things if may_change(each)}
+
+
+def writes_which(actor: Actor) -> Callable[[Shared], bool]:
+    """Tells of one whether the actor may change it. One query for all of them."""
+    if actor.behind_id is not None:
+        return lambda thing: False
+    standing = standing_of(actor)
+    return lambda thing: _writes(standing, actor, thing)
+
+
+def writes(actor: Actor, thing: Shared) -> bool:
+    """Whether the actor may change it, or make it there. One query."""
+    return _writes(standing_of(actor), actor, thing)
+
+
+def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
+    """Projects and domains whose things the actor writes, and whether those of everybody too."""
+    standing = standing_of(actor)
+    projects = [
+        project
+        for project in known_projects(actor).filter(is_active=True)
+        if Action.MANAGE_MEMBERS in on_project(standing, project_id=project.pk, domain_id=project.domain_id)
+    ]
+    domains = [
+        domain
+        for domain in visible_domains(actor).filter(is_active=True)
+        if Action.EDIT in on_policy(standing, domain.pk)
+    ]
+    return projects, domains, Action.EDIT in on_policy(standing, None)
+
+
+def place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
+    """The columns of a place. `name` is that of the project, as “domain/project” where several domains have one of that name, or of the domain;
+    without one it is the own domain. Raises NotFound, Conflict, InvalidInput."""
+    if sharing == Sharing.OWN:
+        return {"sharing": sharing, "owner_id": actor.user_id}
+    if sharing == Sharing.PROJECT:
+        return {"sharing": sharing, "project": _project_named(actor, name)}
+    if sharing == Sharing.DOMAIN:
+        try:
+            return {"sharing": sharing, "domain": domain_named(actor, name)}
+        except NotFound as error:
+            raise NotFound(error.message, fields={"place": [error.message]}) from error
+    if sharing == Sharing.EVERYBODY:
+        return {"sharing": sharing}
+    known = ", ".join(each.value for each in Sharing)
+    sentence = _("{value} is no way to share. Use one of {known}.").format(value=quoted(sharing), known=known)
+    raise InvalidInput(sentence, fields={"sharing": [sentence]})
+
+
+def _project_named(actor: Actor, text: str) -> Project:
+    """Raises NotFound, and Conflict where several domains have one of that name."""
+    domain, _slash, name = text.rpartition("/")
+    projects = known_projects(actor).filter(name=name, is_active=True)
+    found = list((projects.filter(domain__name=domain) if domain else projects)[:2])
+    if not found:
+        sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
+        raise NotFound(sentence, fields={"place": [sentence]})
+    if len(found) > 1:
+        sentence = _(
+            "Several projects are called {name}: write the domain before it, like {example}."
+        ).format(name=quoted(name, 64), example=f"{found[0].domain.name}/{name}")
+        raise Conflict(sentence, fields={"place": [sentence]})
+    return found[0]
+
+
+def _writes(standing: Standing, actor: Actor, thing: Shared) -> bool:
+    match thing.sharing:
+        case Sharing.OWN:
+            return bool(thing.owner_id == actor.user_id)
+        case Sharing.PROJECT:
+            project = thing.project
+            return project is not None and Action.MANAGE_MEMBERS in on_project(
+                standing, project_id=project.pk, domain_id=project.domain_id
+            )
+        case Sharing.DOMAIN:
+            return Action.EDIT in on_policy(standing, thing.domain_id)
+        case _:
+            return Action.EDIT in on_policy(standing, None)

@@ -1,0 +1,182 @@
+"""Templates of sessions: who finds them, who writes them, and a session from one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.selectors import usable_projects
+from common import clock
+from common.actors import Actor
+from common.audit import record
+from common.db.connection import constraint_of
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from images.selectors import newest_image, visible_images
+from sessions_app.admission.names import suggest_name
+from sessions_app.admission.service import enqueue_session
+from sessions_app.core.request import parse_request
+from sessions_app.core.template_rules import (
+    MOST_OF_ONE_PLACE,
+    Sharing,
+    check_description,
+    check_template_name,
+    kept_choices,
+    stem_of_template,
+)
+from sessions_app.models import ComputeSession, SessionTemplate
+from sessions_app.session_templates.sharing import found_by, place_of, writes
+
+_OF_ONE_PROJECT = (Sharing.OWN, Sharing.PROJECT)
+
+
+def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
+    return SessionTemplate.objects.filter(found_by(actor)).select_related("project", "domain")
+
+
+def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> SessionTemplate:
+    """Raises NotFound."""
+    rows = visible_templates(actor)
+    found = (rows.select_for_update(of=("self",)) if locked else rows).filter(pk=template_id).first()
+    if found is None:
+        raise NotFound(_("There is no such template among those that you may see."))
+    return found
+
+
+def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
+    """Its body; without variables for whoever looks at the portal as somebody else: secrets may stand there."""
+    hidden = set() if actor.behind_id is None else {"environment"}
+    return {name: value for name, value in _body_now(template).items() if name not in hidden}
+
+
+def _body_now(template: SessionTemplate) -> dict[str, Any]:
+    """Its project may have another name than when it was written."""
+    project = {} if template.project is None else {"project": template.project.name}
+    return {**template.body, **project}
+
+
+@transaction.atomic
+def create_template(
+    *, actor: Actor, name: str, sharing: str, body: object, description: str = "", place: str = ""
+) -> tuple[SessionTemplate, list[str]]:
+    """`place` names the project, as “domain/project” where several domains have one of that name, or the domain; without one it is the
+    project of the body, or the own domain. Also the names of variables that were left out. Raises InvalidInput, NotFound, PermissionDenied, Conflict, LimitExceeded."""
+    checked = _checked(name=name, description=description)
+    kept, left_out = kept_choices(body)
+    if sharing == Sharing.PROJECT:
+        place = place or str(kept.get("project", ""))
+    template = SessionTemplate(**checked, body=kept, **place_of(actor, sharing, place))
+    _demand_writes(actor, template)
+    if template.sharing == Sharing.PROJECT and template.project is not None:
+        template.body["project"] = template.project.name
+    siblings = SessionTemplate.objects.filter(
+        sharing=template.sharing,
+        owner=template.owner_id,
+        project=template.project_id,
+        domain=template.domain_id,
+    )
+    if siblings.count() >= MOST_OF_ONE_PLACE:
+        sentence = _("There are {count} templates already, as many as there may be.")
+        raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
+
+    _keep(actor, template)
+    record.record(
+        actor=actor,
+        action="sessions.create_template",
+        target=template,
+        changes={"name": template.name, "sharing": template.sharing},
+    )
+    return template, left_out
+
+
+@transaction.atomic
+def change_template(
+    *, actor: Actor, template_id: int, changes: Mapping[str, Any]
+) -> tuple[SessionTemplate, list[str]]:
+    """`changes` are of name, description and body. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    template = access_template(actor, template_id, locked=True)
+    _demand_writes(actor, template)
+    left_out: list[str] = []
+    before = {"name": template.name, "description": template.description}
+    texts = _checked(**{name: changes[name] for name in ("name", "description") if name in changes})
+    for name, text in texts.items():
+        setattr(template, name, text)
+    if "body" in changes:
+        template.body, left_out = kept_choices(changes["body"])
+        if template.project is not None:
+            template.body["project"] = template.project.name
+
+    _keep(actor, template)
+    told = record.changed(before, texts) | ({"body": "***"} if "body" in changes else {})
+    record.record(actor=actor, action="sessions.change_template", target=template, changes=told)
+    return template, left_out
+
+
+@transaction.atomic
+def delete_template(*, actor: Actor, template_id: int) -> None:
+    """Sessions that were started from it stay. Raises NotFound, PermissionDenied."""
+    template = access_template(actor, template_id)
+    _demand_writes(actor, template)
+    record.record(actor=actor, action="sessions.delete_template", target=template)
+    template.delete()
+
+
+def start_from_template(
+    *, actor: Actor, template: SessionTemplate, name: str = "", project: str = ""
+) -> ComputeSession:
+    """A session as the template says, with all that is asked of one: rights, images, policies, limits of now, and of the actor. Raises
+    what enqueueing raises."""
+    raw = body_of(actor, template, project=project)
+    raw["name"] = name or suggest_name(actor, stem_of_template(template.name))
+    return enqueue_session(actor=actor, request=parse_request(raw))
+
+
+def body_of(actor: Actor, template: SessionTemplate, *, project: str = "") -> dict[str, Any]:
+    """The body of a request: in the project that it names, or, where one that is meant for people of many projects names none of
+    the actor's, in their first; with the newest build of its image where that was replaced."""
+    raw = _body_now(template)
+    own = list(usable_projects(actor).order_by("name").values_list("name", flat=True))
+    named = project or raw.get("project") or ""
+    is_bound = named in own or (bool(named) and (bool(project) or template.sharing in _OF_ONE_PROJECT))
+    raw["project"] = named if is_bound or not own else own[0]
+    is_there = visible_images(actor).filter(reference=raw["image"]).exists()
+    if not is_there and (successor := newest_image(actor, str(raw["image"]))):
+        raw["image"] = successor.reference
+    return raw
+
+
+def _demand_writes(actor: Actor, template: SessionTemplate) -> None:
+    if not writes(actor, template):
+        raise PermissionDenied(
+            _("You may not write templates there."),
+            hint=_("Keep it for yourself, or ask an administrator of the project or domain."),
+        )
+
+
+def _checked(**values: str) -> dict[str, str]:
+    checks = {"name": check_template_name, "description": check_description}
+    kept, problems = {}, {}
+    for name, value in values.items():
+        try:
+            kept[name] = checks[name](value)
+        except ValueError as error:
+            problems[name] = [str(error)]
+    if problems:
+        raise InvalidInput(next(iter(problems.values()))[0], fields=problems)
+    return kept
+
+
+def _keep(actor: Actor, template: SessionTemplate) -> None:
+    template.changed_by, template.changed_at = actor.label, clock.now()
+    try:
+        with transaction.atomic():
+            template.save()
+    except IntegrityError as error:
+        if constraint_of(error) != "template_name_in_place":
+            raise
+        raise Conflict(
+            _("There is a template called “{name}” there already.").format(name=template.name),
+            hint=_("Choose another name, or change that one."),
+            fields={"name": [_("Used by a template there already.")]},
+        ) from error

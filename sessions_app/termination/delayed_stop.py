@@ -1,0 +1,79 @@
+"""Stopping with a way back: the moment at which a session will be stopped stands in its row, so that it comes whatever dies
+until then; the reconciler's beat brings it."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.models import User
+from accounts.selectors import user_of
+from common import clock
+from common.actors import SYSTEM, Actor, ActorKind
+from common.audit import record
+from common.errors import Conflict
+from sessions_app.lifecycle import updates
+from sessions_app.models import ComputeSession
+from sessions_app.queue.arrays import UNDO_S, end_due_elements
+from sessions_app.selectors import Action, access_session, is_stoppable, sessions_due_to_stop
+from sessions_app.termination.service import end_asked
+
+
+@transaction.atomic
+def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """Have a session stopped in UNDO_S, unless somebody keeps it until then. Asked again, the first moment holds; one that
+    ends or has ended is left as it is, but for one that might be tried again."""
+    access_session(actor, session_id, Action.TERMINATE)
+    session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if session.stops_at or not is_stoppable(session):
+        return session
+    session.stops_at = clock.now() + timedelta(seconds=UNDO_S)
+    session.stops_by = user_of(actor)
+    session.save(update_fields=["stops_at", "stops_by"])
+    record.record(actor=actor, action="sessions.stop_soon", target=session)
+    updates.push_session_change(session)
+    return session
+
+
+@transaction.atomic
+def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """Take a stop back. Raises Conflict if it has begun."""
+    access_session(actor, session_id, Action.TERMINATE)
+    session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if not is_stoppable(session):
+        raise Conflict(
+            _("It is too late to keep “{session}”: it is being stopped.").format(session=session.name),
+            hint=_("Its folders are kept. Start it again from its page."),
+        )
+    if session.stops_at is not None:
+        session.stops_at = session.stops_by = None
+        session.save(update_fields=["stops_at", "stops_by"])
+        record.record(actor=actor, action="sessions.keep_session", target=session)
+        updates.push_session_change(session)
+    return session
+
+
+def stop_what_is_due() -> None:
+    """Stop each session whose moment has come, as whoever asked for it; elements of one array together."""
+    done: set[tuple[UUID, int | None]] = set()
+    for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
+        actor = _actor_of(session.stops_by)
+        if session.array_id is not None:
+            asked = (session.array_id, session.stops_by_id)
+            if asked not in done:
+                done.add(asked)
+                end_due_elements(actor=actor, array_id=session.array_id, stops_by_id=session.stops_by_id)
+            continue
+        with transaction.atomic():
+            # Kept, or asked for anew, since it was read?
+            fresh = ComputeSession.objects.select_for_update().get(pk=session.pk)
+            if fresh.stops_at == session.stops_at:
+                end_asked(fresh, actor=actor)
+
+
+def _actor_of(person: User | None) -> Actor:
+    """Whoever asked, with their rights of then; their account may be gone."""
+    if person is None:
+        return SYSTEM
+    return Actor(kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id)

@@ -1,0 +1,94 @@
+"""Programs of a session that the kernel ended because the session's memory was used up: seen at its engine, noted on its
+kernel, named to people. The session goes on: its app server and its container outlive them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from agents.runtime.port import ContainerRuntime, ContainerState
+from common.i18n import gettext_noop
+from common.values.resources import MEM, format_bytes
+from common.values.stored_message import KeptSentence
+from sessions_app.core.container_spec import INSTALLATION_LABEL
+from sessions_app.lifecycle import updates
+from sessions_app.models import ComputeSession, Kernel
+
+log = structlog.get_logger(__name__)
+
+KILLED = 137
+KILLED_ONCE = gettext_noop(
+    "Program killed: it wanted more memory than the session's {limit} (peak {peak})."
+    " Work on less at a time, or start again with more memory."
+)
+KILLED_OFTEN = gettext_noop(
+    "Program killed: it wanted more memory than the session's {limit} (peak {peak}, {count} times so far)."
+    " Work on less at a time, or start again with more memory."
+)
+
+
+def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
+    """Write down what is news of these kernels, by the names of their running containers. One question to the engine when
+    nothing is."""
+    if not kernels:
+        return
+    kills = runtime.list_memory_kills({INSTALLATION_LABEL: settings.BERTH_INSTALLATION})
+    for name, kernel in kernels.items():
+        known = kernel.memory_killed_at
+        news = [kill.at for kill in kills if kill.container == name and (known is None or kill.at > known)]
+        if news:
+            _note(kernel, len(news), max(news))
+
+
+def note_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:
+    """The same for a container that ended, of which its engine tells but that there was a kill."""
+    if state.was_oom_killed and not kernel.memory_kills and state.finished_at is not None:
+        _note(kernel, 1, state.finished_at)
+
+
+def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
+    """Whether the end of a container was for want of memory: not where a command went well all the same, nor where
+    another program of an interactive session was killed some time before."""
+    if not state.was_oom_killed:
+        return False
+    return state.exit_code != 0 if kernel.session.command else state.exit_code == KILLED
+
+
+@transaction.atomic
+def _note(kernel: Kernel, count: int, at: datetime) -> None:
+    """Once, however many look at the same moment. The peak is the limit: there the kernel acted."""
+    unseen = Kernel.objects.filter(pk=kernel.pk, memory_kills=kernel.memory_kills)
+    peak = kernel.session.slots[MEM]
+    if not unseen.update(memory_kills=F("memory_kills") + count, memory_killed_at=at, memory_peak_bytes=peak):
+        return
+    kernel.memory_kills, kernel.memory_killed_at, kernel.memory_peak_bytes = (
+        kernel.memory_kills + count,
+        at,
+        peak,
+    )
+    log.info("session.memory_kill", session_id=str(kernel.session_id), kills=count, peak_bytes=peak)
+    updates.push_session_change(kernel.session)
+
+
+def killed_kernel(session: ComputeSession) -> Kernel | None:
+    """The kernel of the session that was last short of memory, or None. No query if it came `with_parts`."""
+    killed = [
+        (each.memory_killed_at, each.name, each) for each in session.kernels.all() if each.memory_killed_at
+    ]
+    return max(killed)[-1] if killed else None
+
+
+def sentence(session: ComputeSession, kernel: Kernel) -> KeptSentence:
+    """What happened, for people; false where nothing did."""
+    if not kernel.memory_kills or kernel.memory_peak_bytes is None:
+        return KeptSentence()
+    sizes = {
+        "limit": format_bytes(session.slots[MEM]),
+        "peak": format_bytes(kernel.memory_peak_bytes),
+    }
+    if kernel.memory_kills == 1:
+        return KeptSentence(KILLED_ONCE, sizes)
+    return KeptSentence(KILLED_OFTEN, {**sizes, "count": kernel.memory_kills})

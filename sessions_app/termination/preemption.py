@@ -1,0 +1,188 @@
+"""Sessions that leave for others of a higher priority: they are told, have the grace of their group, and end; or are spared
+where nobody needs their room any more. The reconciler's round settles what is due, whoever died meanwhile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+
+from agents.models import AgentSlot
+from common import clock
+from common.actors import SYSTEM
+from common.clock import Step
+from common.messaging.events import announce
+from sessions_app.core.idle_rules import Cause
+from sessions_app.core.queue_options import Hold
+from sessions_app.core.states import Reason, Status
+from sessions_app.events import SessionEndsSoon
+from sessions_app.lifecycle import updates
+from sessions_app.lifecycle.expected_end import END_COLUMNS, known_end, removed_at
+from sessions_app.models import (
+    ComputeSession,
+    KernelAllocation,
+    Preemption,
+    PreemptionOutcome,
+    SessionWarning,
+)
+from sessions_app.termination.service import begin_termination
+
+log = structlog.get_logger(__name__)
+# What the scheduler says of one that waits for nothing but those who leave for it.
+MAKING_ROOM = "making_room"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """These sessions have to leave an agent, for one that waits."""
+
+    by: UUID
+    agent_id: int
+    session_ids: tuple[UUID, ...]
+    ends_at: datetime
+
+
+def give_notice(leaves: Sequence[Leave]) -> None:
+    """Write down who leaves for whom, to be called in a transaction. A leave of which not all sessions run, leave for nobody
+    else and are free to be locked, or whose own session waits no more, is left out: it would be in vain."""
+    if not leaves:
+        return
+    now = clock.now()
+    locked, waiting = _lock(leaves)
+    known = [leave for leave in leaves if locked.keys() >= set(leave.session_ids) and leave.by in waiting]
+    Preemption.objects.bulk_create(
+        Preemption(
+            session_id=session_id,
+            by_id=leave.by,
+            agent_id=leave.agent_id,
+            decided_at=now,
+            ends_at=leave.ends_at,
+        )
+        for leave in known
+        for session_id in leave.session_ids
+    )
+    leaving = {session_id: leave.ends_at for leave in known for session_id in leave.session_ids}
+    _warn(leaving, now)
+    updates.push_sessions_changed([locked[session_id] for session_id in leaving], Status.RUNNING)
+    for leave in known:
+        told = [str(session_id) for session_id in leave.session_ids]
+        log.info("preemption.notice", session_ids=told, by=str(leave.by), ends_at=leave.ends_at.isoformat())
+
+
+def settle_preemptions(now: datetime) -> None:
+    """End those whose grace is over, and spare those whose room nobody waits for any more."""
+    open_ones = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).order_by("pk")
+    for pk, session_id, by_id in open_ones.values_list("pk", "session_id", "by_id"):
+        _settle(pk, session_id, by_id, now)
+
+
+def shift_instants(step: Step) -> None:
+    """The clock was set: grace is as long as it was."""
+    notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(step.is_since("decided_at"))
+    notices.update(ends_at=F("ends_at") + step.by)
+
+
+@transaction.atomic
+def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
+    both = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
+    locked = {each.pk: each for each in both.filter(pk__in=(session_id, by_id)).order_by("pk")}
+    preemption = Preemption.objects.select_for_update().filter(pk=pk, outcome=PreemptionOutcome.OPEN).first()
+    if preemption is None:
+        return
+    session, by = locked[session_id], locked[by_id]
+    if session.status != Status.RUNNING:
+        _close(preemption, PreemptionOutcome.ENDED)
+    elif not (_has_to_leave(session, by) and _would_suffice(preemption, by, now)):
+        _close(preemption, PreemptionOutcome.SPARED)
+        SessionWarning.objects.filter(session=session, cause=Cause.PREEMPTION, told_at=None).delete()
+        updates.push_session_change(session)
+    elif now >= preemption.ends_at and _had_its_grace(preemption, now):
+        _close(preemption, PreemptionOutcome.ENDED)
+        begin_termination(session_id, reason=Reason.PREEMPTED, actor=SYSTEM)
+
+
+def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
+    """Whether `by` still waits for this room and for nothing else, and its group still says that `session` gives way to it."""
+    waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
+    starts = by.status_reason == MAKING_ROOM and by.resource_group.is_active
+    up_to = by.resource_group.preemptible_priority
+    gives_way = up_to is not None and session.priority <= up_to and session.priority < by.priority
+    is_of_group = session.resource_group_id == by.resource_group_id
+    return waits and starts and gives_way and is_of_group
+
+
+def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) -> bool:
+    """Whether `by` could start there once all who leave that agent for it had gone, and what has ended by itself until then:
+    others that were placed meanwhile took of the room."""
+    asked = Preemption.objects.filter(by=by)
+    if asked.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
+        return False  # this took too long, and others leave instead
+    there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
+    room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
+    leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
+    leaves = set(leaving.values_list("session_id", flat=True))
+    held = KernelAllocation.objects.filter(agent=preemption.agent_id)
+    columns = ("slot_name", "amount", "kernel__session_id", *END_COLUMNS)
+    gone_at = removed_at(max(preemption.ends_at, now))
+    for name, amount, session_id, *when in held.values_list(*columns):
+        goes = session_id in leaves or _ends_between(known_end(*when), now, gone_at)
+        if goes and name in room:  # else its machine was moved
+            room[name] += amount
+    return all(amount <= room.get(name, 0) for name, amount in by.slots.items())
+
+
+def _ends_between(ends_at: datetime | None, now: datetime, gone_at: datetime) -> bool:
+    """Who should be gone by now may never be."""
+    return ends_at is not None and ends_at <= gone_at and now < removed_at(ends_at)
+
+
+def _had_its_grace(preemption: Preemption, now: datetime) -> bool:
+    """Its owner was told of the end, and that for as long as was promised, even where the telling came late."""
+    warnings = SessionWarning.objects.filter(
+        session=preemption.session_id, cause=Cause.PREEMPTION, ends_at=preemption.ends_at
+    )
+    told = warnings.values_list("told_at", "mark_s")
+    return all(at is not None and now >= at + timedelta(seconds=mark_s) for at, mark_s in told)
+
+
+def _close(preemption: Preemption, outcome: PreemptionOutcome) -> None:
+    preemption.outcome = outcome
+    preemption.save(update_fields=["outcome"])
+    log.info("preemption.settled", session_id=str(preemption.session_id), outcome=outcome.value)
+
+
+def _lock(leaves: Sequence[Leave]) -> tuple[dict[UUID, updates.Told], set[UUID]]:
+    """Those that run and leave for nobody yet, and those that wait for them, of all that nobody else holds."""
+    asked = {session_id for leave in leaves for session_id in (leave.by, *leave.session_ids)}
+    locked = ComputeSession.objects.filter(pk__in=asked).order_by("pk")
+    rows = locked.select_for_update(skip_locked=True, no_key=True).values_list(
+        "pk", "owner_id", "project_id", "domain_id", "status"
+    )
+    found = list(rows)
+    running = {row[0]: row[:4] for row in found if row[4] == Status.RUNNING}
+    leaving = Preemption.objects.filter(session__in=running, outcome=PreemptionOutcome.OPEN)
+    for session_id in leaving.values_list("session_id", flat=True):
+        del running[session_id]
+    return running, {row[0] for row in found if row[4] == Status.PENDING}
+
+
+def _warn(leaving: dict[UUID, datetime], now: datetime) -> None:
+    """Their owners are told after the commit, or by the beat that tells what was not told."""
+    SessionWarning.objects.bulk_create(
+        [
+            SessionWarning(
+                session_id=session_id,
+                cause=Cause.PREEMPTION.value,
+                ends_at=ends_at,
+                mark_s=max(0, int((ends_at - now).total_seconds())),  # a plan takes its time
+                warned_at=now,
+            )
+            for session_id, ends_at in leaving.items()
+        ],
+        ignore_conflicts=True,
+    )
+    for session_id in leaving:
+        announce(SessionEndsSoon(session_id))

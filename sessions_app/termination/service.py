@@ -1,0 +1,53 @@
+"""End of sessions by people and by Berth."""
+
+from uuid import UUID
+
+from django.db import transaction
+
+from common.actors import Actor
+from common.audit import record
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.values.stored_message import KeptSentence
+from sessions_app.core.states import Reason, Status
+from sessions_app.lifecycle import transitions
+from sessions_app.models import ComputeSession
+from sessions_app.selectors import Action, access_session
+from sessions_app.termination.retries import give_up_retries
+
+
+def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """Ask a session to end. A waiting one is CANCELLED at once; an ended one is left as it is."""
+    access_session(actor, session_id, Action.TERMINATE)
+    with transaction.atomic():
+        return end_asked(ComputeSession.objects.select_for_update().get(pk=session_id), actor=actor)
+
+
+def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
+    """The same for a row that is locked, and an actor who may."""
+    status = Status(session.status)
+    if status is Status.TERMINATING:
+        return give_up_retries(session, actor=actor)
+    if status.is_terminal:
+        return session
+    reason = Reason.USER_REQUESTED if session.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
+    record.record(actor=actor, action="sessions.terminate_session", target=session)
+    if status is Status.PENDING:
+        return transitions.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=actor)
+    return begin_termination(session.pk, reason=reason, actor=actor)
+
+
+@transaction.atomic
+def begin_termination(
+    session_id: UUID,
+    *,
+    reason: Reason,
+    actor: Actor,
+    message: KeptSentence | None = None,
+    exit_code: int | None = None,
+) -> ComputeSession:
+    """Move to TERMINATING and have the containers removed soon after."""
+    session = transitions.transition(
+        session_id, to=Status.TERMINATING, reason=reason, actor=actor, message=message, exit_code=exit_code
+    )
+    enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
+    return session

@@ -1,0 +1,381 @@
+"""What the launcher shows, worked out here so that templates only display."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from accounts.core.allow_lists import AllowList
+from accounts.web.budgets.budgets import budget_rows
+from accounts.web.policies.limits import list_rows
+from common.actors import Actor
+from common.errors import BerthError
+from common.i18n import paragraph
+from common.values.durations import typed_duration
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, format_amount, format_each, format_slots
+from images.selectors import newest_image
+from sessions_app.admission.forecast import Forecast, forecast_session
+from sessions_app.admission.names import suggest_name
+from sessions_app.callbacks.delivery import callback_url_of
+from sessions_app.core.container_spec import HOME
+from sessions_app.core.request import MIN_SLOTS, SessionRequest, parse_request
+from sessions_app.core.request_export import ways_to_ask
+from sessions_app.core.sizes import CUSTOM, Size, size_like, typed_amount
+from sessions_app.core.template_rules import stem_of_template
+from sessions_app.models import ComputeSession, SessionTemplate, SessionType
+from sessions_app.session_templates.quick_start import request_like, stem_of_name
+from sessions_app.session_templates.templates import body_of
+from sessions_app.web.environment_text import format_variables
+from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
+from sessions_app.web.launcher_fields import ELSEWHERE, REQUEUES, WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES
+from vfolders.selectors import own_folders
+
+TYPE_WORDS = {
+    SessionType.INTERACTIVE: ("notebook", gettext_noop("Notebook and terminal, until you stop it.")),
+    SessionType.BATCH: ("terminal-2", gettext_noop("One command; ends when that has finished.")),
+}
+MOST_IMAGE_CARDS = 6
+MIB = 2**20
+STEPS = {CPU: 500, MEM: 256 * MIB}
+LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
+SHOWN_GROUPS = 3
+
+
+def parts(form: LauncherForm) -> dict[str, Any]:
+    """The form as cards and rows."""
+    return {
+        "types": type_cards(form),
+        "images": image_cards(form) if len(form.images) <= MOST_IMAGE_CARDS else [],
+        "sizes": size_cards(form),
+        "sliders": [slider(form, name) for name in (CPU, MEM)],
+        "devices": [device_row(form, name) for name in form.device_names],
+        "folders": folder_rows(form),
+        "room": room_facts(form),
+        "has_more": any(
+            form[name].errors
+            for name in (
+                "environment",
+                "shm",
+                "resource_group",
+                "personal_files",
+                "priority",
+                "start_at",
+                "pending_timeout_s",
+                "after",
+                "after_when",
+                "callback_url",
+                "designated_agent",
+                "device_model",
+                "placement_group",
+                "placement_rule",
+                "array",
+            )
+        ),
+    }
+
+
+def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
+    """[{"value", "label", "icon", "words", "is_chosen"}]."""
+    chosen = form["type"].value() or SessionType.INTERACTIVE.value
+    return [
+        {
+            "value": kind.value,
+            "label": kind.label,
+            "icon": icon,
+            "words": _(words),
+            "is_chosen": kind.value == chosen,
+        }
+        for kind, (icon, words) in TYPE_WORDS.items()
+    ]
+
+
+def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
+    """[{"image", "apps", "objection", "is_chosen"}]."""
+    return [
+        {
+            "image": image,
+            "apps": ", ".join(app.title for app in image.app_hints),
+            "objection": form.image_objections.get(image.reference, ""),
+            "is_chosen": image == form.chosen_image,
+        }
+        for image in form.images
+    ]
+
+
+def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
+    """Presets and usual sizes: [{"size", "title", "amounts", "fields", "objection", "is_chosen"}]; `fields` are what the card fills in."""
+    chosen = form["size"].value() or CUSTOM
+    return [
+        {
+            "size": size,
+            "title": size.title if size.is_preset else _(size.title),
+            "amounts": format_each(size.slots),
+            "fields": json.dumps(_fields_of(size)),
+            "objection": form.objection_to(size.slots),
+            "is_chosen": size.key == chosen,
+        }
+        for size in form.sizes
+    ]
+
+
+def _fields_of(size: Size) -> dict[str, str]:
+    """What it says by the names of the form's fields."""
+    devices = {DEVICE_PREFIX + name: amount for name, amount in size.devices.items()}
+    shm = {"shm": size.shm} if size.shm else {}
+    return {"cpu": size.cpu, "mem": size.mem, **devices, **shm}
+
+
+def slider(form: LauncherForm, name: str) -> dict[str, Any]:
+    """A number with its slider: {"field", "slot", "label", "room"}; the script moves it by `room_facts`."""
+    return {
+        "field": form[name],
+        "slot": name,
+        "label": _(LABELS[name]),
+        "room": room_facts(form)["slots"].get(name),
+    }
+
+
+def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
+    """Nobody types into it where the resource group has none; what was typed stays, to be changed."""
+    field = form[DEVICE_PREFIX + name]
+    if name not in form.room and not field.value():
+        field.field.widget.attrs["disabled"] = True
+    return {"field": field, "words": _device_words(form, name)}
+
+
+def _device_words(form: LauncherForm, name: str) -> str:
+    room = form.room.get(name)
+    if room is None:
+        return _("None in this resource group")
+    free, most = format_amount(name, room.most_free), format_amount(name, room.largest)
+    return _("{free} free on one machine, {most} at most").format(free=free, most=most)
+
+
+def room_facts(form: LauncherForm) -> dict[str, Any]:
+    """For the script, base units: {"slots": {name: {"min", "left", "most", "step"}}, "sizes": {key: objection}, "images":
+    {reference: objection}, "devices": {control: {"has", "words"}}}."""
+    minimum = ResourceSlots(form.chosen_image.min_slots if form.chosen_image else {})
+    slots = {
+        name: {
+            "min": max(minimum[name], MIN_SLOTS[name]),
+            "left": room.most_free,
+            "most": room.largest,
+            "step": STEPS[name],
+            "words": _room_words(name, minimum[name], room.most_free, room.largest),
+        }
+        for name, room in form.room.items()
+        if name in STEPS
+    }
+    sizes = {size.key: form.objection_to(size.slots) for size in form.sizes}
+    devices = {
+        DEVICE_PREFIX + name: {"has": name in form.room, "words": _device_words(form, name)}
+        for name in form.device_names
+    }
+    return {"slots": slots, "sizes": sizes, "images": form.image_objections, "devices": devices}
+
+
+def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[str, str]:
+    return {
+        "min": _("{amount} needed by the environment").format(amount=format_amount(name, minimum))
+        if minimum
+        else "",
+        "left": _("{amount} free on one machine now").format(amount=format_amount(name, most_free)),
+        "most": _("{amount} on the largest machine").format(amount=format_amount(name, largest)),
+    }
+
+
+def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
+    """Folders with what was chosen: [{"pk", "name", "project", "place", "default_place", "is_chosen", "is_readonly"}]."""
+    chosen = {str(value) for value in form["folders"].value() or ()}
+    readonly = {str(value) for value in form["readonly"].value() or ()}
+    return [
+        {
+            "pk": str(folder.pk),
+            "name": folder.name,
+            "project": str(folder.project or ""),
+            "place": form.said(f"{PLACE_PREFIX}{folder.pk}"),
+            "default_place": f"{HOME}/{folder.name}",
+            "is_chosen": str(folder.pk) in chosen,
+            "is_readonly": str(folder.pk) in readonly,
+        }
+        for folder in form.mountable
+    ]
+
+
+def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+    """What the form begins with for a session like `session`, under a name that is free. Whoever looks at the portal as its
+    owner is shown no variables: secrets stand there."""
+    raw = request_like(session, name=suggest_name(actor, stem_of_name(session.name)))
+    image = session.image_reference
+    if not session.image.is_enabled and (successor := newest_image(actor, image)):
+        image = successor.reference
+    slots = session.slots
+    cpu, mem = typed_amount(CPU, slots[CPU]), typed_amount(MEM, slots[MEM])
+    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
+    return {
+        **{name: raw[name] for name in ("name", "project", "resource_group", "type", "command")},
+        "image": image,
+        "size": size_like(cpu, mem),
+        "cpu": cpu,
+        "mem": mem,
+        "shm": typed_amount(MEM, session.shm_bytes),
+        **{DEVICE_PREFIX + name: typed_amount(name, slots[name]) for name in slots if name not in STEPS},
+        "folders": [str(mount.folder_id) for mount in mounts],
+        "readonly": [str(mount.folder_id) for mount in mounts if mount.is_readonly],
+        **{
+            f"{PLACE_PREFIX}{mount.folder_id}": mount.path
+            for mount in mounts
+            if mount.path != f"{HOME}/{mount.folder_name}"
+        },
+        "timeout_s": session.timeout_s or "",
+        "priority": str(session.priority),
+        "max_retries": str(session.max_retries),
+        "requeues": REQUEUES if session.requeues else "",
+        "pending_timeout_s": typed_duration(session.pending_timeout_s) if session.pending_timeout_s else "",
+        "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
+        "callback_url": callback_url_of(actor, session),
+        "designated_agent": session.designated_agent.name if session.designated_agent else "",
+        "elsewhere": ELSEWHERE if session.may_run_elsewhere else "",
+        "device_model": session.device_model,
+        "placement_group": session.placement_group,
+        "placement_rule": session.placement_rule if session.placement_group else "",
+        "environment": "" if actor.behind_id else format_variables(session.environment),
+        "like": str(session.pk),
+    }
+
+
+def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
+    """What the form begins with for a session of this template; folders that the actor does not have are left out, and variables
+    where somebody looks at the portal as the actor."""
+    request = parse_request({**body_of(actor, template), "name": "template"})
+    cpu, mem = typed_amount(CPU, request.slots[CPU]), typed_amount(MEM, request.slots[MEM])
+    folders = list(own_folders(actor))
+    known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
+    mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
+    return {
+        "name": suggest_name(actor, stem_of_template(template.name)),
+        **{
+            name: getattr(request, name) for name in ("project", "image", "resource_group", "type", "command")
+        },
+        "size": size_like(cpu, mem),
+        "cpu": cpu,
+        "mem": mem,
+        "shm": typed_amount(MEM, request.shm_bytes),
+        **{
+            DEVICE_PREFIX + name: typed_amount(name, amount)
+            for name, amount in request.slots.items()
+            if name not in STEPS
+        },
+        "folders": [str(folder.pk) for folder, _mount in mounts],
+        "readonly": [str(folder.pk) for folder, mount in mounts if mount.is_readonly],
+        **{f"{PLACE_PREFIX}{folder.pk}": mount.path for folder, mount in mounts if mount.path},
+        "timeout_s": request.timeout_s or "",
+        "priority": str(request.priority),
+        "max_retries": str(request.max_retries),
+        "requeues": REQUEUES if request.requeues else "",
+        "array": request.array.text if request.array else "",
+        "pending_timeout_s": typed_duration(request.pending_timeout_s) if request.pending_timeout_s else "",
+        "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
+        "designated_agent": request.designated_agent,
+        "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
+        "device_model": request.device_model,
+        "placement_group": request.placement_group,
+        "placement_rule": request.placement_rule,
+        "environment": "" if actor.behind_id else format_variables(request.environment),
+        "template": str(template.pk),
+    }
+
+
+def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
+    """What the form asks for and what would come of it, for sessions_app/_summary.html. {"verdict": now|wait|no, …}."""
+    request, forecast = None, None
+    if form.is_valid():
+        try:
+            request = parse_request(form.raw_request())
+            forecast = forecast_session(actor, request)
+        except BerthError as error:
+            form.add_refusal(error)
+    return {
+        "totals": format_slots(request.slots) if request else "",
+        "typed": form.cleaned_data,
+        "folder_count": len(form.cleaned_data.get("folders", ())),
+        "meters": _meters(form),
+        "lists": list_rows(form.scopes, (AllowList.REGISTRIES, AllowList.IMAGES)),
+        "room": room_facts(form),
+        "ways": ways_to_ask(with_names(request, form), settings.BERTH_URL) if request else (),
+        **(_of_forecast(forecast) if forecast else {"verdict": "no", "problems": _problems(form)}),
+    }
+
+
+def _of_forecast(forecast: Forecast) -> dict[str, Any]:
+    outlook = forecast.outlook
+    said = [str(outlook.sentence)]
+    if outlook.position:
+        said.append(_("It would be number {position} in the queue.").format(position=outlook.position))
+    if outlook.who_may_raise:
+        said.append(str(outlook.who_may_raise))
+    if outlook.start_range and not outlook.starts_now:
+        said.append(outlook.start_range.words)
+    return {
+        "verdict": "now" if outlook.starts_now else "wait",
+        "sentence": paragraph(said),
+        "other_groups": forecast.other_groups[:SHOWN_GROUPS],
+        "nearest": None if outlook.starts_now else _nearest(forecast),
+        "live_sessions": forecast.live_sessions,
+        "live_limit": forecast.live_limit,
+        "budgets": budget_rows(forecast.budgets),
+        "group": forecast.inputs.group.name,
+    }
+
+
+def _nearest(forecast: Forecast) -> dict[str, str] | None:
+    """The most of what is asked for that has room now; None where that is too little, or where devices are short."""
+    asked, room = forecast.inputs.request.slots, forecast.outlook.best_room
+    minimum = ResourceSlots(forecast.inputs.image.min_slots)
+    offered = ResourceSlots(
+        {name: min(amount, _round_down(name, room[name])) for name, amount in asked.items()}
+    )
+    needed = ResourceSlots({name: max(minimum[name], MIN_SLOTS[name]) for name in STEPS})
+    if any(offered[name] < asked[name] for name in asked if name not in STEPS):
+        return None
+    if not needed.fits_in(offered) or offered == asked:
+        return None
+    amounts = {name: typed_amount(name, offered[name]) for name in STEPS}
+    return {**amounts, "words": format_slots({name: offered[name] for name in STEPS})}
+
+
+def _round_down(name: str, amount: int) -> int:
+    step = STEPS.get(name, MILLI)
+    return amount // step * step
+
+
+def _meters(form: LauncherForm) -> list[dict[str, Any]]:
+    """What of the group is in use: [{"label", "slot", "used", "limit"}]."""
+    return [
+        {"label": _(LABELS.get(name, name)), "slot": name, "used": room.occupied, "limit": room.capacity}
+        for name, room in sorted(form.room.items(), key=lambda pair: (pair[0] not in STEPS, pair[0]))
+    ]
+
+
+def _problems(form: LauncherForm) -> list[dict[str, str]]:
+    """What must be changed, in the order of the page: [{"id", "label", "text"}]."""
+    found = []
+    for name in (None, *form.fields):
+        errors = form.non_field_errors() if name is None else form[name].errors
+        label = "" if name is None else str(form[name].label)
+        anchor = {"folders": "folders-title", "size": "size-title", "image": "what-title"}.get(
+            name or "", f"id_{name}"
+        )
+        found += [{"id": anchor if name else "", "label": label, "text": str(text)} for text in errors]
+    return found
+
+
+def with_names(request: SessionRequest, form: LauncherForm) -> SessionRequest:
+    """The same request, folders by name where one name means one folder."""
+    names = [folder.name for folder in form.mountable]
+    by_id = {str(folder.pk): folder.name for folder in form.mountable if names.count(folder.name) == 1}
+    mounts = [replace(mount, folder=by_id.get(mount.folder, mount.folder)) for mount in request.mounts]
+    return replace(request, mounts=mounts)

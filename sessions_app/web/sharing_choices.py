@@ -1,0 +1,48 @@
+"""In which words pages say with whom things under a name are shared, and what they offer."""
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.models import Project
+from common.actors import Actor
+from sessions_app.core.template_rules import Sharing
+from sessions_app.session_templates.sharing import Shared, writable_places
+
+SHARING_WORDS = {
+    Sharing.OWN: gettext_lazy("Only you"),
+    Sharing.PROJECT: gettext_lazy("Project"),
+    Sharing.DOMAIN: gettext_lazy("Domain"),
+    Sharing.EVERYBODY: gettext_lazy("Everybody"),
+}
+
+
+def place_choices(actor: Actor) -> list[tuple[str, Any]]:
+    """Of a select: where the actor keeps things: "own", "project:uni/vision", "domain:uni", "everybody". 3 queries."""
+    projects, domains, is_central = writable_places(actor)
+    has_many = len({each.domain_id for each in projects}) > 1
+    choices: list[tuple[str, Any]] = [(Sharing.OWN.value, SHARING_WORDS[Sharing.OWN])]
+    choices += [
+        (f"project:{each.domain.name}/{each.name}", _("Project {name}").format(name=_named(each, has_many)))
+        for each in projects
+    ]
+    choices += [(f"domain:{each.name}", _("Domain {name}").format(name=each)) for each in domains]
+    return choices + ([(Sharing.EVERYBODY.value, _("Everybody"))] if is_central else [])
+
+
+def chosen_place(choice: str) -> dict[str, str]:
+    """What services take of one of these."""
+    sharing, _colon, place = choice.partition(":")
+    return {"sharing": sharing, "place": place}
+
+
+def whose(thing: Shared) -> str:
+    """The name of its project or domain, or how it is shared else."""
+    place = thing.project or thing.domain
+    return str(place or SHARING_WORDS[Sharing(thing.sharing)])
+
+
+def _named(project: Project, has_many: bool) -> str:
+    """With its domain where those of several are offered."""
+    return f"{project} ({project.domain})" if has_many else str(project)

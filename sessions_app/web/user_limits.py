@@ -1,0 +1,132 @@
+"""Why can somebody not start this? The limits of a person in a project, each with who sets it, and the answer that a
+request of theirs would get."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET
+
+from accounts.budgets.selectors import Owner, budget_states
+from accounts.core.authorization import Action
+from accounts.core.limits import Level
+from accounts.limits import scopes_of_person
+from accounts.models import Project, User
+from accounts.selectors import access_user, projects_in_common
+from accounts.web.budgets.budgets import budget_rows
+from accounts.web.policies.limits import limit_rows, list_rows
+from agents.selectors import usable_resource_groups, with_agent_counts
+from common.actors import Actor, ActorKind
+from common.errors import BerthError, LimitExceeded
+from common.pages.form_fields import TypedChoice, TypedField
+from common.rest.actor import actor_of
+from images.selectors import visible_images
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.admission.names import suggest_name
+from sessions_app.core.request import parse_request
+from sessions_app.limits.group_rules import group_words
+
+
+class CouldStartForm(forms.Form):
+    """Empty until something is asked: all of it is in the address."""
+
+    image = TypedChoice(label=gettext_lazy("Environment"))
+    resource_group = TypedChoice(required=False, label=gettext_lazy("Resource group"))
+    cpu = TypedField(max_length=12, label=gettext_lazy("CPU cores"))
+    mem = TypedField(max_length=12, label=gettext_lazy("Memory"))
+    devices = TypedField(
+        max_length=100,
+        required=False,
+        label=gettext_lazy("Accelerators"),
+        help_text=gettext_lazy("Like cuda=1."),
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None, *, actor: Actor) -> None:
+        super().__init__(data, initial={"cpu": "1", "mem": "2g"})  # type: ignore[arg-type]
+        images = [(image.reference, image.title or image.reference) for image in visible_images(actor)]
+        groups = with_agent_counts(usable_resource_groups(actor)).order_by("name")
+        self._choose("image", images)
+        self._choose(
+            "resource_group", [("", _("Default")), *((each.name, group_words(each)) for each in groups)]
+        )
+
+    def raw_request(self, *, name: str, project: str) -> dict[str, Any]:
+        """As the REST body of a request has it."""
+        typed = self.cleaned_data
+        devices = (pair.partition("=") for pair in typed["devices"].replace(",", " ").split())
+        return {
+            "name": name,
+            "project": project,
+            "image": typed["image"],
+            "resource_group": typed["resource_group"],
+            "resources": {
+                "cpu": typed["cpu"],
+                "mem": typed["mem"],
+                **{slot: n for slot, _equals, n in devices},
+            },
+        }
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+
+@require_GET
+@login_required
+def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Of oneself, and of whom one looks after. Nothing is written."""
+    actor = actor_of(request)
+    person = access_user(actor, user_id, Action.VIEW)
+    projects = list(projects_in_common(actor, person))
+    wanted = request.GET.get("project", "")
+    project = next((each for each in projects if each.name == wanted), projects[0] if projects else None)
+    themselves, scopes = _as(person), scopes_of_person(person, project)
+    form = CouldStartForm(request.GET if "image" in request.GET else None, actor=themselves)
+    context = {
+        "person": person,
+        "is_oneself": person.pk == actor.user_id,
+        "projects": projects,
+        "project": project,
+        "rows": limit_rows(scopes),
+        "lists": list_rows(scopes),
+        "budgets": budget_rows(budget_states(_owners(person, project))),
+        "form": form,
+        "verdict": _verdict(themselves, project, form) if form.is_bound and project else None,
+    }
+    return render(request, "sessions_app/person_limits.html", context)
+
+
+def _verdict(themselves: Actor, project: Project, form: CouldStartForm) -> dict[str, Any] | None:
+    """{"word": now|wait|no, "sentences": […]}; None where the form itself is wrong."""
+    if not form.is_valid():
+        return None
+    try:
+        raw = form.raw_request(name=suggest_name(themselves, "check"), project=project.name)
+        forecast = forecast_session(themselves, parse_request(raw))
+    except BerthError as refusal:
+        limits = refusal.sentences if isinstance(refusal, LimitExceeded) else []
+        at_fields = [sentence for sentences in refusal.fields.values() for sentence in sentences]
+        return {"word": "no", "sentences": limits or at_fields or [refusal.message], "hint": refusal.hint}
+    word = "now" if forecast.outlook.starts_now else "wait"
+    return {"word": word, "sentences": [str(forecast.outlook.sentence)]}
+
+
+def _owners(person: User, project: Project | None) -> list[Owner]:
+    return [(Level.USER, person.pk), *([(Level.PROJECT, project.pk)] if project else [])]
+
+
+def _as(person: User) -> Actor:
+    """The actor that a request of theirs would carry: for reading what they would be told, never for writing."""
+    return Actor(
+        kind=ActorKind.USER,
+        user_id=person.pk,
+        label=person.email,
+        domain_id=person.domain_id,
+        is_superadmin=person.is_superuser,
+    )
