@@ -7,8 +7,8 @@ from django.utils.translation import ngettext
 from accounts.core.allow_lists import Allowance, AllowList, refusals
 from accounts.core.limits import Scope
 from common.i18n import paragraph
+from images.core.references import place_of
 from images.models import ContainerImage
-from images.references import place_of
 
 
 def lists_asked(image: ContainerImage) -> Mapping[AllowList, str]:

@@ -7,8 +7,8 @@ from django.db.models import Q
 
 from accounts.models import name_validator
 from common import clock
-from images.labels import AppHint
-from images.references import MAX_REFERENCE
+from images.core.labels import AppHint
+from images.core.references import MAX_REFERENCE
 
 
 class RegistryKind(models.TextChoices):
@@ -53,7 +53,7 @@ class ImageQuerySet(models.QuerySet["ContainerImage"]):
 class ContainerImage(models.Model):
     """One reference that sessions may run. An image without registry was built or loaded on the machines.
 
-    `apps` is a list of images.labels.AppHint.to_json(), `min_slots` amounts in base units; both were checked when
+    `apps` is a list of images.core.labels.AppHint.to_json(), `min_slots` amounts in base units; both were checked when
     they were read from the labels.
     """
 

@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 from common.actors import Actor
 from common.errors import NotFound
 from common.values.text import quoted
+from images.core.references import parse_reference
 from images.models import ContainerImage, ImageQuerySet
-from images.references import parse_reference
 
 BUILT = "berth/"
 BUILT_KEPT = 5

@@ -14,9 +14,9 @@ from accounts.selectors import require_superadmin
 from common.actors import Actor
 from common.audit import record
 from common.errors import InvalidInput, NotFound
-from images.labels import read_hints
+from images.core.labels import read_hints
+from images.core.references import ImageReference, parse_reference
 from images.models import ContainerImage, Registry
-from images.references import ImageReference, parse_reference
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ class PortalConfig(AppConfig):
 
     def ready(self) -> None:
         import portal.celery  # noqa: F401  # tasks are sent through this application, from every process
-        from portal.listeners import listen
+        from portal.notifications.subscribers import listen
         from portal.web import menu
         from portal.wiring import connect_ports
 

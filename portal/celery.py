@@ -1,12 +1,12 @@
-"""The Celery application of workers and web: `celery -A portal` finds it here. portal/beat.py is the clock."""
+"""The Celery application of workers and web: `celery -A portal` finds it here. portal/processes/periodic.py is the clock."""
 
 import os
 
 from celery import Celery
 from celery.signals import setup_logging, worker_ready
 
-from portal.descriptors import raise_descriptor_limit
-from portal.garbage import leave_startup_to_rest
+from portal.processes.descriptors import raise_descriptor_limit
+from portal.processes.gc_tuning import leave_startup_to_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 

@@ -16,7 +16,7 @@ from common.pages.status_styles import Tone
 
 
 class Notification(models.Model):
-    """One thing that happened to something of a person. `code` and `arguments` make the sentence (portal.sentences)."""
+    """One thing that happened to something of a person. `code` and `arguments` make the sentence (portal.notifications.catalogue)."""
 
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notifications"
@@ -66,7 +66,7 @@ class ToldNotice(models.Model):
 
 
 class NotificationChoice(models.Model):
-    """What a person does not want to be told, and what is to come by mail, too: members of `portal.sentences.Kind`."""
+    """What a person does not want to be told, and what is to come by mail, too: members of `portal.notifications.catalogue.Kind`."""
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"

@@ -105,7 +105,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "portal.urls"
-ASGI_APPLICATION = "portal.asgi.application"
+ASGI_APPLICATION = "portal.processes.asgi.application"
 APPEND_SLASH = True
 
 TEMPLATES = [

@@ -3,22 +3,22 @@
 from celery import shared_task
 
 from common.messaging.dispatch import TaskName
-from portal import budget_notices, end_notices, notification_mails, services, warning_notices
+from portal.notifications import budget, email, service, session_end, session_warning
 
 
 @shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
 def notify_people() -> None:
-    warning_notices.notify_of_warnings()
-    end_notices.notify_of_missed_ends()
-    services.notify_of_what_nears()
+    session_warning.notify_of_warnings()
+    session_end.notify_of_missed_ends()
+    service.notify_of_what_nears()
 
 
 @shared_task(name=TaskName.NOTIFY_OF_BUDGETS, soft_time_limit=240, time_limit=270)
 def notify_of_budgets() -> None:
-    budget_notices.notify_of_budgets()
+    budget.notify_of_budgets()
 
 
 @shared_task(name=TaskName.MAIL_NOTIFICATIONS, soft_time_limit=120, time_limit=150)
 def mail_notifications() -> None:
     """Send the notifications that people want by mail, too."""
-    notification_mails.mail_notifications()
+    email.mail_notifications()

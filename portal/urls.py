@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.api.views import SchemaView
 from portal.web import audit, notifications, preferences, search
 from portal.web.dashboard import dashboard
-from portal.web.drains import ask_to_drain
+from portal.web.drain_confirmation import ask_to_drain
 from portal.web.views import (
     administration,
     api_reference,

@@ -9,11 +9,11 @@ import images.ports
 import scheduler.forecast.service
 import sessions_app.offboarding
 import sessions_app.ports
-import vfolders.leaving
+import vfolders.offboarding
 import vfolders.ports
 from agents.selectors import image_holder_counts
-from portal.audit.words import PARAMETERS
-from portal.selectors import helpers_of
+from portal.audit.labels import PARAMETERS
+from portal.notifications.selectors import helpers_of
 from scheduler.history.recorder import keep_standing
 from scheduler.run_state import discard_plans
 from sessions_app.allocations import held_by
@@ -32,7 +32,7 @@ def connect_ports() -> None:
     accounts.ports.allocations.connect(held_by)
     # In this order: a folder that a live session mounts cannot be deleted.
     accounts.ports.offboarding_handlers.connect(sessions_app.offboarding)
-    accounts.ports.offboarding_handlers.connect(vfolders.leaving)
+    accounts.ports.offboarding_handlers.connect(vfolders.offboarding)
     images.ports.image_holder_counts.connect(image_holder_counts)
     agents.ports.session_counts.connect(session_counts)
     agents.ports.excluded_sessions_holder.connect(hold_excluded_sessions)

@@ -10,8 +10,8 @@ import contextlib
 import os
 import sys
 
-from portal.ops.layout import CHECKOUT
 from portal.ops.locks import directory_lock
+from portal.ops.paths import CHECKOUT
 
 HELD = contextlib.ExitStack()
 HELD.enter_context(directory_lock(CHECKOUT, is_shared=True))

@@ -9,13 +9,13 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from portal.ops.assets import ensure_assets
 from portal.ops.console import Say, speaker
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import CHECKOUT, Layout, content_hash, layout_of
 from portal.ops.locks import setting_up
-from portal.ops.machine import apt_install, can_apt_install, run_step
-from portal.ops.venv import ensure_venv, pip_install, run_in_venv
+from portal.ops.paths import CHECKOUT, Layout, content_hash, layout_of
+from portal.ops.setup.assets import ensure_assets
+from portal.ops.setup.venv import ensure_venv, pip_install, run_in_venv
+from portal.ops.system import apt_install, can_apt_install, run_step
 
 DEV_REQUIREMENTS = CHECKOUT / "requirements-dev.txt"
 CLIENT = CHECKOUT / "client"
@@ -91,7 +91,7 @@ def install_client(layout: Layout) -> None:
 def prepare_all(layout: Layout) -> None:
     data = layout.checkout / "var" / "test"
     data.mkdir(parents=True, exist_ok=True)
-    run_in_venv(layout, "portal.ops.session_image", str(data))
+    run_in_venv(layout, "portal.ops.engine.session_image", str(data))
     ensure_assets(layout, settings_environment(layout), say)
     ensure_program("chromium", "chromium", say)
     ensure_program("busybox", "busybox-static", say)

@@ -16,7 +16,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.e2e.conftest import BROWSER_OPTIONS, signed_in_state
 from tests.e2e.every_page import OF_SUPERADMINS, PAGES, pages_of_session
 from tests.e2e.person import Person

@@ -25,14 +25,14 @@ import psycopg
 import redis
 
 from portal.ops.console import speaker
-from portal.ops.envfile import ServerAddress, free_port, new_installation_id, server_address_of
-from portal.ops.layout import CHECKOUT, Layout
-from portal.ops.postgres import EmbeddedPostgres
-from portal.ops.preflight import bind_fault
+from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.processes import is_alive
-from portal.ops.quarters import take_quarters
-from portal.ops.redis import EmbeddedRedis
-from portal.ops.supervisor import Service
+from portal.ops.services.postgres import EmbeddedPostgres
+from portal.ops.services.redis import EmbeddedRedis
+from portal.ops.services.supervisor import Service
+from portal.ops.setup.env_file import ServerAddress, free_port, new_installation_id, server_address_of
+from portal.ops.setup.preflight import bind_fault
+from portal.ops.setup.service_account import take_quarters
 
 LAYOUT = Layout(checkout=CHECKOUT, data=CHECKOUT / "var" / "test")
 STATE_FILE = LAYOUT.data / "servers.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from portal.ops.layout import CHECKOUT, content_hash
+from portal.ops.paths import CHECKOUT, content_hash
 from tests.servers import LAYOUT, TREE
 
 PREFIX = f"template_berth_{TREE}_"

@@ -10,8 +10,8 @@ from common.actors import Actor
 from common.errors import Conflict
 from common.messaging.live_updates import Audience, push_on_commit
 from common.pages.status_styles import look_of
+from vfolders.core.states import FolderState, is_legal
 from vfolders.models import VFolder
-from vfolders.states import FolderState, is_legal
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from django.db.models import Q
 from accounts.models import Domain, Project
 from common import clock
 from common.db.fields import NameField
-from vfolders.states import FolderState
+from vfolders.core.states import FolderState
 
 
 class StorageHost(models.Model):

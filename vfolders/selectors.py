@@ -15,9 +15,9 @@ from accounts.selectors import overseen_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.values.text import quoted
+from vfolders.core.permissions import Action, Relation, allowed_actions
+from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
-from vfolders.roles import Action, Relation, allowed_actions
-from vfolders.states import FolderState
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.registry import open_storage
 

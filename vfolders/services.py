@@ -17,10 +17,11 @@ from common.audit import record
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
+from vfolders.core.paths import UnsafePath, parse_folder_name
+from vfolders.core.permissions import Action
+from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
-from vfolders.paths import UnsafePath, parse_folder_name
 from vfolders.ports import objection_to_deletion
-from vfolders.roles import Action
 from vfolders.selectors import (
     access_folder,
     access_storage_host,
@@ -28,7 +29,6 @@ from vfolders.selectors import (
     storage_of,
     usual_storage_host,
 )
-from vfolders.states import FolderState
 from vfolders.storage.registry import open_storage
 
 log = structlog.get_logger(__name__)

@@ -4,7 +4,7 @@ from celery import shared_task
 
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from vfolders import services, sizes
+from vfolders import services, usage
 
 
 @shared_task(name=TaskName.PURGE_FOLDERS.value, soft_time_limit=1800, time_limit=1860)
@@ -20,9 +20,9 @@ def measure_folders(host_id: int | None = None) -> None:
     """Count on one storage host; without one, ask for that on each of which a folder waits. On each host one round at a time, so
     that counting never takes more than its share of one core, and a host that is slow or silent holds up itself alone."""
     if host_id is None:
-        for waiting in sizes.hosts_with_due_folders():
+        for waiting in usage.hosts_with_due_folders():
             enqueue_on_commit(TaskName.MEASURE_FOLDERS, host_id=waiting)
         return
     with try_exclusive(f"vfolders.measure.{host_id}") as is_mine:
         if is_mine:
-            sizes.measure_due_folders(host_id)
+            usage.measure_due_folders(host_id)

@@ -10,7 +10,7 @@ import structlog
 from accounts.logins.service import Login
 from common.messaging.live_updates import Listener
 from common.messaging.redis import async_client
-from portal.api.news import News, Subscription, desk, is_trimmed, newest_id, order_of, read_after
+from portal.api.live_updates import News, Subscription, desk, is_trimmed, newest_id, order_of, read_after
 
 log = structlog.get_logger(__name__)
 

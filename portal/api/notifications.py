@@ -15,9 +15,9 @@ from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.input import is_wanted
 from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
-from portal import selectors, services
 from portal.models import Notification
-from portal.sentences import Code
+from portal.notifications import selectors, service
+from portal.notifications.catalogue import Code
 
 
 class NotificationOut(serializers.Serializer[Any]):
@@ -69,7 +69,7 @@ class ReadAllView(APIView):
     )
     def post(self, request: Request) -> Response:
         """All of yours are read from now on."""
-        return Response({"read": services.read_all_notifications(actor=actor_of(request))})
+        return Response({"read": service.read_all_notifications(actor=actor_of(request))})
 
 
 class ReadView(APIView):
@@ -82,5 +82,5 @@ class ReadView(APIView):
     )
     def post(self, request: Request, notification_id: int) -> Response:
         """This one is read from now on."""
-        read = services.read_notification(actor=actor_of(request), notification_id=notification_id)
+        read = service.read_notification(actor=actor_of(request), notification_id=notification_id)
         return Response(NotificationOut(read).data)

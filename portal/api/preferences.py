@@ -16,9 +16,9 @@ from accounts.tenancy import preferences
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer
 from common.token_scopes import FOR_ADMIN
-from portal import services
-from portal.selectors import choice_of
-from portal.sentences import MUTABLE, Kind
+from portal.notifications import service
+from portal.notifications.catalogue import MUTABLE, Kind
+from portal.notifications.selectors import choice_of
 
 LANGUAGES = [code for code, _name in settings.LANGUAGES]
 KINDS = [kind.value for kind in Kind]
@@ -66,7 +66,7 @@ class PreferencesView(APIView):
             if "language" in wanted:
                 preferences.choose_language(actor=actor, language=wanted["language"])
             if wanted.keys() - {"language"}:
-                services.choose_notifications(
+                service.choose_notifications(
                     actor=actor,
                     muted=wanted.get("muted_notifications"),
                     mailed=wanted.get("mailed_notifications"),

@@ -25,7 +25,7 @@ from common.rest.input import asked_once
 from common.token_scopes import EVERY_TOKEN
 from portal.api.event_stream import EventStream
 from portal.api.health import database_answers, redis_answers
-from portal.api.news import listeners_by_login, valid_id
+from portal.api.live_updates import listeners_by_login, valid_id
 
 
 class HealthOut(serializers.Serializer):  # type: ignore[type-arg]

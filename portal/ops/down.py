@@ -8,10 +8,10 @@ import time
 
 from portal.ops.console import speaker
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import Layout, layout_of
 from portal.ops.locks import holder
+from portal.ops.paths import Layout, layout_of
 from portal.ops.processes import end_leftovers
-from portal.ops.purge import purge
+from portal.ops.setup.purge import purge
 
 STOP_LIMIT_S = 60
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from portal.ops.console import Say
-from portal.ops.layout import Layout
+from portal.ops.paths import Layout
 
 
 @contextlib.contextmanager

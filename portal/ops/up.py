@@ -9,21 +9,21 @@ import threading
 import time
 from collections.abc import Callable
 
-from portal.ops import preflight
-from portal.ops.assets import ensure_assets
 from portal.ops.console import speaker
-from portal.ops.doorman import at_the_door
-from portal.ops.envfile import read_env, updated, write_env
+from portal.ops.engine.image_recipe import read_recipe
 from portal.ops.errors import PreflightFailed
-from portal.ops.image_recipe import read_recipe
-from portal.ops.layout import Layout, layout_of
 from portal.ops.locks import directory_lock, running, setting_up
-from portal.ops.machine import is_root
-from portal.ops.originals import PLACE, check_no_original
-from portal.ops.portal_processes import Portal
+from portal.ops.paths import Layout, layout_of
 from portal.ops.processes import end_leftovers, mark_of
-from portal.ops.supervisor import ServiceFailed
-from portal.ops.venv import ensure_venv, run_in_venv
+from portal.ops.services.portal_processes import Portal
+from portal.ops.services.startup_page import at_the_door
+from portal.ops.services.supervisor import ServiceFailed
+from portal.ops.setup import preflight
+from portal.ops.setup.assets import ensure_assets
+from portal.ops.setup.copy_check import PLACE, check_no_original
+from portal.ops.setup.env_file import read_env, updated, write_env
+from portal.ops.setup.venv import ensure_venv, run_in_venv
+from portal.ops.system import is_root
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 
@@ -108,7 +108,7 @@ def set_up_and_run(
     with directory_lock(layout.checkout, is_shared=True):
         with setting_up(layout.checkout, say):
             ensure_venv(layout, say)
-            run_in_venv(layout, "portal.ops.engine", str(layout.data))
+            run_in_venv(layout, "portal.ops.engine.install", str(layout.data))
             environment = portal_environment(layout)
             image = InBackground(lambda: None if options.no_image else build_image(layout))
             ensure_assets(layout, environment, say)
@@ -145,7 +145,7 @@ def portal_environment(layout: Layout) -> dict[str, str]:
 
 def build_image(layout: Layout) -> None:
     """Build the session image where the engine lacks it. Raises PreflightFailed."""
-    run_in_venv(layout, "portal.ops.session_image", str(layout.data))
+    run_in_venv(layout, "portal.ops.engine.session_image", str(layout.data))
 
 
 class InBackground:

@@ -26,15 +26,15 @@ from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.pages.tables import Column, Filter, Listing, Table, declare
 from common.rest.actor import actor_of
 from common.templatetags.berth import moment
-from portal.audit import words
-from portal.audit.places import place_of
+from portal.audit import labels
+from portal.audit.links import place_of
 from portal.audit.selectors import access_entry, governs_others, own_entries, visible_entries, with_origin
 
 HOUR = timedelta(hours=1)
 
 
 def _since(hours: str) -> Q:
-    return Q(recorded_at__gte=clock.now() - int(hours) * HOUR) if hours in words.PERIODS_H else Q()
+    return Q(recorded_at__gte=clock.now() - int(hours) * HOUR) if hours in labels.PERIODS_H else Q()
 
 
 def _actor(text: str) -> Q:
@@ -125,8 +125,8 @@ def audit_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
     context = {
         "entry": entry,
         "row": _row(entry),
-        "reason": words.word(words.REASONS, entry.reason) if entry.reason else "",
-        "way": words.word(words.WAYS, entry.via) if entry.via else "",
+        "reason": labels.word(labels.REASONS, entry.reason) if entry.reason else "",
+        "way": labels.word(labels.WAYS, entry.via) if entry.via else "",
         "object": entry.target_label or entry.target_id,
         "facts": _facts(entry),
         "changes": _changes(entry),
@@ -162,10 +162,10 @@ def _list(request: HttpRequest, actor: Actor, entries: QuerySet[AuditEntry], *, 
     listing = _listing(request, actor, is_own=is_own)
     if not is_fragment(request):
         listing.choices = {
-            "since": _choices(words.PERIODS_H),
-            "outcome": _choices(words.OUTCOMES),
-            "kind": sorted(_choices(words.KINDS), key=lambda choice: choice[1]),
-            "action": sorted(_choices(words.ACTIONS), key=lambda choice: choice[1]),
+            "since": _choices(labels.PERIODS_H),
+            "outcome": _choices(labels.OUTCOMES),
+            "kind": sorted(_choices(labels.KINDS), key=lambda choice: choice[1]),
+            "action": sorted(_choices(labels.ACTIONS), key=lambda choice: choice[1]),
         }
     page = listing.page(entries, partial(with_origin, actor))
     context = {
@@ -196,8 +196,8 @@ def _row(entry: Any) -> AuditRow:
         count=entry.count,
         who=_who(entry),
         acted_as=entry.acted_as_label,
-        what=words.word(words.ACTIONS, entry.action),
-        kind=words.word(words.KINDS, entry.target_type) if entry.target_type else "",
+        what=labels.word(labels.ACTIONS, entry.action),
+        kind=labels.word(labels.KINDS, entry.target_type) if entry.target_type else "",
         object=entry.target_label or str(entry.changes.get("asked", "")),
         outcome=entry.outcome,
         ip=entry.ip if entry.shows_origin else "",
@@ -215,7 +215,7 @@ def _who(entry: AuditEntry) -> str:
 def _facts(entry: AuditEntry) -> list[dict[str, str]]:
     """[{"name", "value"}] of what was asked for."""
     return [
-        {"name": words.word(words.FACTS, name), "value": words.value_for_people(value)}
+        {"name": labels.word(labels.FACTS, name), "value": labels.value_for_people(value)}
         for name, value in entry.changes.items()
         if not _is_pair(value)
     ]
@@ -225,9 +225,9 @@ def _changes(entry: AuditEntry) -> list[dict[str, str]]:
     """[{"name", "before", "after"}]."""
     return [
         {
-            "name": words.word(words.FACTS, name),
-            "before": words.value_for_people(value[0]),
-            "after": words.value_for_people(value[1]),
+            "name": labels.word(labels.FACTS, name),
+            "before": labels.value_for_people(value[0]),
+            "after": labels.value_for_people(value[1]),
         }
         for name, value in entry.changes.items()
         if _is_pair(value)

@@ -17,7 +17,7 @@ from common import clock
 from common.messaging.live_updates import id_at
 from common.pages.navigation import Link, Menu, links_for, menu_of, sections_of
 from common.rest.actor import actor_of
-from portal.selectors import current_announcements, unread_notifications
+from portal.notifications.selectors import current_announcements, unread_notifications
 from portal.web.menu import KEYS
 from portal.web.notifications import DISMISSED
 from sessions_app.core.app_address import host_name

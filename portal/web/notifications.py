@@ -12,9 +12,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from common.pages.htmx import own_address, render_page_or_fragment
 from common.rest.actor import actor_of
-from portal import selectors, services
 from portal.models import Notification
-from portal.sentences import SENTENCES, Code
+from portal.notifications import selectors, service
+from portal.notifications.catalogue import SENTENCES, Code
 
 PER_PAGE = 25
 DISMISSED = "dismissed_announcements"
@@ -53,14 +53,14 @@ def bell(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def read_notification(request: HttpRequest, notification_id: int) -> HttpResponse:
-    services.read_notification(actor=actor_of(request), notification_id=notification_id)
+    service.read_notification(actor=actor_of(request), notification_id=notification_id)
     return redirect(own_address(request, request.POST.get("back") or reverse("notifications")))
 
 
 @require_POST
 @login_required
 def read_all(request: HttpRequest) -> HttpResponse:
-    services.read_all_notifications(actor=actor_of(request))
+    service.read_all_notifications(actor=actor_of(request))
     return redirect("notifications")
 
 

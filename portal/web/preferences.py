@@ -12,9 +12,9 @@ from django.views.decorators.http import require_http_methods
 from accounts.logins.mails import why_no_mail
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
-from portal import services
-from portal.selectors import choice_of
-from portal.sentences import ALWAYS_TOLD, KIND_TITLES, MUTABLE, Kind
+from portal.notifications import service
+from portal.notifications.catalogue import ALWAYS_TOLD, KIND_TITLES, MUTABLE, Kind
+from portal.notifications.selectors import choice_of
 
 
 @login_required
@@ -43,7 +43,7 @@ def _choose(request: HttpRequest, *, can_mail: bool) -> HttpResponse:
     """Where mail cannot be chosen, what was chosen before stays."""
     told, mailed = request.POST.getlist("kind"), request.POST.getlist("mail")
     try:
-        services.choose_notifications(
+        service.choose_notifications(
             actor=actor_of(request),
             muted=[kind for kind in MUTABLE if kind not in told],
             mailed=mailed if can_mail else None,

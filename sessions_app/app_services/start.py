@@ -11,7 +11,7 @@ from agents.selectors import runtime_of
 from common.errors import Conflict, NotFound, Unavailable
 from common.pages.status_styles import look_of
 from common.values.text import quoted
-from images.labels import AppHint
+from images.core.labels import AppHint
 from sessions_app.core.container_spec import HOME, build_app_argv
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import kernel_named

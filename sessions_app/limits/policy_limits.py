@@ -18,7 +18,7 @@ from sessions_app.core.request import SessionRequest
 from sessions_app.limits.group_rules import check_type_taken
 from sessions_app.models import ComputeSession
 from vfolders.models import VFolder
-from vfolders.sizes import scopes_of_folders
+from vfolders.usage import scopes_of_folders
 
 
 def check_allowed_again(session: ComputeSession) -> None:

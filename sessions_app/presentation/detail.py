@@ -11,7 +11,7 @@ from common.actors import Actor
 from common.i18n import paragraph
 from common.values.durations import duration_words
 from common.values.resources import CPU, MEM, format_bytes
-from images.labels import AppHint
+from images.core.labels import AppHint
 from sessions_app.callbacks.delivery import callback_url_of, deliveries_of
 from sessions_app.core.callbacks import Fault, News
 from sessions_app.core.sizes import size_like, typed_amount

@@ -43,7 +43,7 @@ from common.actors import SYSTEM
 from common.audit import record
 from common.models import AuditEntry
 from portal.models import Notification
-from portal.sentences import Code
+from portal.notifications.catalogue import Code
 from scheduler.models import KeptTick
 from sessions_app.callbacks.signing_secret import make_callback_secret
 from sessions_app.dotfiles.service import put_dotfile, set_startup_script

@@ -16,7 +16,7 @@ from accounts.tenancy import service
 from common.actors import SYSTEM
 from common.messaging.live_updates import KEPT_NEWS, Audience, push_many_on_commit, push_now, stream_name
 from common.messaging.redis import client as redis_client
-from portal.api import event_stream, news
+from portal.api import event_stream, live_updates
 from tests import factories
 from tests.conftest import People
 
@@ -199,14 +199,14 @@ async def test_a_malformed_last_event_id_is_ignored(people: People) -> None:
 async def test_two_streams_share_one_reader_and_it_stops_with_the_last(people: People) -> None:
     async with listening(people.member) as first:
         await first.until_ready()
-        reader = news.desk._task
+        reader = live_updates.desk._task
         async with listening(people.member) as second:
             await second.until_ready()
-            assert news.desk._task is reader
+            assert live_updates.desk._task is reader
             tell(Audience(), 1)
             assert await first.event() == await second.event()
-        assert news.desk._task is reader
-    assert news.desk._task is None
+        assert live_updates.desk._task is reader
+    assert live_updates.desk._task is None
 
 
 async def test_a_stream_sends_heartbeats(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ async def test_a_stream_sends_heartbeats(people: People, monkeypatch: pytest.Mon
 
 
 async def test_a_deleted_token_ends_its_stream(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "RECHECK_S", 0.05)
+    monkeypatch.setattr(live_updates, "RECHECK_S", 0.05)
     async with listening(people.member) as stream:
         await stream.until_ready()
         await KeyPair.objects.filter(user=people.member).adelete()
@@ -225,7 +225,7 @@ async def test_a_deleted_token_ends_its_stream(people: People, monkeypatch: pyte
 
 
 async def test_signing_out_ends_the_stream(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "RECHECK_S", 0.05)
+    monkeypatch.setattr(live_updates, "RECHECK_S", 0.05)
     browser = AsyncClient()
     await browser.aforce_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     async with listening(client=browser) as stream:
@@ -235,7 +235,7 @@ async def test_signing_out_ends_the_stream(people: People, monkeypatch: pytest.M
 
 
 async def test_a_changed_password_ends_the_stream(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "RECHECK_S", 0.05)
+    monkeypatch.setattr(live_updates, "RECHECK_S", 0.05)
     browser = AsyncClient()
     await browser.aforce_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
     async with listening(client=browser) as stream:
@@ -248,7 +248,7 @@ async def test_a_changed_password_ends_the_stream(people: People, monkeypatch: p
 async def test_a_new_project_admin_hears_of_the_project_without_reconnecting(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(news, "RECHECK_S", 0.05)
+    monkeypatch.setattr(live_updates, "RECHECK_S", 0.05)
     async with listening(people.member) as stream:
         await stream.until_ready()
         await sync_to_async(service.add_member)(
@@ -268,8 +268,8 @@ async def test_a_new_project_admin_hears_of_the_project_without_reconnecting(
 async def test_a_slow_reader_is_cut_off_and_its_memory_stays_bounded(people: People) -> None:
     async with listening(people.member) as stream:
         await stream.until_ready()
-        (subscription,) = news.desk._subscriptions
-        for number in range(news.WAITING_NEWS + 50):
+        (subscription,) = live_updates.desk._subscriptions
+        for number in range(live_updates.WAITING_NEWS + 50):
             tell(Audience(), number)
         async with asyncio.timeout(10):
             while not subscription.is_closed:
@@ -284,11 +284,11 @@ async def test_a_failed_reader_ends_every_stream(people: People, monkeypatch: py
 
     async with listening(people.member) as stream:
         await stream.until_ready()
-        monkeypatch.setattr(news, "listeners_by_login", lost_database)
-        monkeypatch.setattr(news, "RECHECK_S", 0.05)
-        news.desk._task.cancel()
-        news.desk._task = None
-        news.desk._start()
+        monkeypatch.setattr(live_updates, "listeners_by_login", lost_database)
+        monkeypatch.setattr(live_updates, "RECHECK_S", 0.05)
+        live_updates.desk._task.cancel()
+        live_updates.desk._task = None
+        live_updates.desk._start()
         assert await stream.has_ended()
 
 

@@ -15,7 +15,7 @@ from common import clock
 from common.models import AuditEntry
 from common.token_scopes import TokenScope
 from portal.models import Notification
-from portal.services import notify_of_tokens_that_end
+from portal.notifications.service import notify_of_tokens_that_end
 from tests.conftest import People
 from tests.factories import actor_for, make_token
 from tests.factories_limits import limit

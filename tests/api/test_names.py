@@ -17,7 +17,7 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import make_place
 from vfolders.models import VFolder
 from vfolders.selectors import mount_source
-from vfolders.storage.local import LocalStorage
+from vfolders.storage.backends.local import LocalStorage
 
 pytestmark = [
     pytest.mark.django_db,

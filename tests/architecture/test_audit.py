@@ -14,7 +14,7 @@ from accounts.models import KeyPair, ResourcePolicy, User
 from common.audit.admin import AuditedAdmin
 from common.audit.denied_requests import ACTION, TOKEN_ACTION
 from common.models import AuditEntry
-from portal.audit import words
+from portal.audit import labels
 from tests.access.test_matrix import ROUTES
 from tests.conftest import People
 
@@ -27,13 +27,13 @@ CODE = re.compile(r"[a-z]+\.[a-z_]+\Z")
 RECORD_NOTHING = {
     "accounts/tenancy/preferences.py:choose_columns": "how lists look to oneself",
     "accounts/tenancy/preferences.py:choose_language": "how pages look to oneself",
-    "portal/services.py:choose_notifications": "what oneself is told",
-    "portal/services.py:read_all_notifications": "what one has read oneself",
-    "portal/services.py:read_notification": "what one has read oneself",
-    "vfolders/files.py:is_directory": "it reads",
-    "vfolders/files.py:list_directory": "it reads",
-    "vfolders/files.py:measure_folder": "it reads",
-    "vfolders/files.py:open_file": "it reads",
+    "portal/notifications/service.py:choose_notifications": "what oneself is told",
+    "portal/notifications/service.py:read_all_notifications": "what one has read oneself",
+    "portal/notifications/service.py:read_notification": "what one has read oneself",
+    "vfolders/files/service.py:is_directory": "it reads",
+    "vfolders/files/service.py:list_directory": "it reads",
+    "vfolders/files/service.py:measure_folder": "it reads",
+    "vfolders/files/service.py:open_file": "it reads",
 }
 
 
@@ -105,7 +105,7 @@ def codes() -> set[str]:
 
 def test_every_recorded_action_has_words() -> None:
     assert len(codes()) > 25
-    assert codes() | {ACTION, TOKEN_ACTION, "common.purge_audit"} <= set(words.ACTIONS)
+    assert codes() | {ACTION, TOKEN_ACTION, "common.purge_audit"} <= set(labels.ACTIONS)
 
 
 def test_what_django_admin_changes_is_recorded_in_words(people: People, rf: RequestFactory) -> None:
@@ -122,12 +122,12 @@ def test_what_django_admin_changes_is_recorded_in_words(people: People, rf: Requ
             continue
         assert isinstance(its, AuditedAdmin), model
         wanted = {f"{model._meta.app_label}.{verb}_{model._meta.model_name}" for verb in verbs}
-        assert wanted <= set(words.ACTIONS), model
+        assert wanted <= set(labels.ACTIONS), model
 
 
 def test_every_outcome_and_kind_of_object_has_words() -> None:
-    assert set(AuditEntry.Outcome.values) == set(words.OUTCOMES)
-    assert all(apps.get_model(kind) for kind in words.KINDS)
+    assert set(AuditEntry.Outcome.values) == set(labels.OUTCOMES)
+    assert all(apps.get_model(kind) for kind in labels.KINDS)
 
 
 def test_every_id_in_an_address_names_a_kind_of_object() -> None:
@@ -136,5 +136,5 @@ def test_every_id_in_an_address_names_a_kind_of_object() -> None:
         "entry_id", "announcement_id", "object_id", "content_type_id", "scope_id", "login_id", "grant_id", "tick_id",
             "reservation_id",
     }  # fmt: skip
-    assert ids - of_others == set(words.PARAMETERS) & ids
-    assert set(words.PARAMETERS.values()) <= set(words.KINDS)
+    assert ids - of_others == set(labels.PARAMETERS) & ids
+    assert set(labels.PARAMETERS.values()) <= set(labels.KINDS)

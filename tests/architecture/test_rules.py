@@ -12,8 +12,8 @@ from django.apps import apps
 
 from common.messaging.dispatch import QUEUE_OF, TaskName
 from common.ports import Port, Ports
-from portal.beat import PERIODS_S
 from portal.celery import app
+from portal.processes.periodic import PERIODS_S
 from sessions_app.core.states import TRANSITIONS, Status
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.running import needs
 from tests.running.imports import closure_of, names_in
 from tests.running.stages import FAST, FAULTS, PURE, WALKS, WHOLE, Stage

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from portal.ops.layout import layout_of
+from portal.ops.paths import layout_of
 from tests.bench.frame import Options, as_json, as_table
 
 BENCHES = (

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from portal.ops.console import speaker
-from portal.ops.layout import Layout
+from portal.ops.paths import Layout
 
 say = speaker("bench")
 

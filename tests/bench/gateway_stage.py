@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import aiohttp
 from django.conf import settings
 
-from portal.ops.envfile import free_port
-from portal.ops.layout import layout_of
-from portal.ops.portal_processes import Portal
+from portal.ops.paths import layout_of
+from portal.ops.services.portal_processes import Portal
+from portal.ops.setup.env_file import free_port
 from sessions_app.gateway.proxy.request import APP_COOKIE
 from tests.bench.frame import say
 from tests.bench.load import Door

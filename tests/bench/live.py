@@ -16,7 +16,7 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from portal.ops.envfile import read_env
+from portal.ops.setup.env_file import read_env
 from tests.bench.frame import Measure, Options, Row, never_above, row_of, say
 from tests.e2e.conftest import BROWSER_OPTIONS, signed_in_state
 from tests.e2e.person import Person

@@ -27,7 +27,7 @@ from agents.runtime.simulated.state import Conduct
 from common.actors import SYSTEM
 from common.messaging import dispatch
 from common.messaging.dispatch import TaskName
-from portal import simulation
+from portal.demo import simulated_cluster
 from scheduler.tick import run_tick
 from sessions_app import tasks
 from sessions_app.admission.service import enqueue_batch
@@ -55,12 +55,13 @@ def bench(options: Options) -> list[Row]:
         names = ["simulated", *(f"simulated-{number}" for number in range(1, WORKERS))]
         shape = Shape(conduct=Conduct(run_s=0.001))
         groups = [
-            simulation.make_cluster(count=AGENTS, shape=shape, group_name=group_name) for group_name in names
+            simulated_cluster.make_cluster(count=AGENTS, shape=shape, group_name=group_name)
+            for group_name in names
         ]
         try:
             return _measured([Stages(group) for group in groups], options)
         finally:
-            simulation.clear()
+            simulated_cluster.clear()
 
 
 def _measured(workers: Sequence["Stages"], options: Options) -> list[Row]:
@@ -112,7 +113,7 @@ class Stages:
 
     def __init__(self, group: ResourceGroup) -> None:
         self._group = group
-        self._requests = simulation.workload(simulation.people_of(group), seed=1)
+        self._requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
         self.rates: dict[str, list[float]] = {name: [] for name in STAGES}
         self.processor_ms: list[float] = []
 

@@ -22,8 +22,8 @@ from django.db import connection
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from accounts.core.roles import Role
-from portal.ops.assets import ensure_assets
-from portal.ops.layout import layout_of
+from portal.ops.paths import layout_of
+from portal.ops.setup.assets import ensure_assets
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above, say
 from tests.bench.gateway_stage import web_process

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.bench.memory import sizes_of, with_descendants
 from tests.waiting import wait_until
 

@@ -127,7 +127,7 @@ class Once:
     async def _slowest(self, stage: Stage, token: str) -> float:
         """Seconds from the change to the end of the last connection that it ends."""
         open_connections.cache_clear()
-        from portal.asgi import portal_application
+        from portal.processes.asgi import portal_application
 
         proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
         async with serve_app(sample_app()) as app_port, serve_asgi(proxy, front=proxy) as port:

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from scheduler.engine import Policy, Strategy
 from tests.bench.frame import (
     Measure,

@@ -24,9 +24,9 @@ from common import clock
 from common.messaging.dispatch import TaskName
 from common.messaging.live_updates import stream_name
 from common.messaging.redis import client as redis_client
-from portal.beat import PERIODS_S
-from portal.ops.layout import layout_of
-from portal.ops.portal_processes import Portal
+from portal.ops.paths import layout_of
+from portal.ops.services.portal_processes import Portal
+from portal.processes.periodic import PERIODS_S
 from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import Placement, Plan, plan
 from scheduler.run_state import state_of

@@ -20,9 +20,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agents.runtime.profiles import seccomp
-from portal.ops.envfile import read_env
-from portal.ops.layout import CHECKOUT, layout_of
 from portal.ops.locks import holder
+from portal.ops.paths import CHECKOUT, layout_of
+from portal.ops.setup.env_file import read_env
 from tests.bench.frame import Measure, Options, Row, at_least, at_most, measure_in_turns, say
 from tests.e2e.portal import RunningPortal, own_environment
 

@@ -23,8 +23,8 @@ from django.test.utils import setup_test_environment
 
 from accounts.web.sign_in import required_action_middleware
 from common import clock
-from portal.ops.assets import ensure_assets
-from portal.ops.layout import layout_of
+from portal.ops.paths import layout_of
+from portal.ops.setup.assets import ensure_assets
 from tests.access.crossing import Crossing, Pair, far_ids, make_crossing
 from tests.access.world import make_world
 from tests.bench.frame import Measure, Options, Row, Target, at_most, never_above, row_of, say

@@ -16,7 +16,7 @@ from django.conf import settings
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
 from common.actors import SYSTEM
-from portal.ops.session_image import ensure_session_image
+from portal.ops.engine.session_image import ensure_session_image
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession

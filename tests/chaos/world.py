@@ -28,7 +28,7 @@ from common.messaging.dispatch import TaskName
 from common.messaging.redis import client
 from images.models import ContainerImage
 from portal.celery import app as celery
-from portal.simulation import actor_of
+from portal.demo.simulated_cluster import actor_of
 from sessions_app import tasks
 from sessions_app.reconciler import loop
 from tests.chaos.questions import TABLES

@@ -69,7 +69,7 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture(scope="session")
 def portal_url(django_db_setup: None) -> Iterator[str]:
     """The web process of production, in a thread: engines in memory are shared with the test."""
-    from portal.web_server import server_config
+    from portal.processes.web_server import server_config
 
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(server_config(has_proxy=False))

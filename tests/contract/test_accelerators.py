@@ -15,7 +15,7 @@ import pytest
 from agents.discovery import discover_devices, measure_devices
 from agents.discovery.base import DeviceUse
 from agents.discovery.mock import MockDiscovery
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 
 MIB = 2**20
 ASK = """

@@ -13,8 +13,9 @@ from time import perf_counter
 import pytest
 
 from common.errors import BerthError
-from vfolders.paths import ROOT
+from vfolders.core.paths import ROOT
 from vfolders.storage import measuring
+from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import (
     IN_BACKGROUND,
     WHILE_SOMEBODY_WAITS,
@@ -28,7 +29,6 @@ from vfolders.storage.base import (
     WrongKind,
 )
 from vfolders.storage.descriptors import Owner
-from vfolders.storage.local import LocalStorage
 
 OWNER = Owner(uid=4321, gid=8765) if os.geteuid() == 0 else Owner(uid=os.geteuid(), gid=os.getegid())
 FOLDER = uuid.UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")

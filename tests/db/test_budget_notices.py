@@ -16,10 +16,11 @@ from accounts.core.limits import Level
 from accounts.core.roles import Role
 from accounts.models import Budget, DaySlots, Price, User
 from common.actors import SYSTEM
-from portal import budget_notices, services
 from portal.models import Notification, NotificationChoice, ToldNotice
-from portal.selectors import text_of
-from portal.sentences import Code, Kind
+from portal.notifications import budget as notifications_budget
+from portal.notifications import service
+from portal.notifications.catalogue import Code, Kind
+from portal.notifications.selectors import text_of
 from portal.tasks import notify_of_budgets
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
@@ -75,14 +76,14 @@ def test_all_of_a_project_are_told_once_and_again_when_it_refuses(place: Place) 
 def test_who_gets_many_notifications_or_mutes_budgets_is_told_no_second_time(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 1)
+    monkeypatch.setattr(service, "KEPT_NOTIFICATIONS", 1)
     muting = make_user(member_of=place.project)
     NotificationChoice.objects.create(person=muting, muted=[Kind.BUDGETS.value])
     budget(place)
     spend(place, 8)
     assert told() == [(place.owner, "hours_nearly_spent")]
     later = {"code": Code.TOKEN_ENDS_SOON, "happening": "later", "arguments": {"name": "ci"}}
-    assert services.notify(person_id=place.owner.pk, **later)
+    assert service.notify(person_id=place.owner.pk, **later)
     assert [code for _person, code in told()] == ["token_ends_soon"], "the list forgot it, Berth did not"
     NotificationChoice.objects.all().delete()
     assert len(told()) == 1
@@ -99,7 +100,7 @@ def test_notices_are_kept_as_long_as_the_period(place: Place) -> None:
 def test_a_soft_budget_of_a_person_is_told_once_and_leads_to_the_limits(
     place: Place, browser_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget_notices, "AT_ONCE", 1)
+    monkeypatch.setattr(notifications_budget, "AT_ONCE", 1)
     for unit in (Unit.MONEY, Unit.DEVICE_HOURS):
         budget(place, level=Level.USER, owner_id=place.owner.pk, unit=unit, amount=Decimal(0))
     assert told() == [(place.owner, "money_nearly_spent"), (place.owner, "hours_nearly_spent")]

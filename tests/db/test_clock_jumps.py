@@ -13,7 +13,7 @@ from agents.core.states import AgentState
 from agents.machines.service import record_silence
 from agents.models import Agent, ResourceGroup
 from common import clock
-from portal.warning_notices import notify_of_warnings
+from portal.notifications.session_warning import notify_of_warnings
 from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
 from sessions_app.gateway.activity.recorder import write_report

@@ -12,8 +12,8 @@ from agents.models import GroupGrant, ResourceGroup
 from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
-from portal.end_notices import notify_of_ends
 from portal.models import Notification
+from portal.notifications.session_end import notify_of_ends
 from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import plan
 from scheduler.snapshot.reader import read_snapshot

@@ -11,7 +11,7 @@ from agents.discovery.base import DeviceUse
 from agents.models import Agent, AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification
-from portal.selectors import text_of
+from portal.notifications.selectors import text_of
 from sessions_app.core.idle_rules import Judged
 from sessions_app.core.states import Reason
 from sessions_app.gateway.activity.recorder import write_report

@@ -21,7 +21,8 @@ from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
-from vfolders import files, sizes, tasks
+from vfolders import tasks, usage
+from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
 from vfolders.services import create_folder, delete_folder
 from vfolders.storage.base import Effort, Usage
@@ -47,7 +48,7 @@ def folder(owner: User) -> VFolder:
 
 def upload(folder: VFolder, owner: User, path: str, size: int, *, expected: int | None = None) -> None:
     chunks = (b"x" * min(KIB, size - at) for at in range(0, size, KIB))
-    files.write_file(
+    service.write_file(
         actor=actor_for(owner), folder_id=folder.pk, path=path, chunks=chunks,
         expected_bytes=size if expected is None else expected,
     )  # fmt: skip
@@ -63,21 +64,21 @@ def test_a_folder_that_cannot_be_counted_stops_no_other(
     owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = make_folder(owner, name="other")
-    measure = sizes.measure
+    measure = usage.measure
 
     def fail_for_one(each: VFolder, effort: Effort) -> Usage:
         if each.pk == folder.pk:
             raise OverflowError("too much")
         return measure(each, effort)
 
-    monkeypatch.setattr(sizes, "measure", fail_for_one)
+    monkeypatch.setattr(usage, "measure", fail_for_one)
     assert measure_due_folders() == 1
     other.refresh_from_db()
     assert other.measured_at is not None
 
 
 def measure_due_folders() -> int:
-    return sum(sizes.measure_due_folders(host_id) for host_id in sizes.hosts_with_due_folders())
+    return sum(usage.measure_due_folders(host_id) for host_id in usage.hosts_with_due_folders())
 
 
 def test_each_host_is_counted_for_itself(
@@ -87,7 +88,7 @@ def test_each_host_is_counted_for_itself(
     there = make_folder(owner, name="there")
     (tmp_path / "other" / there.pk.hex).mkdir(parents=True)
     VFolder.objects.filter(pk=there.pk).update(host=other)
-    assert sorted(sizes.hosts_with_due_folders()) == sorted([folder.host_id, other.pk])
+    assert sorted(usage.hosts_with_due_folders()) == sorted([folder.host_id, other.pk])
     asked: list[int] = []
     monkeypatch.setattr(tasks, "enqueue_on_commit", lambda _name, host_id: asked.append(host_id))
     tasks.measure_folders()
@@ -99,7 +100,7 @@ def test_each_host_is_counted_for_itself(
 def test_who_only_says_that_much_will_come_takes_no_room(
     owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "STEP_BYTES", 4 * KIB)
+    monkeypatch.setattr(usage, "STEP_BYTES", 4 * KIB)
     limit(owner, max_folder_bytes=100 * KIB)
     seen: list[int] = []
 
@@ -109,11 +110,11 @@ def test_who_only_says_that_much_will_come_takes_no_room(
             yield bytes(KIB)
 
     actor = actor_for(owner)
-    files.write_file(actor=actor, folder_id=folder.pk, path="a", chunks=slow(), expected_bytes=90 * KIB)
+    service.write_file(actor=actor, folder_id=folder.pk, path="a", chunks=slow(), expected_bytes=90 * KIB)
     assert max(taken - number * KIB for number, taken in enumerate(seen)) <= 5 * KIB
     assert use_of(owner)["folder_bytes"] == 20 * KIB
     with pytest.raises(LimitExceeded):
-        files.write_file(actor=actor, folder_id=folder.pk, path="b", chunks=slow(), expected_bytes=90 * KIB)
+        service.write_file(actor=actor, folder_id=folder.pk, path="b", chunks=slow(), expected_bytes=90 * KIB)
     assert len(seen) == 20, "refused before the first byte"
     assert use_of(owner)["folder_bytes"] == 20 * KIB
 
@@ -121,7 +122,7 @@ def test_who_only_says_that_much_will_come_takes_no_room(
 def test_an_empty_file_that_goes_asks_for_no_count(owner: User, folder: VFolder) -> None:
     upload(folder, owner, "empty", 0)
     VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + timedelta(hours=1))
-    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="empty")
+    service.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="empty")
     assert fresh(folder).measure_at > clock.now()
 
 
@@ -138,9 +139,9 @@ def test_uploads_and_deletions_count_at_once_for_the_owner_and_the_domain(
     assert fresh(folder).size_bytes == 4 * KIB
     assert use_of(owner)["folder_bytes"] == use_of(project.domain)["folder_bytes"] == 4 * KIB
 
-    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="a")
+    service.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="a")
     assert fresh(folder).size_bytes == KIB
-    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="sub")
+    service.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="sub")
     assert fresh(folder).measure_at <= clock.now()
     assert measure_due_folders() == 1
     assert (fresh(folder).size_bytes, use_of(owner).get("folder_bytes")) == (0, None)
@@ -156,7 +157,7 @@ def test_an_upload_above_the_limit_is_refused_and_leaves_everything_as_it_was(
         upload(folder, owner, "b", 3 * KIB, expected=expected)
     assert refused.value.message == "Your account has 2 KiB left of 4 KiB for folders; you asked for 3 KiB."
     assert "Delete files" in refused.value.hint
-    assert [entry.name for entry in files.list_directory(
+    assert [entry.name for entry in service.list_directory(
         actor=actor_for(owner), folder_id=folder.pk, path=""
     ).entries] == ["a"]  # fmt: skip
     assert use_of(owner)["folder_bytes"] == 2 * KIB
@@ -168,7 +169,7 @@ def test_an_upload_above_the_limit_is_refused_and_leaves_everything_as_it_was(
 def test_large_uploads_of_unknown_size_are_refused_on_the_way(
     owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "STEP_BYTES", 2 * KIB)
+    monkeypatch.setattr(usage, "STEP_BYTES", 2 * KIB)
     limit(owner, max_folder_bytes=5 * KIB)
     taken: list[int] = []
 
@@ -178,7 +179,7 @@ def test_large_uploads_of_unknown_size_are_refused_on_the_way(
             yield b"x" * KIB
 
     with pytest.raises(LimitExceeded):
-        files.write_file(actor=actor_for(owner), folder_id=folder.pk, path="a", chunks=chunks())
+        service.write_file(actor=actor_for(owner), folder_id=folder.pk, path="a", chunks=chunks())
     assert len(taken) < 10
     assert fresh(folder).size_bytes == 0
 
@@ -201,7 +202,7 @@ def test_what_sessions_wrote_is_found_by_counting_and_then_nothing_more_is_taken
     upload(shared, owner, "fine", KIB)
     create_folder(actor=actor_for(owner), name="another", project=project.name)
 
-    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="big")
+    service.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="big")
     create_folder(actor=actor_for(owner), name="another")
 
 
@@ -218,29 +219,29 @@ def test_a_folder_that_goes_or_changes_hands_takes_its_bytes_along(
 
 def test_a_count_that_was_cut_short_never_makes_a_size_smaller(owner: User, folder: VFolder) -> None:
     upload(folder, owner, "a", 5 * KIB)
-    sizes.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=False), at=clock.now(), took_s=1)
+    usage.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=False), at=clock.now(), took_s=1)
     assert (fresh(folder).size_bytes, fresh(folder).is_size_whole) == (5 * KIB, False)
-    sizes.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=True), at=clock.now(), took_s=1)
+    usage.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=True), at=clock.now(), took_s=1)
     assert (fresh(folder).size_bytes, fresh(folder).is_size_whole) == (KIB, True)
 
 
 def test_still_folders_are_counted_ever_less_often_and_slow_ones_seldom(folder: VFolder) -> None:
     at, pauses = clock.now(), []
     for took_s in (0, 0, 0, 0, 0, 0, 600):
-        sizes.keep_measure(fresh(folder), Usage(0, 0, is_complete=True), at=at, took_s=took_s)
+        usage.keep_measure(fresh(folder), Usage(0, 0, is_complete=True), at=at, took_s=took_s)
         pauses.append(round((fresh(folder).measure_at - at).total_seconds() / 60))
         at = fresh(folder).measure_at
     assert pauses == [2, 4, 8, 16, 32, 60, 200]
-    sizes.keep_measure(fresh(folder), Usage(1, 1, is_complete=True), at=at, took_s=0)
-    assert fresh(folder).measure_at - at == sizes.SOON
+    usage.keep_measure(fresh(folder), Usage(1, 1, is_complete=True), at=at, took_s=0)
+    assert fresh(folder).measure_at - at == usage.SOON
 
 
 def test_whoever_writes_while_it_is_counted_has_it_counted_again_soon(owner: User, folder: VFolder) -> None:
     VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + timedelta(hours=1))
     before = fresh(folder)
     upload(folder, owner, "a", KIB)
-    sizes.keep_measure(before, Usage(0, 0, is_complete=True), at=clock.now(), took_s=0)
-    assert fresh(folder).measure_at <= clock.now() + sizes.SOON
+    usage.keep_measure(before, Usage(0, 0, is_complete=True), at=clock.now(), took_s=0)
+    assert fresh(folder).measure_at <= clock.now() + usage.SOON
 
 
 def test_a_host_that_is_away_does_not_stop_the_round(owner: User, folder: VFolder) -> None:
@@ -254,17 +255,17 @@ def test_a_host_that_is_away_does_not_stop_the_round(owner: User, folder: VFolde
 
 def test_counting_on_demand_is_kept_and_hidden_from_strangers(owner: User, folder: VFolder) -> None:
     written_by_a_session(folder, "a", KIB)
-    assert files.measure_folder(actor=actor_for(owner), folder_id=folder.pk).size_bytes == KIB
+    assert service.measure_folder(actor=actor_for(owner), folder_id=folder.pk).size_bytes == KIB
     assert fresh(folder).size_bytes == KIB
     with pytest.raises(NotFound):
-        files.measure_folder(actor=actor_for(make_user()), folder_id=folder.pk)
+        service.measure_folder(actor=actor_for(make_user()), folder_id=folder.pk)
 
 
 def test_limits_above_are_named_at_the_folder(owner: User, project: Project, folder: VFolder) -> None:
     upload(folder, owner, "a", 2 * KIB)
     limit(owner, max_folder_bytes=KIB)
     limit(project.domain, max_folder_bytes=3 * KIB)
-    (state,) = sizes.limits_above(folder)
+    (state,) = usage.limits_above(folder)
     assert (state.level, state.limit, state.over) == ("user", Limit.FOLDER_BYTES, KIB)
 
 
@@ -332,6 +333,6 @@ def test_uploads_at_the_same_moment_do_not_get_around_the_limit(project: Project
         list(pool.map(put, range(12)))
     assert use_of(owner)["folder_bytes"] == 4 * KIB
     assert (
-        sum(files.measure_folder(actor=actor_for(owner), folder_id=each.pk).size_bytes for each in folders)
+        sum(service.measure_folder(actor=actor_for(owner), folder_id=each.pk).size_bytes for each in folders)
         == 4 * KIB
     )

@@ -15,7 +15,7 @@ from common.clock import Step
 from common.errors import Conflict, LimitExceeded, NotFound
 from common.models import AuditEntry
 from portal.models import Notification
-from portal.warning_notices import notify_of_warnings
+from portal.notifications.session_warning import notify_of_warnings
 from sessions_app.core.idle_rules import Cause
 from sessions_app.core.states import Reason, Status
 from sessions_app.gateway.activity.recorder import write_report
@@ -197,7 +197,7 @@ def test_nothing_ends_whose_owner_could_not_be_told(
     group_has(place, max_idle_s=600)
     session = place.run()
     with monkeypatch.context() as patched:
-        patched.setattr("portal.listeners.notify_of_warnings", lambda _session_id: None)
+        patched.setattr("portal.notifications.subscribers.notify_of_warnings", lambda _session_id: None)
         watch(began, began + 60 * MINUTE)
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [("interaction", 300, False)])
     with at(began + 60 * MINUTE):
@@ -265,7 +265,7 @@ def test_a_lifetime_ends_by_the_group_too_and_is_told_before(place: Place, began
 
 
 def test_a_muted_warning_still_stands_on_the_page(place: Place, began: datetime) -> None:
-    from portal.services import choose_notifications
+    from portal.notifications.service import choose_notifications
 
     choose_notifications(actor=actor_for(place.owner), muted=["ends_soon"])
     group_has(place, max_idle_s=600)

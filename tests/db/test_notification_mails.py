@@ -15,8 +15,8 @@ from common import clock
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
 from portal.models import Notification, NotificationMail
-from portal.sentences import Code, Kind
-from portal.services import choose_notifications, notify
+from portal.notifications.catalogue import Code, Kind
+from portal.notifications.service import choose_notifications, notify
 from portal.tasks import mail_notifications
 from tests.conftest import People
 from tests.doubles.mail_server import MailServer

@@ -11,11 +11,11 @@ import pytest
 from common import clock
 from common.actors import SYSTEM
 from common.errors import NotFound
-from portal import services
-from portal.end_notices import notify_of_ends
 from portal.models import Notification, NotificationMail, ToldNotice
-from portal.selectors import text_of
-from portal.sentences import Code, Kind
+from portal.notifications import service
+from portal.notifications.catalogue import Code, Kind
+from portal.notifications.selectors import text_of
+from portal.notifications.session_end import notify_of_ends
 from portal.tasks import notify_people
 from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
@@ -42,7 +42,7 @@ def end(session: ComputeSession, reason: Reason, commit: Commit) -> None:
 
 
 def tell(people: People, happening: str) -> bool:
-    return services.notify(
+    return service.notify(
         person_id=people.member.pk, code=Code.NOT_STARTED, happening=happening, arguments={"name": happening}
     )
 
@@ -104,7 +104,7 @@ def test_the_same_happening_is_told_once(people: People) -> None:
 
 
 def test_the_oldest_are_forgotten(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 3)
+    monkeypatch.setattr(service, "KEPT_NOTIFICATIONS", 3)
     for number in range(5):
         tell(people, str(number))
 
@@ -114,7 +114,7 @@ def test_the_oldest_are_forgotten(people: People, monkeypatch: pytest.MonkeyPatc
 def test_what_the_list_forgot_is_not_told_again(
     place: Place, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Commit
 ) -> None:
-    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 2)
+    monkeypatch.setattr(service, "KEPT_NOTIFICATIONS", 2)
     for _ in range(3):
         end(place.run(), Reason.AGENT_LOST, django_capture_on_commit_callbacks)
     ComputeSession.objects.update(ended_at=clock.now() - timedelta(minutes=5))
@@ -132,14 +132,14 @@ def test_a_lost_end_is_healed_whatever_else_was_told_without_a_query_for_what_is
     place: Place, django_capture_on_commit_callbacks: Commit, django_assert_num_queries: Any
 ) -> None:
     lost = place.run(name="lost")
-    services.notify(
+    service.notify(
         person_id=place.owner.pk,
         code=Code.ENDS_SOON,
         happening=f"ends-soon:{lost.pk}",
         arguments={"name": "lost"},
         session_id=lost.pk,
     )
-    services.notify(person_id=place.owner.pk, code=Code.PASSWORDS_TRIED, happening="tried", arguments={})
+    service.notify(person_id=place.owner.pk, code=Code.PASSWORDS_TRIED, happening="tried", arguments={})
     end(place.run(), Reason.USER_REQUESTED, django_capture_on_commit_callbacks)
     end(lost, Reason.AGENT_LOST, lambda **_: django_capture_on_commit_callbacks(execute=False))
     ComputeSession.objects.update(ended_at=clock.now() - timedelta(minutes=5))
@@ -155,8 +155,8 @@ def test_none_is_forgotten_whose_mail_waits(
     people: People, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.BERTH_MAIL = True
-    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 1)
-    services.choose_notifications(actor=factories.actor_for(people.member), mailed=[Kind.FAILED])
+    monkeypatch.setattr(service, "KEPT_NOTIFICATIONS", 1)
+    service.choose_notifications(actor=factories.actor_for(people.member), mailed=[Kind.FAILED])
     for number in range(3):
         tell(people, str(number))
 
@@ -169,27 +169,27 @@ def test_reading_is_once_and_of_ones_own(people: People) -> None:
     member = factories.actor_for(people.member)
 
     with pytest.raises(NotFound):
-        services.read_notification(
+        service.read_notification(
             actor=factories.actor_for(people.superadmin), notification_id=notification.pk
         )
-    read_at = services.read_notification(actor=member, notification_id=notification.pk).read_at
-    assert services.read_notification(actor=member, notification_id=notification.pk).read_at == read_at
-    assert services.read_all_notifications(actor=member) == 0
+    read_at = service.read_notification(actor=member, notification_id=notification.pk).read_at
+    assert service.read_notification(actor=member, notification_id=notification.pk).read_at == read_at
+    assert service.read_all_notifications(actor=member) == 0
 
 
 def test_all_are_read_at_once(people: People) -> None:
     tell(people, "one")
     tell(people, "two")
 
-    assert services.read_all_notifications(actor=factories.actor_for(people.superadmin)) == 0
-    assert services.read_all_notifications(actor=factories.actor_for(people.member)) == 2
+    assert service.read_all_notifications(actor=factories.actor_for(people.superadmin)) == 0
+    assert service.read_all_notifications(actor=factories.actor_for(people.member)) == 2
     assert not Notification.objects.filter(read_at=None).exists()
 
 
 def test_many_ends_are_told_by_a_few_statements(
     place: Place, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 4)
+    monkeypatch.setattr(service, "KEPT_NOTIFICATIONS", 4)
     sessions = [place.run(name=f"run-{number}") for number in range(5)]
     for session in sessions:
         end(session, Reason.AGENT_LOST, lambda **_: nullcontext())

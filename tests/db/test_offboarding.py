@@ -15,13 +15,13 @@ from common.actors import SYSTEM
 from common.errors import Conflict, NotFound
 from common.models import AuditEntry
 from portal.models import Notification
-from portal.sentences import Code
+from portal.notifications.catalogue import Code
 from sessions_app.core.states import Status
 from sessions_app.launch.terminator import end_session
 from tests.factories import actor_for, api_client, make_token, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
-from vfolders import leaving
+from vfolders import offboarding as vfolders_offboarding
 from vfolders.models import VFolder
 
 pytestmark = pytest.mark.django_db
@@ -130,7 +130,7 @@ def test_whatever_dies_in_the_middle_doing_it_again_finishes_it(
     """Before each item once: each run gets one further."""
     folders = [make_folder(place.owner, name=f"data-{number}") for number in range(3)]
     case = close(place, folders=Folders.HAND_OVER, heir=heir)
-    real, died = leaving.hand_over, set()
+    real, died = vfolders_offboarding.hand_over, set()
 
     def dies_once_after_its_work(**arguments: Any) -> Any:
         done = real(**arguments)
@@ -139,7 +139,7 @@ def test_whatever_dies_in_the_middle_doing_it_again_finishes_it(
             raise RuntimeError("killed")
         return done
 
-    monkeypatch.setattr(leaving, "hand_over", dies_once_after_its_work)
+    monkeypatch.setattr(vfolders_offboarding, "hand_over", dies_once_after_its_work)
     for _ in folders:
         with pytest.raises(RuntimeError):
             continue_offboarding(case.pk)
@@ -157,13 +157,16 @@ def test_a_folder_that_is_gone_or_cannot_be_deleted_now_stops_nothing_else(
     gone, lost = make_folder(place.owner, name="gone"), make_folder(place.owner, name="lost")
     case = close(place, folders=Folders.DELETE)
     VFolder.objects.filter(pk=gone.pk).delete()
-    assert leaving.hand_over(folder_id=gone.pk, heir=place.owner, actor=SYSTEM) == leaving.DELETED
+    assert (
+        vfolders_offboarding.hand_over(folder_id=gone.pk, heir=place.owner, actor=SYSTEM)
+        == vfolders_offboarding.DELETED
+    )
 
     def refuses(**arguments: Any) -> None:
         raise offboarding.BerthError("not now")
 
     with monkeypatch.context() as patched:
-        patched.setattr(leaving.services, "delete_folder", refuses)
+        patched.setattr(vfolders_offboarding.services, "delete_folder", refuses)
         assert continue_offboarding(case.pk).finished_at is None
     case = continue_offboarding(case.pk)
     assert case.finished_at is not None
@@ -179,7 +182,7 @@ def test_one_that_fails_stops_none_of_the_others(
     def fails(**arguments: Any) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(leaving.services, "delete_folder", fails)
+    monkeypatch.setattr(vfolders_offboarding.services, "delete_folder", fails)
     continue_offboardings()
     assert [OffBoarding.objects.get(pk=case.pk).finished_at is not None for case in cases] == [False, True]
 
@@ -216,13 +219,13 @@ def test_opened_again_in_the_middle_of_a_run_no_further_item_is_settled(
     for name in ("a", "b"):
         make_folder(place.owner, name=name)
     case = close(place, folders=Folders.DELETE)
-    real = leaving.services.delete_folder
+    real = vfolders_offboarding.services.delete_folder
 
     def opens_again(**arguments: Any) -> None:
         real(**arguments)
         offboarding.reopen_user(actor=SYSTEM, user_id=place.owner.pk)
 
-    monkeypatch.setattr(leaving.services, "delete_folder", opens_again)
+    monkeypatch.setattr(vfolders_offboarding.services, "delete_folder", opens_again)
     continue_offboarding(case.pk)
     assert VFolder.objects.filter(owner=place.owner, state="ready").count() == 1
 

@@ -15,7 +15,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.clock import Step
 from portal.models import Notification
-from portal.warning_notices import notify_of_warnings
+from portal.notifications.session_warning import notify_of_warnings
 from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import ReasonCode, plan
 from scheduler.snapshot.reader import read_snapshot

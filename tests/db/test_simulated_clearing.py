@@ -16,7 +16,7 @@ from common.actors import SYSTEM
 from common.audit import record
 from common.messaging.redis import client
 from common.models import AuditEntry
-from portal import simulation
+from portal.demo import simulated_cluster
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.states import Status
@@ -39,10 +39,10 @@ def group() -> ResourceGroup:
     return make_group()
 
 
-def make_group(name: str = simulation.GROUP) -> ResourceGroup:
+def make_group(name: str = simulated_cluster.GROUP) -> ResourceGroup:
     """With a machine, and two sessions of people who do not exist, one of which is launched."""
-    group = simulation.make_cluster(count=1, shape=Shape(), group_name=name)
-    requests = simulation.workload(simulation.people_of(group), seed=1)
+    group = simulated_cluster.make_cluster(count=1, shape=Shape(), group_name=name)
+    requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
     for actor, request in islice(requests, 2):
         enqueue_session(actor=actor, request=request)
     launcher.launch_session(run_tick(group.pk)[0])
@@ -50,8 +50,8 @@ def make_group(name: str = simulation.GROUP) -> ResourceGroup:
 
 
 def ours() -> list[object]:
-    people = User.objects.filter(email__endswith=simulation.OURS)
-    lines = AuditEntry.objects.filter(actor_label__endswith=simulation.OURS)
+    people = User.objects.filter(email__endswith=simulated_cluster.OURS)
+    lines = AuditEntry.objects.filter(actor_label__endswith=simulated_cluster.OURS)
     return [*people, *lines, *ComputeSession.objects.filter(owner__in=people)]
 
 
@@ -63,13 +63,13 @@ def test_a_real_person_in_a_simulated_domain_stays_there(group: ResourceGroup) -
     domain = Domain.objects.get(name="simulated-0")
     person = factories.make_user(domain=domain)
 
-    cleared = simulation.clear()
+    cleared = simulated_cluster.clear()
 
     assert cleared.kept == ("simulated-0",)
     assert User.objects.get(pk=person.pk).domain == domain
-    assert list(Domain.objects.filter(title=simulation.TITLE)) == [domain]
+    assert list(Domain.objects.filter(title=simulated_cluster.TITLE)) == [domain]
     assert not ours()
-    assert simulation.clear() == simulation.Cleared(0, 0, 0, kept=("simulated-0",))
+    assert simulated_cluster.clear() == simulated_cluster.Cleared(0, 0, 0, kept=("simulated-0",))
 
 
 def test_a_project_in_which_a_real_person_works_stays_with_all_that_is_theirs(
@@ -82,7 +82,7 @@ def test_a_project_in_which_a_real_person_works_stays_with_all_that_is_theirs(
     mine, folder = place.run(), make_folder(place.owner, project=place.project)
     used = LimitUse.objects.filter(scope_id=place.project.pk, level="project", resource="sessions")
 
-    cleared = simulation.clear()
+    cleared = simulated_cluster.clear()
 
     assert (cleared.agents, cleared.sessions) == (1, 2)
     assert cleared.kept == ("simulated-1", "simulated-1/simulated-1")
@@ -96,19 +96,19 @@ def test_a_project_in_which_a_real_person_works_stays_with_all_that_is_theirs(
 def test_what_others_have_made_in_a_simulated_domain_stays(group: ResourceGroup) -> None:
     domain = Domain.objects.get(name="simulated-2")
     project = Project.objects.create(domain=domain, name="vision")
-    simulation.clear()
+    simulated_cluster.clear()
     assert list(Project.objects.filter(domain=domain)) == [project]
 
 
 def test_people_are_made_anew_in_domains_that_were_kept(group: ResourceGroup) -> None:
     factories.make_user(member_of=Project.objects.get(name="simulated-3"))
-    simulation.clear()
+    simulated_cluster.clear()
 
-    members = simulation.people_of(make_group()).members
+    members = simulated_cluster.people_of(make_group()).members
 
-    assert len(members) == simulation.PEOPLE
-    assert Domain.objects.filter(title=simulation.TITLE).count() == simulation.DOMAINS
-    assert simulation.clear().kept == ("simulated-3", "simulated-3/simulated-3")
+    assert len(members) == simulated_cluster.PEOPLE
+    assert Domain.objects.filter(title=simulated_cluster.TITLE).count() == simulated_cluster.DOMAINS
+    assert simulated_cluster.clear().kept == ("simulated-3", "simulated-3/simulated-3")
 
 
 def test_lines_of_the_access_log_about_what_real_people_did_there_stay(group: ResourceGroup) -> None:
@@ -118,7 +118,7 @@ def test_lines_of_the_access_log_about_what_real_people_did_there_stay(group: Re
     line = AuditEntry.objects.get(action="accounts.update_domain")
     assert line.domain_id == domain.pk
 
-    simulation.clear()
+    simulated_cluster.clear()
 
     assert AuditEntry.objects.filter(pk=line.pk).exists()
     assert not ours()
@@ -129,15 +129,15 @@ def test_the_end_of_a_run_leaves_what_another_keeps() -> None:
     before = shelves()
     make_group("mine")
 
-    cleared = simulation.clear_group("mine")
+    cleared = simulated_cluster.clear_group("mine")
 
-    assert cleared == simulation.Cleared(1, 0, 2)
+    assert cleared == simulated_cluster.Cleared(1, 0, 2)
     assert list(Agent.objects.values_list("name", flat=True)) == ["kept-00001"]
     assert kept.sessions.count() == 2
-    assert User.objects.filter(email__endswith=simulation.OURS).count() == simulation.PEOPLE
+    assert User.objects.filter(email__endswith=simulated_cluster.OURS).count() == simulated_cluster.PEOPLE
     assert sorted(shelves()) == sorted(before) != []
-    assert simulation.clear_group("kept") == simulation.Cleared(1, 0, 2)
-    assert not Domain.objects.filter(title=simulation.TITLE).exists()
+    assert simulated_cluster.clear_group("kept") == simulated_cluster.Cleared(1, 0, 2)
+    assert not Domain.objects.filter(title=simulated_cluster.TITLE).exists()
     assert not ours()
 
 

@@ -25,7 +25,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.messaging.redis import client
 from common.models import AuditEntry
-from portal import simulation
+from portal.demo import simulated_cluster
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
 from sessions_app.container_io.kept_logs import kept_log
@@ -46,17 +46,17 @@ SHORT = Conduct(run_s=0.001)
 @pytest.fixture
 def cluster() -> Iterator[ResourceGroup]:
     create_resource_group(actor=SYSTEM, name="default", is_default=True)
-    yield simulation.make_cluster(count=3, shape=Shape(conduct=SHORT))
-    simulation.clear()
+    yield simulated_cluster.make_cluster(count=3, shape=Shape(conduct=SHORT))
+    simulated_cluster.clear()
 
 
 def submit(group: ResourceGroup, count: int) -> list[ComputeSession]:
-    requests = simulation.workload(simulation.people_of(group), seed=1)
+    requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
     return [enqueue_session(actor=actor, request=request) for actor, request in islice(requests, count)]
 
 
 def submit_array(group: ResourceGroup, spec: str) -> None:
-    actor, request = next(simulation.workload(simulation.people_of(group), seed=2))
+    actor, request = next(simulated_cluster.workload(simulated_cluster.people_of(group), seed=2))
     enqueue_session(actor=actor, request=replace(request, array=check_array(spec)))
 
 
@@ -114,16 +114,16 @@ def test_a_cache_that_is_cleared_meanwhile_takes_no_container_away(cluster: Reso
 
 
 def test_much_work_is_asked_for_in_arrays_and_little_one_by_one() -> None:
-    assert simulation.arrays(3) == [1, 1, 1]
-    assert simulation.arrays(0) == []
-    assert simulation.arrays(45) == [4] * 11 + [1]
-    assert simulation.arrays(5000) == [100] * 50
+    assert simulated_cluster.arrays(3) == [1, 1, 1]
+    assert simulated_cluster.arrays(0) == []
+    assert simulated_cluster.arrays(45) == [4] * 11 + [1]
+    assert simulated_cluster.arrays(5000) == [100] * 50
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_simulated_load_submits_as_many_as_it_says(cluster: ResourceGroup) -> None:
-    people = simulation.people_of(cluster)
-    tally = next(simulation.submit(people, per_s=45, seconds=0, most_waiting=100, has_gpus=False))
+    people = simulated_cluster.people_of(cluster)
+    tally = next(simulated_cluster.submit(people, per_s=45, seconds=0, most_waiting=100, has_gpus=False))
 
     assert (tally.submitted, tally.refused) == (45, 0)
     names = list(ComputeSession.objects.waiting().values_list("name", flat=True))
@@ -149,28 +149,28 @@ def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
         model: model.objects.count()
         for model in (User, Domain, Agent, ResourceGroup, ComputeSession, LimitUse)
     }
-    group = simulation.make_cluster(count=3, shape=Shape(conduct=SHORT))
+    group = simulated_cluster.make_cluster(count=3, shape=Shape(conduct=SHORT))
     submit(group, 5)
     for session_id in run_tick(group.pk)[:2]:
         launcher.launch_session(session_id)
 
-    cleared = simulation.clear()
+    cleared = simulated_cluster.clear()
 
     assert (cleared.agents, cleared.sessions, cleared.retired) == (3, 5, 0)
     assert {model: model.objects.count() for model in before} == before
     assert place.fresh(mine).status == Status.RUNNING
     assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
-    assert not AuditEntry.objects.filter(actor_label__endswith=simulation.OURS).exists()
-    assert simulation.clear() == simulation.Cleared(0, 0, 0)
+    assert not AuditEntry.objects.filter(actor_label__endswith=simulated_cluster.OURS).exists()
+    assert simulated_cluster.clear() == simulated_cluster.Cleared(0, 0, 0)
 
 
 def test_clearing_holds_sessions_before_what_they_hold() -> None:
     make_place()
-    group = simulation.make_cluster(count=1, shape=Shape())
+    group = simulated_cluster.make_cluster(count=1, shape=Shape())
     submit(group, 2)
     run_tick(group.pk)
     with CaptureQueriesContext(connection) as asked:
-        simulation.clear()
+        simulated_cluster.clear()
     held = next(
         n for n, each in enumerate(asked) if "FOR UPDATE" in each["sql"] and "computesession" in each["sql"]
     )
@@ -184,17 +184,17 @@ def test_clearing_holds_sessions_before_what_they_hold() -> None:
 
 def test_sessions_that_others_wait_for_are_cleared_too() -> None:
     place = make_place()
-    group = simulation.make_cluster(count=1, shape=Shape())
+    group = simulated_cluster.make_cluster(count=1, shape=Shape())
     before = submit(group, 1)[0]
-    actor = simulation.actor_of(before.owner)
-    request = next(simulation.workload(simulation.people_of(group), seed=2))[1]
+    actor = simulated_cluster.actor_of(before.owner)
+    request = next(simulated_cluster.workload(simulated_cluster.people_of(group), seed=2))[1]
     request = replace(request, project=before.project.name, dependencies=(DependencyRequest(str(before.pk)),))
     enqueue_session(actor=actor, request=request)
     mine = place.enqueue()
     SessionDependency.objects.create(session=mine, after=before, when="any")
     ComputeSession.objects.filter(pk=mine.pk).update(held_for=Hold.DEPENDENCY.value)
 
-    assert simulation.clear().sessions == 2
+    assert simulated_cluster.clear().sessions == 2
 
     dependents.settle_all()
     assert place.fresh(mine).held_for == Hold.NOTHING.value
@@ -202,12 +202,12 @@ def test_sessions_that_others_wait_for_are_cleared_too() -> None:
 
 def test_arrays_are_cleared_too() -> None:
     place = make_place()
-    group = simulation.make_cluster(count=1, shape=Shape())
+    group = simulated_cluster.make_cluster(count=1, shape=Shape())
     submit_array(group, "1-3%1")
     mine = place.enqueue()
     SessionDependency.objects.create(session=mine, after_array=SessionArray.objects.get(), when="any")
     ComputeSession.objects.filter(pk=mine.pk).update(held_for=Hold.DEPENDENCY.value)
-    assert simulation.clear().sessions == 3
+    assert simulated_cluster.clear().sessions == 3
     assert not SessionArray.objects.exists()
 
     dependents.settle_all()
@@ -217,20 +217,20 @@ def test_arrays_are_cleared_too() -> None:
 def test_an_empty_group_of_others_is_neither_used_nor_removed() -> None:
     make_place()
     create_resource_group(actor=SYSTEM, name="planned")
-    with pytest.raises(simulation.Unsafe, match="real machines"):
-        simulation.make_cluster(count=1, shape=Shape(), group_name="planned")
-    simulation.clear()
+    with pytest.raises(simulated_cluster.Unsafe, match="real machines"):
+        simulated_cluster.make_cluster(count=1, shape=Shape(), group_name="planned")
+    simulated_cluster.clear()
     assert ResourceGroup.objects.filter(name="planned", is_active=True).exists()
 
 
 def test_a_session_of_a_real_person_in_the_group_is_ended_and_kept() -> None:
     place = make_place()
-    group = simulation.make_cluster(count=2, shape=Shape())
+    group = simulated_cluster.make_cluster(count=2, shape=Shape())
     mine = place.enqueue(resource_group=group.name)
     [session_id] = run_tick(group.pk)
     launcher.launch_session(session_id)
 
-    assert simulation.clear() == simulation.Cleared(1, 1, 0)
+    assert simulated_cluster.clear() == simulated_cluster.Cleared(1, 1, 0)
     assert place.fresh(mine).status == Status.TERMINATING
     terminator.end_session(mine.pk)
     assert place.fresh(mine).status == Status.TERMINATED
@@ -272,7 +272,7 @@ def test_a_lost_machine_is_silent_and_comes_back() -> None:
 @pytest.mark.parametrize("last", [b"second", b""])
 def test_the_log_of_the_last_attempt_is_kept(last: bytes) -> None:
     create_resource_group(actor=SYSTEM, name="default", is_default=True)
-    cluster = simulation.make_cluster(count=1, shape=Shape())
+    cluster = simulated_cluster.make_cluster(count=1, shape=Shape())
     try:
         [session] = submit(cluster, 1)
         ComputeSession.objects.filter(pk=session.pk).update(max_retries=1)
@@ -283,7 +283,7 @@ def test_the_log_of_the_last_attempt_is_kept(last: bytes) -> None:
             terminator.end_session(session.pk)
         assert kept_log(session.kernels.get()).tail.text == last
     finally:
-        simulation.clear()
+        simulated_cluster.clear()
 
 
 def _fail(session: ComputeSession, output: bytes) -> None:

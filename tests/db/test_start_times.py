@@ -9,7 +9,7 @@ from common import clock
 from common.clock import Step
 from common.errors import InvalidInput
 from portal.models import Notification
-from portal.services import notify_of_what_nears
+from portal.notifications.service import notify_of_what_nears
 from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session

@@ -15,10 +15,12 @@ from common.models import AuditEntry
 from tests.conftest import People
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host, superadmin_actor
-from vfolders import files, lifecycle, services
+from vfolders import lifecycle, services
+from vfolders.core.permissions import Action
+from vfolders.core.states import FolderState
+from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
 from vfolders.ports import folder_deletion_guards
-from vfolders.roles import Action
 from vfolders.selectors import (
     access_folder,
     access_mountable_folder,
@@ -28,7 +30,6 @@ from vfolders.selectors import (
     own_folders,
     visible_folders,
 )
-from vfolders.states import FolderState
 from vfolders.storage.base import StorageUnavailable
 
 pytestmark = pytest.mark.django_db
@@ -210,7 +211,7 @@ def test_administrators_do_not_mount_what_is_not_theirs(people: People) -> None:
 def test_a_deleted_folder_is_hidden_at_once_then_purged(people: People) -> None:
     folder = make_folder(people.member, name="data")
     source = mount_source(folder)
-    files.write_file(actor=actor_for(people.member), folder_id=folder.pk, path="a/b", chunks=[b"x"])
+    service.write_file(actor=actor_for(people.member), folder_id=folder.pk, path="a/b", chunks=[b"x"])
 
     services.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
 

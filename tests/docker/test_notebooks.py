@@ -10,7 +10,7 @@ import pytest
 
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import NetworkSpec
-from portal.ops.session_image import ensure_session_image
+from portal.ops.engine.session_image import ensure_session_image
 from sessions_app.core.main_process import STOP_SIGNAL, main_process
 from sessions_app.gateway.activity.jupyter import NotebookServer, is_computing
 from tests import engines

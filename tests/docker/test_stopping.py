@@ -16,7 +16,7 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerState, ContainerStatus
 from agents.runtime.port_async import ProcessSpec
 from common.values.resources import ResourceSlots
-from portal.ops.session_image import ensure_session_image
+from portal.ops.engine.session_image import ensure_session_image
 from sessions_app.core.container_spec import KernelPlan, build_container_spec
 from tests import engines
 from tests.waiting import wait_until

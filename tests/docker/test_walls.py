@@ -18,8 +18,8 @@ from agents.runtime.docker.connection import run_once
 from agents.runtime.docker.encoding import helper_config
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import HelperSpec, NetworkSpec, ProcessResult
-from portal.ops.engine_objects import connect, remove_walls
-from portal.ops.session_image import ensure_session_image
+from portal.ops.engine.objects import connect, remove_walls
+from portal.ops.engine.session_image import ensure_session_image
 from tests import engines
 from tests.waiting import wait_until
 

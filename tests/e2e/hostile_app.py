@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.e2e.hostile_attempts import ATTEMPTS, BY_HOST, BY_PORT, Attempt
 from tests.e2e.hostile_world import World, berth_world, careless_world, running_apps
 from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, own_address

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import docker
 from playwright.sync_api import Browser, BrowserContext, Error, Page
 
-from portal.ops.purge import DEFAULT_ENGINE
+from portal.ops.setup.purge import DEFAULT_ENGINE
 from tests.e2e import hostile_server
 from tests.e2e.pages import sign_in
 from tests.e2e.person import Person

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from portal.ops.engine import SYSTEM_SOCKET
-from portal.ops.engine_objects import INSTALLATION_LABEL, PORTAL_LABEL, connect, objects_of, remove_objects
-from portal.ops.envfile import free_port, interface_addresses, read_env
-from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.engine.install import SYSTEM_SOCKET
+from portal.ops.engine.objects import INSTALLATION_LABEL, PORTAL_LABEL, connect, objects_of, remove_objects
+from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
-from portal.ops.purge import purge_data
+from portal.ops.setup.env_file import free_port, interface_addresses, read_env
+from portal.ops.setup.purge import purge_data
 from tests.e2e.person import Person
 from tests.processes import process_of
 from tests.waiting import wait_until

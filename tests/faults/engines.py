@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import docker
 
-from portal.ops.supervisor import CHILD
+from portal.ops.services.supervisor import CHILD
 from tests.engines import busybox_root
 from tests.faults.leftovers import MARK, cgroup_of
 from tests.waiting import wait_until

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 
-from portal.ops.envfile import read_env
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from portal.ops.processes import is_alive, marked_processes
+from portal.ops.setup.env_file import read_env
 from tests.e2e.portal import RunningPortal
 from tests.faults.engines import IMAGE
 from tests.faults.leftovers import MARK, pool_of
@@ -25,11 +25,11 @@ from tests.waiting import wait_until
 
 SMALL = {"cpu": 0.05, "mem": "64m"}
 PARTS = {
-    "web": ("portal.web_server", "uvicorn"),
+    "web": ("portal.processes.web_server", "uvicorn"),
     "worker": ("worker@berth",),
     "ends": ("ends@berth",),
     "tick": ("tick@berth",),
-    "beat": ("portal.beat",),
+    "beat": ("portal.processes.periodic",),
     "postgres": ("/bin/postgres",),
     "redis": ("redis-server",),
 }

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.width import IS_WIDE, times
 
 LONGEST_S = 600

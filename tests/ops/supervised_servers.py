@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from portal.ops.console import write
-from portal.ops.envfile import read_env, server_address_of, updated, write_env
-from portal.ops.layout import CHECKOUT, Layout
-from portal.ops.postgres import EmbeddedPostgres
+from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.processes import end_leftovers, mark_of
-from portal.ops.quarters import take_quarters
-from portal.ops.redis import EmbeddedRedis
-from portal.ops.supervisor import Supervisor
+from portal.ops.services.postgres import EmbeddedPostgres
+from portal.ops.services.redis import EmbeddedRedis
+from portal.ops.services.supervisor import Supervisor
+from portal.ops.setup.env_file import read_env, server_address_of, updated, write_env
+from portal.ops.setup.service_account import take_quarters
 
 
 async def serve(layout: Layout) -> None:

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from portal.ops import engine
-from portal.ops.engine import ensure_engine
-from portal.ops.engine_objects import connect
+from portal.ops.engine import install
+from portal.ops.engine.install import ensure_engine
+from portal.ops.engine.objects import connect
 from portal.ops.errors import PreflightFailed
 
 NOBODY = 65534
@@ -61,7 +61,7 @@ def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setattr(engine, "SYSTEM_SOCKET", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setattr(install, "SYSTEM_SOCKET", f"unix://{tmp_path}/none.sock")
     return programs
 
 
@@ -126,7 +126,7 @@ def test_a_machine_that_is_neither_debian_nor_ubuntu_is_told_where_to_look(
 def test_a_forbidden_socket_names_the_group(
     no_engine: Path, engine_socket: Path, monkeypatch: pytest.MonkeyPatch, as_nobody: None
 ) -> None:
-    monkeypatch.setattr(engine, "SYSTEM_SOCKET", f"unix://{engine_socket}")
+    monkeypatch.setattr(install, "SYSTEM_SOCKET", f"unix://{engine_socket}")
     monkeypatch.setattr(os, "access", lambda *_: False)
 
     assert "may not use it" in refusal().message

@@ -4,7 +4,7 @@ import socket
 import stat
 from pathlib import Path
 
-from portal.ops.envfile import portal_url, read_env, server_address_of, updated, write_env
+from portal.ops.setup.env_file import portal_url, read_env, server_address_of, updated, write_env
 
 
 def test_what_was_generated_is_kept_by_the_next_run(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound, NotFound
 
-from portal.ops import machine_network, session_image
-from portal.ops.debian_base import Package, choose_packages, parse_packages, write_root_tar
-from portal.ops.engine import ensure_engine
-from portal.ops.engine_objects import connect
+from portal.ops.engine import build_network, session_image
+from portal.ops.engine.build_network import AptSources, build_files, parse_apt_sources
+from portal.ops.engine.debian_base import Package, choose_packages, parse_packages, write_root_tar
+from portal.ops.engine.image_recipe import read_recipe
+from portal.ops.engine.install import ensure_engine
+from portal.ops.engine.objects import connect
+from portal.ops.engine.session_image import ensure_session_image
 from portal.ops.errors import PreflightFailed
-from portal.ops.image_recipe import read_recipe
-from portal.ops.machine_network import AptSources, build_files, parse_apt_sources
-from portal.ops.session_image import ensure_session_image
 
 SECRET = "http://someone:hidden-word@127.0.0.1:9"
 
@@ -304,4 +304,4 @@ def test_a_failed_build_says_where_to_read_and_leaves_no_container(recipe: Path,
 
 
 def test_the_suite_is_the_one_of_the_base() -> None:
-    assert machine_network.SUITE in AptSources().as_list()
+    assert build_network.SUITE in AptSources().as_list()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops import preflight
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import CHECKOUT, layout_of
+from portal.ops.paths import CHECKOUT, layout_of
+from portal.ops.setup import preflight
 
 
 def test_an_old_python_is_named() -> None:

@@ -15,9 +15,8 @@ import pytest
 from docker import DockerClient
 from docker.types import IPAMConfig, IPAMPool
 
-from portal.ops import purge as purging
-from portal.ops.engine import SYSTEM_SOCKET
-from portal.ops.engine_objects import (
+from portal.ops.engine.install import SYSTEM_SOCKET
+from portal.ops.engine.objects import (
     connect,
     has_others,
     mark_presence,
@@ -25,14 +24,15 @@ from portal.ops.engine_objects import (
     remove_images,
     remove_objects,
 )
-from portal.ops.envfile import new_installation_id, read_env, write_env
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.locks import directory_lock
-from portal.ops.machine import is_root
-from portal.ops.originals import check_is_original, check_no_original
-from portal.ops.purge import purge, purge_checkout, purge_data, remove_tree
-from portal.ops.quarters import server_account
+from portal.ops.paths import CHECKOUT, Layout
+from portal.ops.setup import purge as purging
+from portal.ops.setup.copy_check import check_is_original, check_no_original
+from portal.ops.setup.env_file import new_installation_id, read_env, write_env
+from portal.ops.setup.purge import purge, purge_checkout, purge_data, remove_tree
+from portal.ops.setup.service_account import server_account
+from portal.ops.system import is_root
 from portal.ops.up import write_settings
 
 

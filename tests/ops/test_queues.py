@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from common.messaging.dispatch import QUEUE_OF, TaskName
-from portal.ops.layout import Layout
-from portal.ops.portal_processes import Portal
+from portal.ops.paths import Layout
+from portal.ops.services.portal_processes import Portal
 
 
 def queues_by_process() -> dict[str, set[str]]:

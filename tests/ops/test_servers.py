@@ -15,10 +15,10 @@ import psycopg
 import pytest
 import redis
 
-from portal.ops.machine import is_root
-from portal.ops.postgres import can_be_socket
 from portal.ops.processes import is_alive, marked_processes
-from portal.ops.quarters import server_account
+from portal.ops.services.postgres import can_be_socket
+from portal.ops.setup.service_account import server_account
+from portal.ops.system import is_root
 from tests.waiting import wait_until
 
 

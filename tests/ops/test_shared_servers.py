@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from portal.ops.envfile import free_port
-from portal.ops.layout import CHECKOUT, Layout
-from portal.ops.supervisor import Service
+from portal.ops.paths import CHECKOUT, Layout
+from portal.ops.services.supervisor import Service
+from portal.ops.setup.env_file import free_port
 from tests import servers
 
 WAITS = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); signal.pause()"

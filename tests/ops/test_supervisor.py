@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.listening import listen
 from portal.ops.processes import is_alive
-from portal.ops.supervisor import Service, ServiceFailed, Supervisor, run_once
+from portal.ops.services.sockets import listen
+from portal.ops.services.supervisor import Service, ServiceFailed, Supervisor, run_once
 from tests.waiting import wait_until
 
 SPEAKS_AND_STAYS = """

@@ -14,12 +14,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from portal.ops.engine import SYSTEM_SOCKET
-from portal.ops.engine_objects import connect, remove_objects
-from portal.ops.envfile import free_port, read_env
-from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.engine.install import SYSTEM_SOCKET
+from portal.ops.engine.objects import connect, remove_objects
+from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
-from portal.ops.purge import purge_data
+from portal.ops.setup.env_file import free_port, read_env
+from portal.ops.setup.purge import purge_data
 from tests.processes import process_of
 from tests.waiting import wait_until
 
@@ -141,7 +141,7 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
     for secret in (first_run, place.data / "env"):
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
-    web = up.pid_of("portal.web_server")
+    web = up.pid_of("portal.processes.web_server")
     assert b"DATABASE_URL=postgres://berth:" in (their := Path(f"/proc/{web}/environ").read_bytes())
     assert b"postgres-socket:" in their  # the shortest way
 
@@ -149,7 +149,7 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
     second.wait_for(f"Berth is running already: {re.escape(up.url)}", deadline_s=60)
     assert second.process.wait(15) == 0
 
-    for part in ("postgres", "redis-server", "portal.web_server"):
+    for part in ("postgres", "redis-server", "portal.processes.web_server"):
         killed = up.pid_of(part)
         assert killed
         os.kill(killed, signal.SIGKILL)

@@ -5,7 +5,7 @@ import os.path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vfolders.paths import (
+from vfolders.core.paths import (
     MAX_DEPTH,
     MAX_NAME_BYTES,
     MAX_PATH_BYTES,

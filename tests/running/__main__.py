@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.locks import holder, running
+from portal.ops.paths import CHECKOUT, Layout
 from tests.running import durations, floors, needs
 from tests.running.needs import Plan
 from tests.running.stages import NOTES, PURE, STAGES, TESTS_FAILED, TURNS, Ended, Stage

@@ -23,7 +23,7 @@ from uuid import UUID
 import django
 from django.urls import Resolver404, resolve
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.running.imports import files_of, imports_of
 from tests.running.needs import TESTS, matching
 from tests.running.stages import FAST, NOTES, PURE, SIDE_BY_SIDE, WITHOUT_ENGINE, run

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 
 FILE = CHECKOUT / "tests" / "durations.txt"
 LONG_S = 3.0

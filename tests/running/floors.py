@@ -39,8 +39,8 @@ PURE_MODULES = (
     "common/values/resources.py",
     "common/values/text.py",
     "common/values/time_zones.py",
-    "images/labels.py",
-    "images/references.py",
+    "images/core/labels.py",
+    "images/core/references.py",
     "scheduler/engine/*",
     "scheduler/explain/messages.py",
     "scheduler/explain/messages.py",
@@ -67,10 +67,10 @@ PURE_MODULES = (
     "sessions_app/core/app_address.py",
     "sessions_app/web/environment_text.py",
     "vfolders/lifecycle.py",
-    "vfolders/paths.py",
-    "vfolders/ranges.py",
-    "vfolders/roles.py",
-    "vfolders/states.py",
+    "vfolders/core/paths.py",
+    "vfolders/core/http_range.py",
+    "vfolders/core/permissions.py",
+    "vfolders/core/states.py",
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 
 ROOTS = (CHECKOUT, CHECKOUT / "client" / "src")
 

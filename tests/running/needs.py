@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from portal.ops.layout import CHECKOUT, content_hash
+from portal.ops.paths import CHECKOUT, content_hash
 from tests.running.floors import PURE_MODULES
 from tests.running.imports import closure_of
 

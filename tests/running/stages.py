@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.running.needs import COVERAGE, Plan
 
 NOTES = CHECKOUT / "var" / "test" / "stages"

@@ -5,12 +5,14 @@ from threading import Event, Thread
 import pytest
 
 from common.messaging.dispatch import TaskName
-from portal import beat
+from portal.processes import periodic
 
 
 def sent_within(rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[TaskName]:
     """What `run` sends until the tick was sent so often; periods are a thousandth."""
-    monkeypatch.setattr(beat, "PERIODS_S", {name: period / 1000 for name, period in beat.PERIODS_S.items()})
+    monkeypatch.setattr(
+        periodic, "PERIODS_S", {name: period / 1000 for name, period in periodic.PERIODS_S.items()}
+    )
     sent: list[TaskName] = []
     is_over = Event()
 
@@ -19,7 +21,7 @@ def sent_within(rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[TaskName]:
         if sent.count(TaskName.TICK) >= rounds:
             is_over.set()
 
-    thread = Thread(target=beat.run, args=(send, is_over), daemon=True)
+    thread = Thread(target=periodic.run, args=(send, is_over), daemon=True)
     thread.start()
     thread.join(30)
     assert not thread.is_alive()
@@ -28,7 +30,7 @@ def sent_within(rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[TaskName]:
 
 def test_every_task_is_sent_at_once_and_again_by_its_period(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = sent_within(10, monkeypatch)
-    assert set(sent) == set(beat.PERIODS_S)
+    assert set(sent) == set(periodic.PERIODS_S)
     assert sent.count(TaskName.RECONCILE_SESSIONS) >= sent.count(TaskName.HEARTBEAT_AGENTS)
 
 
@@ -42,12 +44,12 @@ def test_a_broker_that_is_away_does_not_stop_it(monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: object, **__: object) -> None:
         raise ConnectionError("no broker")
 
-    monkeypatch.setattr(beat.app, "send_task", refuse)
-    beat.send(TaskName.TICK)
+    monkeypatch.setattr(periodic.app, "send_task", refuse)
+    periodic.send(TaskName.TICK)
 
 
 def test_a_task_that_nobody_takes_is_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, object]] = []
-    monkeypatch.setattr(beat.app, "send_task", lambda name, **options: given.append(options))
-    beat.send(TaskName.RECONCILE_SESSIONS)
+    monkeypatch.setattr(periodic.app, "send_task", lambda name, **options: given.append(options))
+    periodic.send(TaskName.RECONCILE_SESSIONS)
     assert given == [{"queue": "default", "expires": 4, "retry": False}]

@@ -6,20 +6,20 @@ from threading import Event
 
 import pytest
 
-from portal import beat
+from portal.processes import periodic
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_sends_until_it_is_told_to_end(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
     handlers: dict[int, Callable[..., None]] = {}
-    monkeypatch.setattr(beat.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(periodic.signal, "signal", handlers.__setitem__)
 
     def run(send: Callable[..., None], is_over: Event) -> None:
-        assert send is beat.send
+        assert send is periodic.send
         assert not is_over.is_set()
         handlers[number](number, None)
         assert is_over.is_set()
 
-    monkeypatch.setattr(beat, "run", run)
-    beat.main()
+    monkeypatch.setattr(periodic, "run", run)
+    periodic.main()
     assert number in handlers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import CHECKOUT, layout_of
+from portal.ops.paths import CHECKOUT, layout_of
 from tests.bench.frame import (
     Measure,
     Options,

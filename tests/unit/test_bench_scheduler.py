@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import layout_of
+from portal.ops.paths import layout_of
 from scheduler.engine import Policy
 from tests.bench import scheduler, scheduler_engine
 from tests.bench.frame import Options, measure_in_turns

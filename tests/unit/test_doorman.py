@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from portal.ops.doorman import at_the_door
-from portal.ops.doorman_words import WORDS, language_for
-from portal.ops.envfile import free_port
+from portal.ops.services.startup_page import at_the_door
+from portal.ops.services.startup_page_messages import WORDS, language_for
+from portal.ops.setup.env_file import free_port
 
 HOST = "127.0.0.1"
 

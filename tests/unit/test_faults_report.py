@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.faults import report
 
 DOCUMENT = CHECKOUT / "docs" / "faults.md"

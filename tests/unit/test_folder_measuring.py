@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vfolders.paths import EntryPath
+from vfolders.core.paths import EntryPath
 from vfolders.storage import descriptors, measuring
 from vfolders.storage.base import Effort, Usage
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.labels import MAX_APPS, MAX_APPS_TEXT, AppHint, parse_apps, read_hints
-from portal.ops.image_recipe import RECIPE, read_recipe
+from images.core.labels import MAX_APPS, MAX_APPS_TEXT, AppHint, parse_apps, read_hints
+from portal.ops.engine.image_recipe import RECIPE, read_recipe
 
 APP = {"name": "lab", "title": "Lab", "port": 8888, "command": ["lab", "--token={token}"], "autostart": True}
 

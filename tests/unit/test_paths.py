@@ -2,7 +2,7 @@
 
 import pytest
 
-from vfolders.paths import (
+from vfolders.core.paths import (
     MAX_DEPTH,
     ROOT,
     UnsafePath,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfolders.ranges import ByteRange, UnsatisfiableRange, parse_range
+from vfolders.core.http_range import ByteRange, UnsatisfiableRange, parse_range
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.values.text import quoted
-from images.references import MAX_REFERENCE, ImageReference, parse_reference
+from images.core.references import MAX_REFERENCE, ImageReference, parse_reference
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

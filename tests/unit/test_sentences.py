@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.sentences import SENTENCES, Code, code_of_end
+from portal.notifications.catalogue import SENTENCES, Code, code_of_end
 from sessions_app.core.states import Reason, Status
 
 OF_THE_ACCOUNT = {Code.PASSWORDS_TRIED}  # nothing else that has a name

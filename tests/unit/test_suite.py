@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.locks import running
+from portal.ops.paths import CHECKOUT, Layout
 from tests.running import __main__ as suite
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from tests.running import changed
 from tests.running.changed import concerns_everything, distances, nearest
 

@@ -11,8 +11,8 @@ from accounts.models import User
 from common.actors import SYSTEM
 from common.audit import record
 from common.models import AuditEntry
-from portal.audit import words
-from portal.audit.places import place_of
+from portal.audit import labels
+from portal.audit.links import place_of
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for
 from tests.factories_folders import make_folder, make_storage_host
@@ -168,9 +168,9 @@ def test_empty_lists_say_so(people: People, browser_of: BrowserOf) -> None:
 
 def test_values_read_as_words() -> None:
     values = (None, True, False, "***", [], ["a", 1], {"cpu": 1}, "text")
-    shown = [words.value_for_people(value) for value in values]
+    shown = [labels.value_for_people(value) for value in values]
     assert shown == ["—", "yes", "no", "changed, not shown", "empty", "a, 1", "cpu: 1", "text"]
-    assert words.word(words.ACTIONS, "of.another_time") == "of.another_time"
+    assert labels.word(labels.ACTIONS, "of.another_time") == "of.another_time"
 
 
 @pytest.mark.usefixtures("standing_clock")

@@ -10,7 +10,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from agents.core.states import AgentState
 from agents.models import Agent
-from portal.web import drains
+from portal.web import drain_confirmation
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -54,7 +54,7 @@ def test_it_names_what_runs_there_and_whose_it_is(place: Place, superadmin: Clie
 def test_more_than_can_be_shown_is_counted(
     place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drains, "SHOWN_SESSIONS", 2)
+    monkeypatch.setattr(drain_confirmation, "SHOWN_SESSIONS", 2)
     for _ in range(3):
         place.run()
 

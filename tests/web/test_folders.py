@@ -17,7 +17,8 @@ from tests.conftest import People
 from tests.factories import actor_for, make_project
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
-from vfolders import files, sizes
+from vfolders import usage
+from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
 from vfolders.selectors import mount_source, visible_folders
 
@@ -49,7 +50,7 @@ def folder(people: People) -> VFolder:
 
 
 def write(people: People, folder: VFolder, path: str, content: bytes = b"x") -> None:
-    files.write_file(actor=actor_for(people.member), folder_id=folder.pk, path=path, chunks=[content])
+    service.write_file(actor=actor_for(people.member), folder_id=folder.pk, path=path, chunks=[content])
 
 
 def test_without_folders_the_page_says_what_to_do(browser: Client) -> None:
@@ -219,7 +220,7 @@ def test_sizes_stand_in_the_list_and_at_the_folder_and_an_upload_above_the_limit
         in browser.get(f"/data/{folder.pk}/").content.decode()
     )
     write(people, folder, "a", b"x" * 3072)
-    sizes.measure_due_folders(folder.host_id)
+    usage.measure_due_folders(folder.host_id)
     assert "3 KiB" in browser.get("/data/?sort=-size").content.decode()
     exported = b"".join(browser.get("/data/export/")).decode()
     assert "size_bytes,measured_at" in exported

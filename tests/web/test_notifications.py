@@ -10,9 +10,9 @@ from django.test import Client
 from accounts.models import User
 from common import clock
 from common.pages.status_styles import Tone
-from portal import services
 from portal.models import Announcement, Notification
-from portal.sentences import Code
+from portal.notifications import service
+from portal.notifications.catalogue import Code
 from tests.conftest import People
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ BrowserOf = Callable[[User], Client]
 
 
 def tell(user: User, name: str) -> Notification:
-    services.notify(person_id=user.pk, code=Code.COMMAND_FINISHED, happening=name, arguments={"name": name})
+    service.notify(person_id=user.pk, code=Code.COMMAND_FINISHED, happening=name, arguments={"name": name})
     return Notification.objects.get(person=user, arguments__name=name)
 
 

@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from accounts.models import User
 from portal.models import Notification, NotificationChoice
-from portal.selectors import choice_of
-from portal.sentences import ALWAYS_TOLD, KIND_OF, KIND_TITLES, MUTABLE, Code, Kind
-from portal.services import notify
+from portal.notifications.catalogue import ALWAYS_TOLD, KIND_OF, KIND_TITLES, MUTABLE, Code, Kind
+from portal.notifications.selectors import choice_of
+from portal.notifications.service import notify
 from tests.conftest import People
 from tests.factories import api_client
 

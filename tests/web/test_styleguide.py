@@ -8,7 +8,7 @@ from django.test import Client
 from accounts.core.roles import Role
 from accounts.models import User
 from common.pages import render_cache
-from portal.ops.layout import CHECKOUT
+from portal.ops.paths import CHECKOUT
 from sessions_app.metrics.collector import SERIES
 from tests.factories import make_user
 

@@ -15,7 +15,7 @@ from django.test import Client
 
 from accounts.models import User
 from common.actors import SYSTEM
-from portal.asgi import portal_application
+from portal.processes.asgi import portal_application
 from sessions_app.core.states import Reason, Status
 from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
 from sessions_app.gateway.proxy.app_proxy import AppProxy

@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from accounts.models import User
-from portal.asgi import portal_application
+from portal.processes.asgi import portal_application
 from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
 from sessions_app.gateway.proxy import app_ports
 from sessions_app.gateway.proxy.app_proxy import AppProxy

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
-from portal.asgi import portal_application
+from portal.processes.asgi import portal_application
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host
 from tests.waiting import wait_until

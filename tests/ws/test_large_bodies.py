@@ -8,8 +8,8 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from accounts.models import User
-from portal.asgi import portal_application
-from portal.body_guard import SMALL_BODY_BYTES
+from portal.processes.asgi import portal_application
+from portal.processes.body_limit import SMALL_BODY_BYTES
 from tests import factories
 from tests.ws.servers import serve_asgi
 from tests.ws.stage import Stage, sign_in

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
-from portal.asgi import portal_application
+from portal.processes.asgi import portal_application
 from tests import factories
 from tests.ws.servers import serve_asgi
 from tests.ws.stage import Stage

@@ -6,8 +6,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from common.token_scopes import TokenScope
-from portal import upload_work
-from portal.asgi import portal_application
+from portal.processes import upload_work
+from portal.processes.asgi import portal_application
 from sessions_app.models import ComputeSession, SessionIdle
 from tests import factories
 from tests.factories_sessions import Place, make_place

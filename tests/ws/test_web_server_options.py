@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from portal import descriptors, web_server
+from portal.processes import descriptors, web_server
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from common.rest.input import InputSerializer, TextField
+from vfolders.core.paths import display_name, is_addressable, parse_folder_name, parse_path
 from vfolders.models import VFolder
-from vfolders.paths import display_name, is_addressable, parse_folder_name, parse_path
 from vfolders.storage.base import Entry, EntryKind
 
 MAX_REFERENCE_LENGTH = 255

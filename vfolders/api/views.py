@@ -21,7 +21,7 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.token_scopes import FOR_FOLDERS
 from common.values.resources import MAX_AMOUNT
-from vfolders import files, services
+from vfolders import services
 from vfolders.api.serializers import (
     DirectoryCreateInput,
     DirectoryOut,
@@ -30,9 +30,10 @@ from vfolders.api.serializers import (
     FolderOut,
     UsageOut,
 )
-from vfolders.downloads import download
+from vfolders.core.permissions import Action
+from vfolders.files import service
+from vfolders.files.http_download import download
 from vfolders.models import VFolder
-from vfolders.roles import Action
 from vfolders.selectors import access_folder, visible_folders
 
 _UPLOAD_CHUNK_BYTES = 1024 * 1024
@@ -91,7 +92,7 @@ class FolderUsageView(APIView):
     @extend_schema(operation_id="read_folder_usage", responses={200: UsageOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
         """What the folder holds, counted now."""
-        return Response(UsageOut(files.measure_folder(actor=actor_of(request), folder_id=folder_id)).data)
+        return Response(UsageOut(service.measure_folder(actor=actor_of(request), folder_id=folder_id)).data)
 
 
 class DirectoryView(APIView):
@@ -107,7 +108,7 @@ class DirectoryView(APIView):
         wanted = DirectoryCreateInput(data=request.data)
         wanted.is_valid(raise_exception=True)
         path = wanted.validated_data["path"]
-        entry = files.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
+        entry = service.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
         return Response(EntryOut(entry).data, status=201)
 
 
@@ -156,9 +157,9 @@ class FileView(APIView):
     def get(self, request: Request, folder_id: UUID, path: str) -> HttpResponseBase:
         """Content of a file, as an attachment; a directory is listed as JSON instead."""
         actor = actor_of(request)
-        if files.is_directory(actor=actor, folder_id=folder_id, path=path):
+        if service.is_directory(actor=actor, folder_id=folder_id, path=path):
             return _directory(request, folder_id, path)
-        opened = files.open_file(actor=actor, folder_id=folder_id, path=path)
+        opened = service.open_file(actor=actor, folder_id=folder_id, path=path)
         return download(_plain(request), opened, path.rpartition("/")[2])
 
     @extend_schema(
@@ -168,7 +169,7 @@ class FileView(APIView):
     )
     def put(self, request: Request, folder_id: UUID, path: str) -> Response:
         """Make or replace a file with the raw body of the request; missing parent directories are made."""
-        entry = files.write_file(
+        entry = service.write_file(
             actor=actor_of(request),
             folder_id=folder_id,
             path=path,
@@ -180,12 +181,12 @@ class FileView(APIView):
     @extend_schema(operation_id="delete_entry", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID, path: str) -> Response:
         """Delete a file, or a directory with all it holds."""
-        files.delete_entry(actor=actor_of(request), folder_id=folder_id, path=path)
+        service.delete_entry(actor=actor_of(request), folder_id=folder_id, path=path)
         return Response(status=204)
 
 
 def _directory(request: Request, folder_id: UUID, path: str) -> Response:
-    listing = files.list_directory(actor=actor_of(request), folder_id=folder_id, path=path)
+    listing = service.list_directory(actor=actor_of(request), folder_id=folder_id, path=path)
     body = {"path": path, "entries": listing.entries, "is_complete": listing.is_complete}
     return Response(DirectoryOut(body).data)
 

@@ -1,6 +1,6 @@
 """The port to storage hosts: what a host of folders must do, whatever holds the bytes.
 
-A folder is named by its id alone. Paths are tuples of safe components from vfolders.paths; ROOT is the folder
+A folder is named by its id alone. Paths are tuples of safe components from vfolders.core.paths; ROOT is the folder
 itself. Sessions write into the same folders at the same time and may plant symbolic links, FIFOs, devices and
 hard links or rename things between two steps; an implementation must never follow a link, never open what is
 not a regular file or directory, and never reach outside the folder.
@@ -15,7 +15,7 @@ from typing import BinaryIO
 from uuid import UUID
 
 from common.errors import Conflict, LimitExceeded, NotFound, Unavailable
-from vfolders.paths import EntryPath
+from vfolders.core.paths import EntryPath
 
 
 class EntryKind(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from vfolders.paths import ROOT, EntryPath
+from vfolders.core.paths import ROOT, EntryPath
 from vfolders.storage import descriptors
 from vfolders.storage.base import Effort, Usage
 

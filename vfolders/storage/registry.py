@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.descriptors import Owner
-from vfolders.storage.local import LocalStorage
 
 
 def open_storage(kind: str, config: Mapping[str, Any]) -> StorageBackend:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from common.pages.form_fields import TypedChoice, TypedField
-from vfolders.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
+from vfolders.core.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
 
 _OWN = "-"  # is no project's name
 

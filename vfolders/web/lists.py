@@ -25,8 +25,8 @@ from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of,
 from common.rest.actor import actor_of
 from common.templatetags.berth import ago
 from vfolders import services
+from vfolders.core.permissions import Action
 from vfolders.models import VFolder
-from vfolders.roles import Action
 from vfolders.selectors import NOBODY, actions_on, visible_folders
 from vfolders.web.rows import size_words
 

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.values.resources import format_bytes
+from vfolders.core.paths import EntryPath, display_name, is_addressable
 from vfolders.models import VFolder
-from vfolders.paths import EntryPath, display_name, is_addressable
 from vfolders.storage.base import Entry, EntryKind
 
 _ICONS = {

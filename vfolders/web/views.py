@@ -19,11 +19,12 @@ from common.errors import BerthError, InvalidInput
 from common.pages.htmx import is_fragment, private, render_page_or_fragment
 from common.rest.actor import actor_of
 from common.rest.idempotency import once_a_form
-from vfolders import files, services, sizes
-from vfolders.downloads import download
+from vfolders import services, usage
+from vfolders.core.paths import EntryPath, UnsafePath, display_name, parse_directory, parse_path
+from vfolders.core.permissions import Action
+from vfolders.files import service
+from vfolders.files.http_download import download
 from vfolders.models import VFolder
-from vfolders.paths import EntryPath, UnsafePath, display_name, parse_directory, parse_path
-from vfolders.roles import Action
 from vfolders.selectors import access_folder, actions_on, storage_host_names
 from vfolders.web import lists
 from vfolders.web.forms import DirectoryForm, FolderForm, UploadForm
@@ -64,7 +65,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     actor = actor_of(request)
     folder = access_folder(actor, folder_id, Action.READ)
     path = _path_of(request)
-    listing = files.list_directory(actor=actor, folder_id=folder_id, path="/".join(path))
+    listing = service.list_directory(actor=actor, folder_id=folder_id, path="/".join(path))
     page = Paginator(listing.entries, ENTRIES_PER_PAGE).get_page(request.GET.get("page"))
     allowed = actions_on(actor, folder)
     context = {
@@ -93,7 +94,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
 @require_safe
 def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
     path = request.GET.get("path", "")
-    opened = files.open_file(actor=actor_of(request), folder_id=folder_id, path=path)
+    opened = service.open_file(actor=actor_of(request), folder_id=folder_id, path=path)
     return download(request, opened, path.rpartition("/")[2])
 
 
@@ -107,7 +108,7 @@ def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     try:
         for file in sent:
             path = "/".join((*directory, file.name or ""))
-            files.write_file(
+            service.write_file(
                 actor=actor_of(request), folder_id=folder_id, path=path, chunks=file.chunks(),
                 expected_bytes=file.size or 0,
             )  # fmt: skip
@@ -126,7 +127,7 @@ def make_directory(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     access_folder(actor_of(request), folder_id, Action.WRITE)
     path = "/".join((*directory, request.POST.get("name", "")))
     try:
-        files.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
+        service.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
     return redirect(page_url("folder", folder_id, directory))
@@ -142,13 +143,13 @@ def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     path = _entry_path_of(request)
     text, directory_url = "/".join(path), page_url("folder", folder_id, path[:-1])
     if request.method == "POST":
-        files.delete_entry(actor=actor, folder_id=folder_id, path=text)
+        service.delete_entry(actor=actor, folder_id=folder_id, path=text)
         messages.success(request, _("“{name}” is deleted.").format(name=display_name(path[-1])))
         return redirect(directory_url)
     context = {
         "folder": folder,
         "name": display_name(path[-1]),
-        "is_directory": files.is_directory(actor=actor, folder_id=folder_id, path=text),
+        "is_directory": service.is_directory(actor=actor, folder_id=folder_id, path=text),
         "crumbs": crumbs(folder_id, folder.name, path),
         "directory_url": directory_url,
     }
@@ -213,7 +214,7 @@ def _above(folder: VFolder) -> list[str]:
     what = _(
         "Delete files, or ask an administrator. Until then nothing is uploaded, and no session mounts it for writing."
     )
-    return [f"{state.refusal} {what}" for state in sizes.limits_above(folder)]
+    return [f"{state.refusal} {what}" for state in usage.limits_above(folder)]
 
 
 def _put_url(folder_id: UUID, path: EntryPath) -> str:

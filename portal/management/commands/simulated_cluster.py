@@ -10,7 +10,7 @@ from django.db import IntegrityError
 from agents.machines.simulation import Shape
 from agents.models import ResourceGroup
 from agents.runtime.simulated.state import Conduct
-from portal import simulation
+from portal.demo import simulated_cluster
 from sessions_app.models import ComputeSession
 
 MOST_AGENTS = 50_000
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         ):
             simulate.add_argument(f"--{name}", default=default, type=type_, help=f"{help_} ({default})")
         simulate.add_argument(
-            "--group", default=simulation.GROUP, help="resource group of their own (simulated)"
+            "--group", default=simulated_cluster.GROUP, help="resource group of their own (simulated)"
         )
         simulate.add_argument("--gpu-model", default="", help="what these GPUs are, like “NVIDIA H100”")
         simulate.add_argument(
@@ -50,7 +50,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             (self._clear if options["kind"] == "clear" else self._simulate)(options)
-        except simulation.Unsafe as error:
+        except simulated_cluster.Unsafe as error:
             raise CommandError(str(error)) from error
 
     def _simulate(self, options: dict[str, Any]) -> None:
@@ -58,7 +58,9 @@ class Command(BaseCommand):
         rates = (options[name] for name in ("start_seconds", "run_seconds", "fail_rate", "lose_rate"))
         shape = Shape(options["cpu"], options["mem"], options["gpus"], Conduct(*rates), options["gpu_model"])
         try:
-            group = simulation.make_cluster(count=options["agents"], shape=shape, group_name=options["group"])
+            group = simulated_cluster.make_cluster(
+                count=options["agents"], shape=shape, group_name=options["group"]
+            )
             self._say(f"{options['agents']} machines in the resource group “{group}”")
             if options["load"]:
                 self._load(group, options)
@@ -71,12 +73,12 @@ class Command(BaseCommand):
 
     def _end(self, options: dict[str, Any]) -> None:
         if not options["keep"]:
-            self._tell(simulation.clear_group(options["group"]))
+            self._tell(simulated_cluster.clear_group(options["group"]))
 
     def _load(self, group: ResourceGroup, options: dict[str, Any]) -> None:
-        people = simulation.people_of(group)
+        people = simulated_cluster.people_of(group)
         self._say("submitting; Ctrl-C ends it")
-        tallies = simulation.submit(
+        tallies = simulated_cluster.submit(
             people,
             per_s=options["load"],
             seconds=options["load_seconds"],
@@ -94,13 +96,13 @@ class Command(BaseCommand):
 
     def _clear(self, _options: dict[str, Any]) -> None:
         try:
-            self._tell(simulation.clear())
+            self._tell(simulated_cluster.clear())
         except IntegrityError as error:  # a session that came meanwhile
             raise CommandError(
                 "Sessions are submitted there still. End bin/cluster simulate with Ctrl-C, and clear again."
             ) from error
 
-    def _tell(self, done: simulation.Cleared) -> None:
+    def _tell(self, done: simulated_cluster.Cleared) -> None:
         retired = (
             f"; {done.retired} machines retired, for sessions of people name them" if done.retired else ""
         )

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from portal.ops.assets import find_npm
 from portal.ops.console import Say
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import CHECKOUT, content_hash, layout_of
-from portal.ops.machine import download_environment, run_step
+from portal.ops.paths import CHECKOUT, content_hash, layout_of
+from portal.ops.setup.assets import find_npm
+from portal.ops.system import download_environment, run_step
 
 HOME = CHECKOUT / "var" / "bench" / "peers"
 MANAGER = CHECKOUT / "var" / "bench" / "backend-ai"

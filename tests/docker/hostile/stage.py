@@ -23,7 +23,7 @@ from agents.runtime.docker.encoding import container_config, owner_archive
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec, NetworkSpec
 from common.values.resources import ResourceSlots
-from portal.ops.session_image import ensure_session_image
+from portal.ops.engine.session_image import ensure_session_image
 from scheduler.commit.cpu_pinning import choose_cores
 from sessions_app.core import container_spec
 from tests import engines

@@ -1,0 +1,1 @@
+"""Notifications: what people are told, on pages and by mail."""

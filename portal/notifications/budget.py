@@ -1,0 +1,57 @@
+"""Telling people that a budget which binds them is nearly used up, or used up."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, time
+
+from accounts.budgets.selectors import people_bound, states_of, today
+from accounts.core.budget_arithmetic import BudgetState, Unit, rounded
+from accounts.models import Budget, holds_on
+from portal.models import ToldNotice
+from portal.notifications.catalogue import Code
+from portal.notifications.service import notify
+
+AT_ONCE = 200
+NEARLY_SPENT = {Unit.MONEY: Code.MONEY_NEARLY_SPENT, Unit.DEVICE_HOURS: Code.HOURS_NEARLY_SPENT}
+SPENT = {Unit.MONEY: Code.MONEY_SPENT, Unit.DEVICE_HOURS: Code.HOURS_SPENT}
+
+
+def notify_of_budgets() -> None:
+    """Tell the person, or all of the project, once in a period that their budget is nearly used up, and once that a hard one
+    refuses from now on; with another amount it is told anew. May run at any time, twice or late."""
+    current = Budget.objects.filter(holds_on(today())).select_related("project", "user").order_by("pk")
+    last = 0
+    while budgets := list(current.filter(pk__gt=last)[:AT_ONCE]):
+        last = budgets[-1].pk
+        _notify_of([state for state in states_of(budgets) if state.is_nearly_used_up])
+
+
+def _notify_of(states: Collection[BudgetState]) -> None:
+    """2 queries where everybody has been told."""
+    bound = people_bound({(state.level, state.owner_id) for state in states})
+    happenings = {state.id: _happening(state) for state in states}
+    told = ToldNotice.objects.filter(happening__in=happenings.values())
+    knowing = set(told.values_list("person_id", "happening"))
+    for state in states:
+        for person_id in bound[state.level, state.owner_id]:
+            if (person_id, happenings[state.id]) not in knowing:
+                _tell(person_id, state, happenings[state.id])
+
+
+def _tell(person_id: int, state: BudgetState, happening: str) -> None:
+    notify(
+        person_id=person_id,
+        code=(SPENT if state.refuses else NEARLY_SPENT)[state.unit],
+        happening=happening,
+        arguments={
+            "name": state.owner,
+            "left": str(rounded(state.left)),
+            "amount": str(state.amount),
+            "day": state.last.isoformat(),
+        },
+        again_until=datetime.combine(state.end, time(), UTC),
+    )
+
+
+def _happening(state: BudgetState) -> str:
+    word = "refuses" if state.refuses else "warns"
+    return f"budget-{word}:{state.id}:{state.first.isoformat()}:{state.amount}"

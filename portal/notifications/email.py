@@ -1,0 +1,133 @@
+"""Notifications by mail: an outbox in the database, which one worker at a time empties.
+
+Whatever is not taken by the mail server stays and is tried again for a day, after waits that double. A server that took one and
+did not say so in time, or a process that died before it heard so, gets it again with the same Message-ID, by which mailboxes
+know that they have it: at most eleven times in the day.
+"""
+
+import time
+from datetime import timedelta
+from smtplib import SMTPDataError, SMTPException, SMTPRecipientsRefused
+from urllib.parse import urlsplit
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+
+from accounts.logins.mails import why_no_mail
+from accounts.models import User
+from common import clock
+from common.db.advisory_locks import try_exclusive
+from portal.models import Notification, NotificationMail
+from portal.notifications.catalogue import KIND_OF, SENTENCES, Code
+from portal.notifications.selectors import choice_of, page_of, text_of
+
+log = structlog.get_logger(__name__)
+
+TRIED_FOR = timedelta(days=1)
+FIRST_WAIT = timedelta(minutes=1)
+AT_ONCE = 100
+WORK_S = 60
+ANSWER_S = 30  # so long servers may look into a mail before they take it
+REFUSED_FOR_EVER = 500
+
+
+def mail_notifications() -> None:
+    """Send what is due, the oldest first, for at most WORK_S. May run at any time, twice or late."""
+    with try_exclusive("notification-mails") as is_mine:
+        if is_mine:
+            _give_up()
+            _send_due(until=time.monotonic() + WORK_S)
+
+
+def _give_up() -> None:
+    """Forget what is too old to be news, and all where mail is not set up any more."""
+    hopeless = NotificationMail.objects.all()
+    if settings.BERTH_MAIL:
+        hopeless = hopeless.filter(notification__created_at__lt=clock.now() - TRIED_FOR)
+    if count := hopeless.delete()[0]:
+        log.warning("notification_mail.given_up", count=count)
+
+
+def _send_due(*, until: float) -> None:
+    due = NotificationMail.objects.filter(due_at__lte=clock.now()).order_by("due_at", "pk")
+    rows = list(due.select_related("notification__person__domain")[:AT_ONCE])
+    if not rows:
+        return
+    connection = get_connection(timeout=ANSWER_S)
+    try:
+        connection.open()
+        for row in rows:
+            if time.monotonic() < until:
+                _send(row, connection)
+    except (OSError, SMTPException) as error:  # the server is away: the next run tries again
+        log.warning("notification_mail.no_server", waiting=len(rows), error=type(error).__name__)
+    finally:
+        connection.close()
+
+
+def _send(row: NotificationMail, connection: BaseEmailBackend) -> None:
+    """Raises OSError or SMTPException where the server cannot be reached any more."""
+    _put_off(row)
+    try:
+        message = message_of(row.notification)
+    except (LookupError, TypeError, ValueError):  # of another release: it would stop all behind it
+        log.exception("notification_mail.unreadable", notification_id=row.pk)
+        message = None
+    if message is not None:
+        message.connection = connection
+        try:
+            message.send()
+        except (SMTPRecipientsRefused, SMTPDataError) as error:
+            if not _is_refused_for_ever(row, error):
+                return
+        except (OSError, SMTPException) as error:  # of this mail perhaps: the others get a fresh connection
+            log.warning("notification_mail.unanswered", notification_id=row.pk, error=type(error).__name__)
+            connection.close()
+            connection.open()
+            return
+    row.delete()
+
+
+def _put_off(row: NotificationMail) -> None:
+    """Have it wait as long again as it has waited, before anything can go wrong with it."""
+    waited = clock.now() - row.notification.created_at
+    NotificationMail.objects.filter(pk=row.pk).update(due_at=clock.now() + max(FIRST_WAIT, waited))
+
+
+def _is_refused_for_ever(row: NotificationMail, error: SMTPRecipientsRefused | SMTPDataError) -> bool:
+    if isinstance(error, SMTPDataError):
+        code = error.smtp_code
+    else:
+        code = max(code for code, _answer in error.recipients.values())
+    log.warning("notification_mail.refused", notification_id=row.pk, code=code)
+    return code >= REFUSED_FOR_EVER
+
+
+def message_of(notification: Notification) -> EmailMessage | None:
+    """In the language of the person; None if they do not want it any more, or must not get it."""
+    person: User = notification.person
+    code = Code(notification.code)
+    is_wanted = KIND_OF[code] in choice_of(person.pk).mailed
+    if not (is_wanted and person.is_active and person.domain.is_active) or why_no_mail(person):
+        return None
+    with override(person.language or settings.LANGUAGE_CODE):
+        text = text_of(notification)
+        choice = settings.BERTH_URL + reverse("preferences")
+        end = _("You asked for this mail. Here you choose what is mailed to you:")
+        body = (text, _(SENTENCES[code].more), settings.BERTH_URL + page_of(notification), "--", end, choice)
+    host = urlsplit(settings.BERTH_URL).hostname
+    return EmailMessage(
+        " ".join(text.split()),
+        "\n\n".join(body) + "\n",
+        to=[person.email],
+        headers={
+            "Message-ID": f"<notification-{notification.pk}.{settings.BERTH_INSTALLATION}@{host}>",
+            "Auto-Submitted": "auto-generated",
+            "List-Unsubscribe": f"<{choice}>",
+        },
+    )

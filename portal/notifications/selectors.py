@@ -1,0 +1,84 @@
+"""Reads of the portal as a whole."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from django.db.models import Q, QuerySet
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from accounts.core.roles import Role
+from accounts.models import User
+from common import clock
+from common.actors import Actor
+from common.errors import NotFound
+from common.i18n import paragraph
+from common.values.money import format_money
+from portal.models import Announcement, Notification, NotificationChoice
+from portal.notifications.catalogue import IN_MONEY, SENTENCES, Code
+from sessions_app.idle.messages import low_use
+
+SHOWN_HELPERS = 3
+
+
+def helpers_of(user_id: int, domain_id: int | None) -> Sequence[Mapping[str, object]]:
+    """Return [{"name", "email"}] of the people who can help a user who was refused something: admins of the domain,
+    superadmins where it has none; never the user. At most two queries."""
+    people = User.objects.filter(is_active=True).exclude(pk=user_id)
+    for role, there in ((Role.DOMAIN_ADMIN, {"domain_id": domain_id}), (Role.SUPERADMIN, {})):
+        found = list(people.filter(role=role.value, **there).values("name", "email")[:SHOWN_HELPERS])
+        if found:
+            return found
+    return []
+
+
+def own_notifications(actor: Actor) -> QuerySet[Notification]:
+    """Newest first. Nobody sees another's."""
+    return Notification.objects.filter(person_id=actor.user_id or 0)
+
+
+def unread_notifications(actor: Actor) -> QuerySet[Notification]:
+    return own_notifications(actor).filter(read_at=None)
+
+
+def choice_of(person_id: int) -> NotificationChoice:
+    """What this person does not want to be told, and what also by mail; who has said nothing is told all, without mail. One
+    query."""
+    return choices_of([person_id])[person_id]
+
+
+def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
+    """The same of each. One query."""
+    found = NotificationChoice.objects.in_bulk(list(people))
+    return {
+        person_id: found.get(person_id) or NotificationChoice(person_id=person_id) for person_id in people
+    }
+
+
+def text_of(notification: Notification) -> str:
+    """The sentence, in the language of whoever reads it now."""
+    code, arguments = Code(notification.code), notification.arguments
+    if code in IN_MONEY:
+        arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
+    said = _(SENTENCES[code].text).format(**arguments)
+    return paragraph(filter(None, (said, low_use(arguments.get("low", ())))))
+
+
+def page_of(notification: Notification) -> str:
+    """The path of what it is about."""
+    if notification.session_id is not None:
+        return reverse("session-detail", args=[notification.session_id])
+    return reverse(SENTENCES[Code(notification.code)].page)
+
+
+def access_notification(actor: Actor, notification_id: int) -> Notification:
+    notification = own_notifications(actor).filter(pk=notification_id).first()
+    if notification is None:
+        raise NotFound(_("There is no such notification among yours."))
+    return notification
+
+
+def current_announcements(dismissed: Collection[int] = ()) -> list[Announcement]:
+    """Those whose time it is, without those that were dismissed and may be. One query."""
+    now = clock.now()
+    current = Announcement.objects.filter(starts_at__lte=now).filter(Q(ends_at=None) | Q(ends_at__gt=now))
+    return [one for one in current if not (one.is_dismissible and one.pk in dismissed)]

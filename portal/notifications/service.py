@@ -1,0 +1,240 @@
+"""Writes of the portal as a whole: what people are told, and that they have read it."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import cast
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+
+from accounts.core.token_secrets import WARNED_BEFORE as WARNED_BEFORE_END
+from accounts.core.token_secrets import warning_due
+from accounts.logins.mails import why_no_mail
+from accounts.models import KeyPair
+from accounts.selectors import user_of
+from common import clock
+from common.actors import Actor
+from common.db.prepared import prepared_cursor
+from common.errors import InvalidInput
+from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.messaging.live_updates import Audience, push_many_on_commit
+from common.values.text import quoted
+from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
+from portal.notifications.catalogue import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind
+from portal.notifications.selectors import access_notification, choices_of, unread_notifications
+from sessions_app.core.states import Status
+from sessions_app.models import ComputeSession
+
+_WRITE_DOWN = f"""
+    INSERT INTO {Notification._meta.db_table} (person_id, code, arguments, session_id, created_at)
+    SELECT person_id, code, arguments, session_id, %(now)s
+    FROM unnest(%(people)s::bigint[], %(codes)s::text[], %(arguments)s::jsonb[], %(sessions)s::uuid[])
+        AS news (person_id, code, arguments, session_id)
+    RETURNING person_id, id, code
+"""
+KEPT_NOTIFICATIONS = 200
+WARNED_BEFORE = timedelta(minutes=10)
+TOLD_KEPT = timedelta(days=2)  # longer than clocks differ, and than a day that is part of a happening
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What one person is to be told, once for each `happening`. `again_until`: nobody comes with it later, by default than now."""
+
+    person_id: int
+    code: Code
+    happening: str
+    arguments: Mapping[str, object]
+    session_id: UUID | None = None
+    again_until: datetime | None = None
+
+
+def notify(
+    *,
+    person_id: int,
+    code: Code,
+    happening: str,
+    arguments: Mapping[str, object],
+    session_id: UUID | None = None,
+    again_until: datetime | None = None,
+) -> bool:
+    """`notify_each` of one thing; True if the person was told."""
+    news = News(
+        person_id=person_id,
+        code=code,
+        happening=happening,
+        arguments=arguments,
+        session_id=session_id,
+        again_until=again_until,
+    )
+    return bool(notify_each([news]))
+
+
+@transaction.atomic
+def notify_each(news: Collection[News]) -> int:
+    """Tell each person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that. Two who come
+    at once: the slower one waits, and finds that it was told. The oldest beyond KEPT_NOTIFICATIONS are forgotten, but none
+    whose mail still waits. How many were told; at most 7 queries, any number of news."""
+    new = _note_told({(each.person_id, each.happening): each for each in news})
+    people = {each.person_id for each in new}
+    choices = choices_of(people)
+    heard = [each for each in new if _hears(choices[each.person_id], KIND_OF[each.code])]
+    if not heard:
+        return 0
+    told = _write_down(heard)
+    _forget_oldest(people)
+    mailed = [key for person_id, key, code in told if KIND_OF[Code(code)] in choices[person_id].mailed]
+    if mailed and settings.BERTH_MAIL:
+        NotificationMail.objects.bulk_create(NotificationMail(notification_id=key) for key in mailed)
+        enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
+    _push([(person_id, key) for person_id, key, _code in told])
+    return len(told)
+
+
+def _write_down(news: Sequence[News]) -> list[tuple[int, int, str]]:
+    """Whom each tells, its key, its code. One query."""
+    with prepared_cursor() as cursor:
+        cursor.execute(
+            _WRITE_DOWN,
+            {
+                "people": [each.person_id for each in news],
+                "codes": [each.code.value for each in news],
+                "arguments": [json.dumps(dict(each.arguments)) for each in news],
+                "sessions": [each.session_id for each in news],
+                "now": clock.now(),
+            },
+        )
+        return list(cursor.fetchall())
+
+
+def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:
+    """Those of these that nobody was told before; they are noted in one order, so that two who come at once never wait for each other
+    in a circle. One query."""
+    keys = sorted(news)
+    untils = [news[key].again_until or clock.now() for key in keys]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            INSERT INTO {ToldNotice._meta.db_table} (person_id, happening, again_until)
+            SELECT * FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) ON CONFLICT DO NOTHING
+            RETURNING person_id, happening
+            """,
+            [[person_id for person_id, _ in keys], [happening for _, happening in keys], untils],
+        )
+        new = set(cursor.fetchall())
+    return [each for key, each in news.items() if key in new]
+
+
+def _hears(choice: NotificationChoice, kind: Kind) -> bool:
+    return kind not in choice.muted or kind in ALWAYS_TOLD
+
+
+def _forget_oldest(people: Collection[int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            DELETE FROM {Notification._meta.db_table} WHERE id IN (
+                SELECT oldest.id FROM unnest(%s::bigint[]) AS person (id), LATERAL (
+                    SELECT id FROM {Notification._meta.db_table} WHERE person_id = person.id
+                    ORDER BY created_at DESC, id DESC OFFSET %s
+                ) AS oldest
+            ) AND id NOT IN (SELECT notification_id FROM {NotificationMail._meta.db_table})
+            """,
+            [list(people), KEPT_NOTIFICATIONS],
+        )
+
+
+def notify_of_tokens_that_end() -> None:
+    """Tell people of tokens of theirs that expire soon: some days before and on the last. May run at any time."""
+    now = clock.now()
+    ending = KeyPair.objects.filter(is_active=True, user__is_active=True, expires_at__gt=now)
+    for keypair in ending.filter(expires_at__lte=now + max(WARNED_BEFORE_END)):
+        ends_at = cast("datetime", keypair.expires_at)
+        due = warning_due(created_at=keypair.created_at, expires_at=ends_at, now=now)
+        if due is not None:
+            notify(
+                person_id=keypair.user_id,
+                code=Code.TOKEN_ENDS_SOON,
+                happening=f"token-ends:{keypair.pk}:{due.days}",
+                arguments={"name": keypair.name, "date": ends_at.date().isoformat()},
+                again_until=ends_at,
+            )
+
+
+def notify_of_what_nears() -> None:
+    """Tell owners of sessions that reach their own time limit soon. May run at any time."""
+    notify_of_tokens_that_end()
+    now = clock.now()
+    limited = ComputeSession.objects.filter(
+        status=Status.RUNNING, timeout_s__gt=2 * WARNED_BEFORE.total_seconds()
+    )
+    for session in limited.filter(deadline_at__lte=now + WARNED_BEFORE, deadline_at__gt=now):
+        notify(
+            person_id=session.owner_id,
+            code=Code.ENDS_SOON,
+            happening=f"ends-soon:{session.pk}",
+            arguments={"name": session.name},
+            session_id=session.pk,
+            again_until=session.deadline_at,
+        )
+    ToldNotice.objects.filter(again_until__lt=now - TOLD_KEPT).delete()
+
+
+@transaction.atomic
+def choose_notifications(
+    *, actor: Actor, muted: Collection[str] | None = None, mailed: Collection[str] | None = None
+) -> NotificationChoice:
+    """Tell the actor nothing of the kinds in `muted` from now on, and those in `mailed` also by mail; None leaves it. Raises
+    InvalidInput for one that is none, and for mail that cannot be sent."""
+    person = user_of(actor)
+    wanted = {}
+    if muted is not None:
+        wanted["muted"] = _checked(muted, MUTABLE, "muted_notifications")
+    if mailed is not None:
+        wanted["mailed"] = _checked(mailed, Kind, "mailed_notifications")
+    if mailed and (reason := why_no_mail(person)):
+        raise InvalidInput(reason, fields={"mailed_notifications": [reason]})
+    return NotificationChoice.objects.update_or_create(person=person, defaults=wanted)[0]
+
+
+def _checked(names: Collection[str], known: Iterable[Kind], field: str) -> list[str]:
+    """Each once, in the order of Kind. Raises InvalidInput."""
+    values = [kind.value for kind in known]
+    if wrong := next((name for name in names if name not in values), None):
+        sentence = _("{kind} is no kind of notification. These are: {known}.").format(
+            kind=quoted(wrong), known=", ".join(values)
+        )
+        raise InvalidInput(sentence, fields={field: [sentence]})
+    return [value for value in values if value in names]
+
+
+@transaction.atomic
+def read_notification(*, actor: Actor, notification_id: int) -> Notification:
+    """It is read from now on; reading it again changes nothing."""
+    notification = access_notification(actor, notification_id)
+    if notification.read_at is None:
+        notification.read_at = clock.now()
+        notification.save(update_fields=["read_at"])
+        _push([(notification.person_id, notification.pk)])
+    return notification
+
+
+@transaction.atomic
+def read_all_notifications(*, actor: Actor) -> int:
+    """How many were unread."""
+    count = unread_notifications(actor).update(read_at=clock.now())
+    if count and actor.user_id is not None:
+        _push([(actor.user_id, 0)])
+    return count
+
+
+def _push(told: Iterable[tuple[int, int]]) -> None:
+    """To whom, and what: the id of a notification, or 0 of all."""
+    push_many_on_commit(
+        "notifications-changed",
+        [(Audience(owner_id=person_id), {"id": notification_id}) for person_id, notification_id in told],
+    )

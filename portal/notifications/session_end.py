@@ -1,0 +1,116 @@
+"""Telling people that sessions of theirs have ended: of each, and of the elements of an array together, once the last has."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import CharField, Exists, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
+
+from common import clock
+from common.db.prepared import among
+from portal.models import ToldNotice
+from portal.notifications.catalogue import REASONS_TOLD, Code, code_of_end
+from portal.notifications.service import News, notify_each
+from sessions_app.core.states import Status
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
+
+HEALED_FOR = timedelta(hours=1)
+END, END_OF_ARRAY = "end:", "array-end:"
+MOST_AT_ONCE = 1000
+
+
+class _Ended(NamedTuple):
+    """What is told of a session; a row of the model for each would take longer than to tell it."""
+
+    id: UUID
+    owner_id: int
+    array_id: UUID | None
+    name: str
+    status: str
+    status_reason: str
+    exit_code: int | None
+    image_reference: str
+    ended_at: datetime
+
+
+def notify_of_ends(session_ids: Collection[UUID]) -> None:
+    """Tell the owners why these sessions ended, if that is news to them. May run twice."""
+    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=among(session_ids)).order_by()))
+
+
+def _tell_of(ended: Sequence[_Ended]) -> None:
+    news = [told for session in ended if session.array_id is None and (told := _news_of(session))]
+    if arrays := {session.array_id for session in ended if session.array_id}:
+        news += _news_of_arrays(arrays)
+    if news:
+        notify_each(news)
+
+
+def _read(sessions: ComputeSessionQuerySet) -> list[_Ended]:
+    return [_Ended(*row) for row in sessions.values_list(*_Ended._fields)]
+
+
+def notify_of_missed_ends() -> None:
+    """Tell of ends that nobody was told of because a process died in between. May run at any time."""
+    now = clock.now()
+    was_told = _is_told(END, "pk")
+    siblings = ComputeSession.objects.live().filter(array=OuterRef("array"))
+    is_array_due = Q(array__isnull=False) & ~Exists(siblings) & ~_is_told(END_OF_ARRAY, "array_id")
+    ended = ComputeSession.objects.filter(
+        Q(status=Status.ERROR) | Q(status_reason__in=REASONS_TOLD),
+        (Q(array=None) & ~was_told) | is_array_due,
+        ended_at__gt=now - HEALED_FOR,
+        ended_at__lt=now - timedelta(minutes=1),
+    )
+    _tell_of(_read(ended[:MOST_AT_ONCE]))
+
+
+def _is_told(happening: str, column: str) -> Exists:
+    named = Concat(Value(happening), Cast(OuterRef(column), CharField()))
+    return Exists(ToldNotice.objects.filter(person_id=OuterRef("owner_id"), happening=named))
+
+
+def _news_of(session: _Ended) -> News | None:
+    code = code_of_end(session.status, session.status_reason)
+    if code is None:
+        return None
+    return News(
+        person_id=session.owner_id,
+        code=code,
+        happening=f"{END}{session.id}",
+        arguments={
+            "name": session.name,
+            "exit_code": session.exit_code,
+            "image": session.image_reference,
+        },
+        session_id=session.id,
+        again_until=session.ended_at + HEALED_FOR,
+    )
+
+
+def _news_of_arrays(array_ids: Collection[UUID]) -> list[News]:
+    """Of those of which no element lives, unless their owners ended all of it. Whoever ends the last one finds all ended. 2 queries."""
+    live = ComputeSession.objects.live().filter(array=OuterRef("pk"))
+    over = list(SessionArray.objects.filter(~Exists(live), pk__in=array_ids))
+    elements = defaultdict(list)
+    for element in _read(ComputeSession.objects.filter(array__in=over).order_by("array_index")):
+        elements[element.array_id].append(element)
+    return [told for array in over if (told := _news_of_array(array, elements[array.pk]))]
+
+
+def _news_of_array(array: SessionArray, elements: list[_Ended]) -> News | None:
+    codes = [code_of_end(each.status, each.status_reason) for each in elements]
+    if not any(codes):
+        return None
+    failed = len(codes) - codes.count(Code.COMMAND_FINISHED)
+    return News(
+        person_id=array.owner_id,
+        code=Code.ARRAY_FAILED if failed else Code.ARRAY_FINISHED,
+        happening=f"{END_OF_ARRAY}{array.pk}",
+        arguments={"name": array.name, "count": len(codes), "failed": failed},
+        session_id=elements[0].id,
+        again_until=max(each.ended_at for each in elements) + HEALED_FOR,
+    )

@@ -1,0 +1,59 @@
+"""Telling people that a limit is about to end a session of theirs: none ends that nobody was told of."""
+
+from uuid import UUID
+
+from django.db import transaction
+
+from common import clock
+from portal.notifications.catalogue import OF_CAUSE
+from portal.notifications.service import notify
+from sessions_app.core.idle_rules import Cause
+from sessions_app.idle.enforcer import note_told
+from sessions_app.idle.facts import idle_of, judged_use
+from sessions_app.idle.messages import low_of
+from sessions_app.models import SessionWarning
+
+MINUTE_S = 60
+
+
+def notify_of_warnings(session_id: UUID | None = None) -> None:
+    """Tell each owner whose warning was not told yet, of one session or of all. May run at any time, twice or late."""
+    waiting = SessionWarning.objects.filter(told_at=None, session__ended_at=None)
+    if session_id is not None:
+        waiting = waiting.filter(session_id=session_id)
+    for pk in waiting.order_by("warned_at").values_list("pk", flat=True):
+        _tell_owner(pk)
+
+
+@transaction.atomic
+def _tell_owner(warning_id: int) -> None:
+    """The notification and that it was told exist together, or neither does."""
+    locked = SessionWarning.objects.select_for_update(of=("self",)).select_related(
+        "session__resource_group", "session__idle"
+    )
+    warning = locked.filter(pk=warning_id, told_at=None).first()
+    if warning is None:
+        return
+    now = clock.now()
+    left_s = max((warning.ends_at - now).total_seconds(), warning.mark_s if now >= warning.ends_at else 0)
+    notify(
+        person_id=warning.session.owner_id,
+        code=OF_CAUSE[Cause(warning.cause)],
+        happening=f"ends:{warning.pk}",
+        arguments={
+            "name": warning.session.name,
+            "minutes": max(1, round(left_s / MINUTE_S)),
+            **_low_use(warning),
+        },
+        session_id=warning.session_id,
+        again_until=max(warning.ends_at, now),
+    )
+    note_told(warning, now)
+
+
+def _low_use(warning: SessionWarning) -> dict[str, object]:
+    """{"low": [(name, percent, least)]}: what the session uses too little of; {} where it is to end for something else."""
+    if warning.cause != Cause.USE:
+        return {}
+    session = warning.session
+    return {"low": low_of(judged_use(session, idle_of(session)))}

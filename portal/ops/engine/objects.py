@@ -1,0 +1,158 @@
+"""Find and remove what an installation has on a container engine, by label. Runs in .venv.
+
+Several installations may share one engine, and with it the images. Each leaves a small volume there that
+says "this portal uses this engine", so that the last one to be purged removes the images.
+"""
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, NotFound
+from docker.models.resource import Model
+
+from portal.ops.console import Say, speaker
+from portal.ops.errors import PreflightFailed, exit_code_of
+from portal.ops.paths import layout_of
+from portal.ops.setup.env_file import read_env
+
+INSTALLATION_LABEL = "io.berth.installation"
+ROLE_LABEL = "io.berth.role"
+PORTAL_LABEL = "io.berth.portal"
+
+
+def connect(address: str, timeout_s: int = 60) -> docker.DockerClient:
+    """Return a client of the engine at unix:///path or tcp://host:port, in its own API version.
+
+    TLS as DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say. Raises DockerException where none answers.
+    """
+    return docker.from_env(timeout=timeout_s, environment={**os.environ, "DOCKER_HOST": address})
+
+
+def mark_presence(engine: docker.DockerClient, installation: str) -> None:
+    """Say that this installation uses the engine; repeated calls change nothing."""
+    engine.volumes.create(f"berth-portal-{installation}", labels={PORTAL_LABEL: installation})
+
+
+def has_others(engine: docker.DockerClient, installation: str) -> bool:
+    """Return whether another installation uses this engine."""
+    volumes = engine.volumes.list(filters={"label": PORTAL_LABEL})
+    return any(volume.attrs["Labels"][PORTAL_LABEL] != installation for volume in volumes)
+
+
+def objects_of(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model], ...]:
+    """Return containers, networks and volumes with a label (`key` or `key=value`), in this order."""
+    filters: dict[str, str | list[str] | bool] = {"label": label}
+    return (
+        engine.containers.list(all=True, sparse=True, filters=filters),
+        engine.networks.list(filters=filters),
+        engine.volumes.list(filters=filters),
+    )
+
+
+def remove_objects(engine: docker.DockerClient, installation: str, log: Say) -> None:
+    """Remove containers, networks and volumes of this installation, and the mark of its presence."""
+    containers, networks, volumes = objects_of(engine, f"{INSTALLATION_LABEL}={installation}")
+    for container in containers:
+        remove_container(engine, str(container.id))
+    for network in networks:
+        with contextlib.suppress(NotFound):
+            engine.api.remove_network(str(network.id))
+    names = [volume.attrs["Name"] for volume in volumes]
+    for name in [*names, f"berth-portal-{installation}"]:
+        with contextlib.suppress(NotFound):
+            engine.api.remove_volume(name, force=True)
+    log(f"removed {len(containers)} containers, {len(networks)} networks and {len(volumes)} volumes")
+
+
+def remove_container(engine: docker.DockerClient, name: str) -> None:
+    """Remove it with its own volumes; one that is gone already is no fault."""
+    with contextlib.suppress(NotFound):
+        engine.api.remove_container(name, force=True, v=True)
+
+
+def build_id(data: Path) -> str:
+    """Return what names the builds for this data directory; others may build on the same engine."""
+    return hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]
+
+
+def build_container(data: Path) -> str:
+    """Return the name of the container of a build, by which one that was killed is found again."""
+    return f"berth-build-{build_id(data)}"
+
+
+def remove_images(engine: docker.DockerClient, log: Say, label: str = ROLE_LABEL) -> None:
+    """Remove images with our label, those built on others first; one that a container uses stays."""
+    images = engine.api.images(filters={"label": label})
+    for image in sorted(images, key=lambda image: -image["Created"]):
+        tags = [tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>"]
+        for name in tags or [image["Id"]]:
+            try:
+                engine.images.remove(name)
+                log(f"removed the image {name}")
+            except DockerException as refusal:
+                log(f"kept the image {name}: {refusal}")
+
+
+def remove_walls(
+    engine: docker.DockerClient, installation: str, log: Say, *, network_mode: str = "host"
+) -> None:
+    """Remove the rules that kept sessions apart, by a helper on the machine. Without an image that we
+    built they stay, and match nothing any more."""
+    images = engine.api.images(filters={"label": f"{ROLE_LABEL}=session-image"})
+    built = [
+        image for image in images if any(tag.startswith("berth/") for tag in image.get("RepoTags") or [])
+    ]
+    if not built:
+        return
+    name = f"berth-walls-{installation}"
+    try:
+        engine.containers.run(
+            max(built, key=lambda image: image["Created"])["Id"],
+            name=name,
+            user="0:0",
+            entrypoint=["/usr/sbin/nft", "add table inet berth; delete table inet berth"],
+            labels={INSTALLATION_LABEL: installation},
+            network_mode=network_mode,
+            userns_mode="host",
+            cap_drop=["ALL"],
+            cap_add=["NET_ADMIN"],
+        )
+        log("removed the walls")
+    except DockerException as fault:
+        log(f"could not remove the walls: {fault}")
+    finally:
+        remove_container(engine, name)
+
+
+def purge_engine(data: Path) -> None:
+    """Remove what the installation of this data directory has on its engine, if the engine answers.
+    Raises PreflightFailed if it refuses."""
+    log = speaker("down")
+    values = read_env(layout_of(str(data)).env_file)
+    installation = values["BERTH_INSTALLATION"]
+    try:
+        with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
+            remove_container(engine, build_container(data))
+            remove_objects(engine, installation, log)
+            if has_others(engine, installation):
+                log("another Berth uses this engine: the images stay")
+            else:
+                remove_walls(engine, installation, log)
+                remove_images(engine, log)
+    except APIError as refusal:
+        raise PreflightFailed(
+            f"The container engine refused to remove what is ours: {refusal.explanation or refusal}",
+            "Remove what it complains about, then run bin/down --purge again.",
+        ) from refusal
+    except (DockerException, requests.RequestException) as fault:
+        log(f"the engine does not answer, so its containers and images stay: {fault}")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code_of(lambda: purge_engine(Path(sys.argv[1]))))

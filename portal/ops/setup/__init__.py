@@ -1,0 +1,1 @@
+"""Preparation of a machine: packages, accounts, environment file, assets."""

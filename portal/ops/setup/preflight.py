@@ -1,0 +1,85 @@
+"""What this machine must have before anything is started. Each lack is one line and its fix.
+
+The engine and its control groups have checks of their own (portal.ops.engine.install), and bin/up itself finds a Python that is new enough.
+"""
+
+import contextlib
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+from portal.ops.errors import PreflightFailed
+from portal.ops.paths import Layout
+
+OLDEST_PYTHON = (3, 11)
+LEAST_FREE_BYTES = 5 * 10**9
+# A web process that was killed a moment ago may still be closing its socket.
+PORT_PATIENCE_S = 3
+NAMES_BEFORE_ENV = frozenset({"up.lock", "env.new"})  # of what bin/up writes first
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
+    if version[:2] < OLDEST_PYTHON:
+        found = ".".join(map(str, version))
+        raise PreflightFailed(
+            f"Python {found} is too old; Berth needs Python 3.11 or newer.",
+            "Install one (Debian 12, Ubuntu 24.04 and newer: apt-get install python3), then run bin/up again.",
+        )
+
+
+def check_data_directory(layout: Layout) -> None:
+    """The directory is ours, or empty, or can be made: purge will remove it, so it may hold nothing else."""
+    data = layout.data
+    entries = set(data.iterdir()) if data.is_dir() else set()
+    names = {entry.name for entry in entries - layout.beside_data}
+    is_foreign = "env" not in names and not names <= NAMES_BEFORE_ENV
+    if is_foreign or (data.exists() and not data.is_dir()):
+        raise PreflightFailed(
+            f"{data} holds something else than data of Berth.",
+            "Name an empty or new directory: bin/up --data DIR",
+        )
+
+
+def check_disk(data: Path, least_bytes: int = LEAST_FREE_BYTES) -> None:
+    """Room where the data go, and where the engine keeps its images if that is on this machine."""
+    for path in (data, Path("/var/lib/docker")):
+        existing = next(parent for parent in (path, *path.parents) if parent.exists())
+        free_bytes = shutil.disk_usage(existing).free
+        if free_bytes < least_bytes:
+            raise PreflightFailed(
+                f"{free_bytes / 1e9:.1f} GB of disk are free at {existing}; Berth needs {least_bytes / 1e9:.0f} GB.",
+                "Free some space there, or put the data on another disk: bin/up --data DIR",
+            )
+
+
+def check_port(host: str, port: int, patience_s: float = PORT_PATIENCE_S) -> None:
+    give_up_at = time.monotonic() + patience_s
+    while (fault := bind_fault(host, port)) is not None:
+        if isinstance(fault, PermissionError):
+            raise PreflightFailed(
+                f"This user may not listen on port {port}.", "Choose a port above 1023: bin/up --port 8080"
+            )
+        if isinstance(fault, socket.gaierror) or "assign" in str(fault):
+            raise PreflightFailed(
+                f'This machine has no address "{host}".', "Name one of its own, or all: bin/up --host 0.0.0.0"
+            )
+        if time.monotonic() > give_up_at:
+            raise PreflightFailed(
+                f"Port {port} on {host} is taken by another program (ss -ltnp 'sport = :{port}' names it).",
+                f"Stop that program, or choose another port: bin/up --port {port + 1}",
+            )
+        time.sleep(0.1)
+
+
+def bind_fault(host: str, port: int) -> OSError | None:
+    """Why we could not listen there, or None if we could."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as fault:
+        return fault
+    return None

@@ -1,0 +1,108 @@
+"""Removes every trace of one installation: engine objects, data, and what the checkout got from bin/up."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from portal.ops.console import Say
+from portal.ops.locks import directory_lock, holders, setting_up
+from portal.ops.paths import Layout
+from portal.ops.setup.copy_check import check_is_original
+from portal.ops.setup.env_file import read_env
+from portal.ops.setup.venv import ensure_venv, run_in_venv, runs
+
+
+def purge(layout: Layout, log: Say) -> None:
+    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay.
+
+    The engine is spoken to from .venv, which is made anew if it is missing or broken: without it,
+    containers would stay that nothing can name any more. Raises PreflightFailed if that fails, and
+    for a copy.
+    """
+    check_is_original(layout)
+    if "BERTH_ENGINE" in read_env(layout.env_file):
+        if not runs(layout.python, "-c", "import docker"):
+            with setting_up(layout.checkout, log):
+                ensure_venv(layout, log)
+        run_in_venv(layout, "portal.ops.engine.objects", str(layout.data))
+    with directory_lock(layout.checkout, waits=False) as is_ours_alone:
+        purge_data(layout, log)
+        if is_ours_alone:
+            purge_checkout(layout, log)
+        else:
+            log(
+                f"bin/up on other data, tests or a bench run from this checkout ({holders(layout.checkout)}): "
+                ".venv, node_modules and assets stay"
+            )
+
+
+def purge_data(layout: Layout, log: Say) -> None:
+    """The data directory and the servers' quarters outside of it, if the quarters are really ours."""
+    values = read_env(layout.env_file)
+    if layout.quarters_link.is_symlink():
+        quarters = Path(os.readlink(layout.quarters_link))
+        if quarters.name == values.get("BERTH_INSTALLATION"):
+            remove_tree(quarters, log)
+            if quarters.parent.is_dir() and not any(quarters.parent.iterdir()):
+                quarters.parent.rmdir()
+    was_only_tried = layout.data.is_dir() and {entry.name for entry in layout.data.iterdir()} == {"up.lock"}
+    if not (layout.env_file.exists() or was_only_tried):
+        return
+    for entry in set(layout.data.iterdir()) - layout.beside_data:
+        remove_tree(entry, log)
+    if not any(layout.data.iterdir()):
+        layout.data.rmdir()
+
+
+def purge_checkout(layout: Layout, log: Say) -> None:
+    """What bin/up built beside the source; a .venv or node_modules without its stamp is somebody else's."""
+    built = {
+        layout.venv: layout.venv / "berth-requirements",
+        layout.node_modules: layout.node_modules / ".berth-lock",
+        layout.assets: layout.static / ".berth-sources",
+        layout.languages: layout.static / ".berth-sources",
+        layout.static: layout.static / ".berth-sources",
+    }
+    for directory in [directory for directory, stamp in built.items() if stamp.exists()]:
+        remove_tree(directory, log)
+    if layout.assets.parent.is_dir() and not any(layout.assets.parent.iterdir()):
+        layout.assets.parent.rmdir()
+    foreign = {".venv", "node_modules", ".git", "var"}
+    for room in (
+        entry for entry in layout.checkout.iterdir() if entry.is_dir() and entry.name not in foreign
+    ):
+        for cache in list(room.rglob("__pycache__")):
+            shutil.rmtree(cache, ignore_errors=True)
+
+
+def remove_tree(path: Path, log: Say) -> None:
+    """Remove a file or directory; directories that a program closed to their owner are opened first. What links point to is left
+    as it is."""
+    tried: set[str] = set()
+
+    def open_and_retry(_: Any, name: str, fault: tuple[Any, Any, Any]) -> None:
+        if name in tried:
+            return  # the first try says so
+        tried.add(name)
+        with contextlib.suppress(OSError):
+            if name != str(path):
+                os.chmod(os.path.dirname(name), 0o700)
+            if is_directory(Path(name)):
+                os.chmod(name, 0o700)
+                shutil.rmtree(name, onerror=open_and_retry)
+            else:
+                os.unlink(name)
+        if os.path.lexists(name):
+            log(f"could not remove {name}: {fault[1].strerror}")
+
+    if is_directory(path):
+        shutil.rmtree(path, onerror=open_and_retry)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def is_directory(path: Path) -> bool:
+    """A link to one is none."""
+    return path.is_dir() and not path.is_symlink()

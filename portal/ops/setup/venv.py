@@ -1,0 +1,132 @@
+"""The virtual environment in the checkout, with exactly the pinned requirements."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from portal.ops.console import Say
+from portal.ops.errors import PreflightFailed
+from portal.ops.paths import CHECKOUT, Layout, content_hash
+from portal.ops.services.supervisor import CHILD
+from portal.ops.system import apt_install, can_apt_install, download_environment, run_step
+
+REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+SUITABLE = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
+
+
+def ensure_venv(layout: Layout, log: Say) -> None:
+    """Make .venv and bring it to the pins; does nothing when they have not changed. May use apt.
+    Raises PreflightFailed."""
+    if is_current(layout):
+        return
+    if not has_pip(layout.python):
+        create_venv(layout.venv, log)
+    log("installing the pinned Python packages")
+    pip_install(layout, *(layout.checkout / name for name in REQUIREMENTS), log=log)
+    stamp_file(layout).write_text(stamp(layout))
+
+
+def is_current(layout: Layout) -> bool:
+    file = stamp_file(layout)
+    return file.exists() and file.read_text() == stamp(layout) and runs(layout.python)
+
+
+def stamp_file(layout: Layout) -> Path:
+    return layout.venv / "berth-requirements"
+
+
+def stamp(layout: Layout) -> str:
+    return content_hash(layout.checkout / name for name in REQUIREMENTS)
+
+
+def create_venv(venv: Path, log: Say) -> None:
+    python = first_suitable_python()
+    if python is None:
+        package = f"python{VERSION}-venv"
+        if not can_apt_install():
+            raise PreflightFailed(
+                "This Python cannot make virtual environments (ensurepip is missing).",
+                f"Run: sudo apt-get update && sudo apt-get install -y {package}",
+            )
+        apt_install(package, log=log)
+        python = Path(sys.executable)
+    if venv.exists():
+        shutil.rmtree(venv)
+    log(f"making a virtual environment with {python}")
+    fix = "Remove .venv and run bin/up again."
+    run_step([str(python), "-I", "-m", "venv", str(venv)], title="Making .venv", fix=fix, log=log)
+
+
+def first_suitable_python() -> Path | None:
+    """Return the first Python that is new enough and makes virtual environments: that of the system,
+    else the one that runs this. None if neither does."""
+    candidates = (SYSTEM_PYTHON, Path(sys.executable))
+    return next((python for python in candidates if runs(python, "-I", "-c", SUITABLE)), None)
+
+
+def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
+    """Run a module of ours in .venv, where it may use the pinned packages. It dies with this process.
+
+    It prints on our output. Raises PreflightFailed with what it wrote to stderr (errors.exit_code_of).
+    """
+    command = [str(layout.python), "-P", "-m", module, *arguments]
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(int(signal.SIGTERM)), "-1", "-1", *command],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        message, _, fix = done.stderr.strip().rpartition("\n")
+        raise PreflightFailed(message, fix)
+
+
+def pip_install(layout: Layout, *requirements: Path, log: Say) -> None:
+    """Install what the files pin, by hash, from wheels only: a fresh machine has no compiler. The pins are all that is
+    needed; pip is not asked for more, since older ones take newer releases than pinned for requirements with extras."""
+    files = [argument for path in requirements for argument in ("-r", str(path))]
+    options = (
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+        "--no-input",
+        "--progress-bar",
+        "off",
+    )
+    run_step(
+        [
+            str(layout.python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *options,
+            *files,
+        ],
+        title="Installing the Python packages",
+        fix="Check that this machine reaches PyPI (proxy, certificates, disk), then run bin/up again.",
+        log=log,
+        environment=download_environment(),
+    )
+
+
+def has_pip(python: Path) -> bool:
+    return runs(python, "-m", "pip", "--version")
+
+
+def runs(python: Path, *arguments: str) -> bool:
+    """Whether this interpreter still works; a system upgrade can take away the one a venv points to."""
+    command = [str(python), *(arguments or ("-V",))]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False

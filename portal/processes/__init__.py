@@ -1,0 +1,1 @@
+"""Processes of the portal: web server, ASGI application, periodic tasks."""

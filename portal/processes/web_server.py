@@ -1,0 +1,84 @@
+"""The process that faces browsers: the portal's port and the ports of apps, one server for all of them.
+
+python -m portal.processes.web_server --host 0.0.0.0 --port 8080 [--proxy-headers]
+"""
+
+import argparse
+import os
+import socket
+from collections.abc import Iterable
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+import uvicorn
+from django.conf import settings
+
+from portal.ops.services.sockets import listen
+from portal.ops.setup.env_file import LOOPBACK
+from portal.processes.asgi import app_proxy, application
+from portal.processes.descriptors import raise_descriptor_limit
+from portal.processes.gc_tuning import leave_startup_to_rest
+from sessions_app.gateway.proxy import app_ports
+from transport.server import TrustedProxies, protocol_class
+
+# For the portal's own websockets; those of apps are passed on as they come.
+MAX_MESSAGE_BYTES = 8 * 2**20
+
+
+def main() -> None:
+    options = parse_options()
+    raise_descriptor_limit()
+    sockets = [listen(options.host, options.port) if options.fd is None else socket.socket(fileno=options.fd)]
+    if options.host not in LOOPBACK:
+        of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
+        app_ports.open_ports(listener.getsockname()[1] for listener in of_apps)
+        sockets += of_apps
+    leave_startup_to_rest()
+    uvicorn.Server(server_config(has_proxy=options.proxy_headers)).run(sockets=sockets)
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="portal.processes.web_server", description=__doc__)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--fd", type=int, help="a socket that listens there already, of whoever starts us")
+    parser.add_argument(
+        "--proxy-headers", action="store_true", help="believe X-Forwarded-* of FORWARDED_ALLOW_IPS"
+    )
+    return parser.parse_args()
+
+
+def server_config(*, has_proxy: bool) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        http=protocol_class(front=app_proxy, proxies=trusted_proxies() if has_proxy else None),
+        loop="uvloop",
+        ws="websockets-sansio",
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_per_message_deflate=False,
+        proxy_headers=False,  # ours does it
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+
+
+def trusted_proxies() -> TrustedProxies:
+    """Those that FORWARDED_ALLOW_IPS names: addresses, networks, or * for everybody."""
+    return TrustedProxies(os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1").split(","))
+
+
+def listen_where_free(host: str, ports: Iterable[int]) -> list[socket.socket]:
+    """Those of the ports that no other program has taken."""
+    found = []
+    for port in ports:
+        try:
+            found.append(listen(host, port))
+        except OSError:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    main()

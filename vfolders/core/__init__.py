@@ -1,0 +1,1 @@
+"""States, permissions and paths of folders. Pure."""

@@ -1,0 +1,88 @@
+"""A file of a folder as an HTTP answer, for REST and pages alike.
+
+Files are written by users: they are only ever handed over as attachments, of no particular type, and a browser
+that showed one nevertheless would find itself in a sandbox without scripts and origin.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.cache import get_conditional_response
+from django.utils.http import http_date, quote_etag
+
+from common.http.downloads import attachment_header
+from vfolders.core.http_range import ByteRange, UnsatisfiableRange, parse_range
+from vfolders.storage.base import OpenFile
+
+_CHUNK_BYTES = 256 * 1024
+
+
+class _FileBody:
+    """The bytes of one range, read in a thread as fast as the client takes them; Django calls `close`."""
+
+    def __init__(self, opened: OpenFile, part: ByteRange) -> None:
+        self._opened = opened
+        self._part = part
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        position, end = self._part.start, self._part.start + self._part.length
+        while position < end:
+            length = min(_CHUNK_BYTES, end - position)
+            chunk = await asyncio.to_thread(os.pread, self._opened.stream.fileno(), length, position)
+            if not chunk:
+                return  # truncated by a session meanwhile: the client sees fewer bytes than announced
+            position += len(chunk)
+            yield chunk
+
+    def close(self) -> None:
+        self._opened.stream.close()
+
+
+def download(request: HttpRequest, opened: OpenFile, name: str) -> HttpResponseBase:
+    """Answer 200, 206, 304 or 416; takes over `opened` and closes it."""
+    response = _answer(request, opened)
+    response["Accept-Ranges"] = "bytes"
+    response["ETag"] = quote_etag(opened.etag)
+    response["Last-Modified"] = http_date(opened.modified_at.timestamp())
+    response["Cache-Control"] = "private, no-cache"
+    response["Content-Disposition"] = attachment_header(name)
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    response["Cross-Origin-Resource-Policy"] = "same-origin"
+    response["X-Content-Type-Options"] = "nosniff"
+    if not response.streaming:
+        opened.stream.close()
+    return response
+
+
+def _answer(request: HttpRequest, opened: OpenFile) -> HttpResponseBase:
+    modified_s = int(opened.modified_at.timestamp())
+    unchanged = get_conditional_response(request, etag=quote_etag(opened.etag), last_modified=modified_s)
+    if unchanged is not None:
+        return unchanged
+    try:
+        part = _wanted_part(request, opened)
+    except UnsatisfiableRange:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{opened.size_bytes}"})
+
+    whole = ByteRange(0, opened.size_bytes)
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Content-Length": str((part or whole).length),
+    }
+    if part is not None:
+        headers["Content-Range"] = part.content_range(opened.size_bytes)
+    status = 206 if part else 200
+    if request.method == "HEAD":
+        return HttpResponse(status=status, headers=headers)
+    return StreamingHttpResponse(_FileBody(opened, part or whole), status=status, headers=headers)
+
+
+def _wanted_part(request: HttpRequest, opened: OpenFile) -> ByteRange | None:
+    """None where the whole file is to be sent, also because it changed since the client got the first part."""
+    condition = request.headers.get("If-Range", "")
+    if condition not in {"", quote_etag(opened.etag), http_date(opened.modified_at.timestamp())}:
+        return None
+    return parse_range(request.headers.get("Range", ""), opened.size_bytes)

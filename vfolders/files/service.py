@@ -1,0 +1,182 @@
+"""What is inside a folder, for an actor: every edge reads and writes files through here.
+
+`path` is the text of the request; it is parsed here and nowhere else. Errors of the storage host pass through:
+EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from common.actors import Actor
+from common.audit import record
+from common.errors import InvalidInput
+from common.i18n import gettext as _
+from common.values.text import normalised
+from vfolders import usage
+from vfolders.core.paths import (
+    MAX_NAME_BYTES,
+    ROOT,
+    EntryPath,
+    UnsafePath,
+    check_new_name,
+    display_name,
+    parse_directory,
+    parse_path,
+)
+from vfolders.core.permissions import Action
+from vfolders.models import VFolder
+from vfolders.selectors import access_folder, storage_of
+from vfolders.storage.base import (
+    WHILE_SOMEBODY_WAITS,
+    Entry,
+    EntryKind,
+    EntryMissing,
+    Listing,
+    OpenFile,
+    Usage,
+    WrongKind,
+)
+
+LISTED_ENTRIES = 10_000
+
+
+def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
+    """At most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    components = _on_disk(folder, _parse(parse_directory, path))
+    return storage_of(folder).list_directory(folder.pk, components, limit=LISTED_ENTRIES)
+
+
+def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
+    """Return True for a directory, False for a file, link or device. Raises EntryMissing."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    components = _on_disk(folder, _parse(parse_directory, path))
+    return components == ROOT or storage_of(folder).stat(folder.pk, components).kind is EntryKind.DIRECTORY
+
+
+def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
+    """The regular file `path`, open for reading."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    return storage_of(folder).open_file(folder.pk, _on_disk(folder, _parse(parse_path, path)))
+
+
+def write_file(
+    *, actor: Actor, folder_id: UUID, path: str, chunks: Iterable[bytes], expected_bytes: int = 0
+) -> Entry:
+    """Make or replace the file `path` with what `chunks` yields, as many bytes as are expected where that is known; missing
+    parents are made. Raises LimitExceeded where limits of whose folder it is leave less room; the old content stays then."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = _on_disk(folder, _parse(parse_path, path), new=check_new_name)
+    replaced = _size_of_file(folder, components)
+
+    metered = usage.Metered(folder, chunks, expected=expected_bytes, replaced=replaced)
+    try:
+        entry = storage_of(folder).write_file(folder.pk, components, metered)
+    except BaseException:
+        metered.give_back()
+        raise
+    metered.settle(entry.size_bytes)
+    _record(actor, "vfolders.write_file", folder, components)
+    return entry
+
+
+def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
+    """Make the directory `path` and its missing parents."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")), new=check_new_name)
+
+    storage_of(folder).make_directory(folder.pk, components)
+    _record(actor, "vfolders.make_directory", folder, components)
+    return storage_of(folder).stat(folder.pk, components)
+
+
+def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
+    """Remove the file, link or directory that is called exactly `path`, with all that a directory holds. A name in another
+    Unicode form is another entry here: a request that is sent twice would remove both. Raises EntryMissing."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = _parse(parse_path, path.removesuffix("/"))
+    try:
+        gone = storage_of(folder).stat(folder.pk, components)
+    except EntryMissing as error:
+        raise _missing_to_delete(folder, components, error) from error
+
+    storage_of(folder).delete_entry(folder.pk, components)
+    if gone.kind is EntryKind.DIRECTORY:
+        usage.measure_soon(folder)
+    else:
+        usage.add_bytes(folder, -gone.size_bytes)
+    _record(actor, "vfolders.delete_entry", folder, components)
+
+
+def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
+    """Bytes and files of the folder, counted now."""
+    return usage.measure(access_folder(actor, folder_id, Action.VIEW), WHILE_SOMEBODY_WAITS)
+
+
+def _size_of_file(folder: VFolder, path: EntryPath) -> int:
+    """What goes when the entry goes; 0 where nothing is known at a glance: of nothing, of a directory."""
+    try:
+        return storage_of(folder).stat(folder.pk, path).size_bytes
+    except (EntryMissing, WrongKind):
+        return 0
+
+
+def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
+    try:
+        return parser(path)
+    except UnsafePath as error:
+        raise _unsafe(error) from error
+
+
+def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) -> EntryMissing:
+    """Return `error`, or one that says that an entry whose name looks the same is there."""
+    twin = _on_disk(folder, path)
+    if twin == path or not _is_there(folder, twin):
+        return error
+    return EntryMissing(
+        _("Nothing is called exactly “{name}”, so nothing was deleted.").format(
+            name=display_name("/".join(path))
+        ),
+        hint=_(
+            "An entry whose name looks the same is there, in another Unicode form. Delete it by the name that the list of files gives."
+        ),
+    )
+
+
+def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = str) -> EntryPath:
+    """Return `path` with each name as the entry on the disk has it: exactly so, else in Unicode normalisation form C or D (macOS
+    writes D). Where there is no such entry, the name is what `new` makes of it."""
+    found: EntryPath = ROOT
+    for name in path:
+        found = (
+            *found,
+            name if name.isascii() and name.isprintable() else _name_on_disk(folder, found, name, new),
+        )
+    return found
+
+
+def _name_on_disk(folder: VFolder, parent: EntryPath, name: str, new: Callable[[str], str]) -> str:
+    for form in dict.fromkeys((name, normalised(name), unicodedata.normalize("NFD", name))):
+        if len(form.encode()) <= MAX_NAME_BYTES and _is_there(folder, (*parent, form)):
+            return form
+    try:
+        return new(name)
+    except UnsafePath as error:
+        raise _unsafe(error) from error
+
+
+def _is_there(folder: VFolder, path: EntryPath) -> bool:
+    try:
+        storage_of(folder).stat(folder.pk, path)
+    except (EntryMissing, WrongKind):
+        return False
+    return True
+
+
+def _unsafe(error: UnsafePath) -> InvalidInput:
+    return InvalidInput(str(error), fields={"path": [str(error)]})
+
+
+def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:
+    record.record(actor=actor, action=action, target=folder, changes={"path": "/".join(path)})

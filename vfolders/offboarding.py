@@ -1,0 +1,107 @@
+"""What becomes of folders when their person leaves: they stay, go to somebody else, or are deleted."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
+from accounts.models import Domain, OffBoarding, Project, User
+from accounts.ports import Item
+from accounts.tenancy.owned_resources import Owner
+from common.actors import Actor
+from common.audit import record
+from common.errors import Conflict, NotFound
+from common.values.stored_message import KeptSentence
+from vfolders import lifecycle, services
+from vfolders.core.states import FolderState
+from vfolders.models import VFolder
+
+MOST_TRIES = 100
+LONGEST_STEM = 48
+KEPT = KeptSentence(gettext_noop("Stays with the closed account."))
+DELETED = KeptSentence(gettext_noop("Is deleted."))
+NAME, LABEL = "folders", gettext_noop("folder “{name}”")
+
+
+def items(user: User) -> Sequence[Item]:
+    rows = VFolder.objects.filter(owner=user, state=FolderState.READY.value).order_by("name")
+    return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
+
+
+def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
+    """Raises BerthError for what can be tried again."""
+    if case.folders == OffBoarding.Folders.DELETE:
+        return _delete(UUID(item_id), actor)
+    if case.folders == OffBoarding.Folders.HAND_OVER:
+        if case.heir is None or not case.heir.is_active:
+            return KeptSentence(
+                gettext_noop("Stays with the closed account: who should get it has left, too.")
+            )
+        return hand_over(folder_id=UUID(item_id), heir=case.heir, actor=actor)
+    return KEPT
+
+
+def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
+    """Make `heir` the owner; where they have a folder of that name, it gets another. Done again, it changes nothing."""
+    with transaction.atomic():
+        folder = (
+            VFolder.objects.select_for_update(of=("self",))
+            .select_related("owner")
+            .filter(pk=folder_id)
+            .first()
+        )
+        if folder is None or folder.state != FolderState.READY:
+            return DELETED
+        if folder.owner_id != heir.pk:
+            folder.owner, before = heir, folder.owner
+            folder.name = _save_under_free_name(folder, before)
+            changes = {"from": str(before), "to": heir.email, "name": folder.name}
+            record.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
+            lifecycle.push_folder_change(folder)
+    arguments = {"heir": heir.email, "name": folder.name}
+    return KeptSentence(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)
+
+
+def objection(owner: Project | Domain) -> str:
+    """Return "": folders stay with a project or a domain that is closed."""
+    return ""
+
+
+def history(owner: Owner) -> str:
+    """Folders that are being deleted count, too: their rows are there."""
+    field = {User: "owner", Project: "project", Domain: "domain"}[type(owner)]
+    count = VFolder.objects.filter(**{field: owner}).count()
+    return ngettext("{count} folder", "{count} folders", count).format(count=count) if count else ""
+
+
+def _delete(folder_id: UUID, actor: Actor) -> KeptSentence | None:
+    try:
+        services.delete_folder(actor=actor, folder_id=folder_id)
+    except NotFound:
+        pass
+    except Conflict:
+        return None  # a session that mounts it is being stopped
+    return DELETED
+
+
+def _save_under_free_name(folder: VFolder, before: User | None) -> str:
+    """The database says which name is free."""
+    for name in _names(folder.name, before):
+        try:
+            with transaction.atomic():
+                folder.name = name
+                folder.save(update_fields=["owner", "name"])
+            return name
+        except IntegrityError as error:
+            if "folder_name_of_owner" not in str(error):
+                raise
+    raise Conflict(_("There is no free name for the folder “{name}”.").format(name=folder.name))
+
+
+def _names(name: str, before: User | None) -> Iterator[str]:
+    yield name
+    stem = f"{name[:LONGEST_STEM]}-{before.pk if before else 0}"
+    yield stem
+    yield from (f"{stem}-{number}" for number in range(2, MOST_TRIES))
