@@ -6,7 +6,7 @@ from celery import shared_task
 from django.conf import settings
 
 from common import clock
-from common.audit import record
+from common.audit import audit_log
 from common.messaging.dispatch import TaskName
 from common.rest import idempotency
 
@@ -21,4 +21,4 @@ def purge_answers() -> None:
 def purge_audit() -> None:
     """Forget lines of the access log that are older than the setting says."""
     if settings.BERTH_AUDIT_DAYS > 0:
-        record.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))
+        audit_log.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from accounts.admission_gate import precede_admissions
 from accounts.selectors import require_superadmin
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import InvalidInput, NotFound
 from images.core.labels import read_hints
 from images.core.references import ImageReference, parse_reference
@@ -83,7 +83,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
         _retire_older_builds(actor, image, parsed)
     if hints.problems:
         log.warning("image.labels_ignored", image=image.reference, problems=hints.problems)
-    record.record(
+    audit_log.record(
         actor=actor, action="images.discover_image", target=image, changes={"digest": facts.image_id}
     )
     return image
@@ -112,7 +112,7 @@ def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> Conta
 
     image.is_enabled = is_enabled
     image.save(update_fields=["is_enabled"])
-    record.record(
+    audit_log.record(
         actor=actor, action="images.set_image_enabled", target=image, changes={"is_enabled": is_enabled}
     )
     return image

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.models import User
 from accounts.sign_in.audit_events import SET_PASSWORD, password_is_new
-from common.audit import record
+from common.audit import audit_log
 from common.audit.admin import AuditedAdmin
 from common.models import AuditEntry
 from common.rest.actor import actor_of
@@ -30,7 +30,7 @@ def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | No
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
         password_is_new(cast("User", request.user), request)
-        record.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
+        audit_log.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
     return response
 
 

@@ -11,7 +11,7 @@ from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
 from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, NotFound
 from common.values.stored_message import KeptSentence
 from vfolders import lifecycle, services
@@ -58,7 +58,7 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
             folder.owner, before = heir, folder.owner
             folder.name = _save_under_free_name(folder, before)
             changes = {"from": str(before), "to": heir.email, "name": folder.name}
-            record.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
+            audit_log.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
             lifecycle.push_folder_change(folder)
     arguments = {"heir": heir.email, "name": folder.name}
     return KeptSentence(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)

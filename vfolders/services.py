@@ -13,7 +13,7 @@ from accounts.limits import ScopeIds, check_room, scope_ids, scopes_of, write_wi
 from accounts.models import Project
 from accounts.selectors import access_usable_project, user_of
 from common.actors import SYSTEM, Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
@@ -65,7 +65,7 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
         demand({Limit.FOLDERS.value: 1})
         folder.save(force_insert=True)
         demand({})
-        record.record(actor=actor, action="vfolders.create_folder", target=folder)
+        audit_log.record(actor=actor, action="vfolders.create_folder", target=folder)
         lifecycle.push_folder_change(folder)
 
     demand({Limit.FOLDERS.value: 1})
@@ -95,7 +95,7 @@ def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
             sentence = _("The folder “{folder}” is in use. {why}")
             raise Conflict(sentence.format(folder=folder.name, why=objection), code="folder_in_use")
         lifecycle.transition(folder_id, to=FolderState.DELETING, actor=actor)
-        record.record(actor=actor, action="vfolders.delete_folder", target=folder)
+        audit_log.record(actor=actor, action="vfolders.delete_folder", target=folder)
         enqueue_on_commit(TaskName.PURGE_FOLDERS)
 
 

@@ -22,7 +22,7 @@ from accounts.policies.service import assign_policy
 from accounts.sign_in.audit_events import SET_PASSWORD, password_is_new
 from accounts.sign_in.onboarding import add_person
 from accounts.tenancy import offboarding, service
-from common.audit import record
+from common.audit import audit_log
 from common.audit.admin import AuditedAdmin
 from common.rest.actor import actor_of
 
@@ -111,7 +111,7 @@ class PersonAdmin(UserAdmin):
             password_is_new(person, request if person == request.user else None)
             if person != request.user:
                 User.objects.filter(pk=person.pk).update(must_change_password=True)
-            record.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
+            audit_log.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
         return response
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
@@ -173,7 +173,7 @@ class KeyPairAdmin(LimitedAdmin):
         return False
 
     def delete_model(self, request: HttpRequest, obj: KeyPair) -> None:
-        record.record(actor=actor_of(request), action="accounts.delete_keypair", target=obj)
+        audit_log.record(actor=actor_of(request), action="accounts.delete_keypair", target=obj)
         obj.delete()
 
     def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[KeyPair]) -> None:

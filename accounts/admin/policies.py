@@ -14,7 +14,7 @@ from accounts.core.utilization import LEAST_USES
 from accounts.forms.limit_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIORITY, EntriesField, SlotsField
 from accounts.models import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policies.service import Limited, assign_policy
-from common.audit import record
+from common.audit import audit_log
 from common.audit.admin import HoldersNamed
 from common.i18n import gettext_noop
 from common.rest.actor import actor_of
@@ -98,10 +98,10 @@ class PolicyAdmin(HoldersNamed):
         super().save_model(request, obj, form, change)
         values = {name: [form.initial.get(name), form.cleaned_data[name]] for name in form.changed_data}
         action = f"accounts.{'update' if change else 'create'}_policy"
-        record.record(actor=actor_of(request), action=action, target=obj, changes=values)
+        audit_log.record(actor=actor_of(request), action=action, target=obj, changes=values)
 
     def delete_model(self, request: HttpRequest, obj: ResourcePolicy) -> None:
-        record.record(actor=actor_of(request), action="accounts.delete_policy", target=obj)
+        audit_log.record(actor=actor_of(request), action="accounts.delete_policy", target=obj)
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:

@@ -17,7 +17,7 @@ from accounts.models import Budget, Price, Project, User
 from accounts.policies.service import access_limited
 from accounts.selectors import may_do_everything, require_superadmin
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import InvalidInput, NotFound
 from common.values.resources import is_slot_name
 from common.values.text import quoted
@@ -27,7 +27,7 @@ COLUMNS = ("unit", "amount", "period", "starts_on", "ends_on", "warn_percent", "
 
 
 @transaction.atomic
-def create_budget(
+def create_budget(  # noqa: PLR0913 -- all by name
     *,
     actor: Actor,
     level: Level,
@@ -50,7 +50,7 @@ def create_budget(
     _lock_owner(budget)
     budget.save()
     changes = {"owner": budget.owner_name, **_values(budget)}
-    record.record(actor=actor, action="accounts.create_budget", target=budget, changes=changes)
+    audit_log.record(actor=actor, action="accounts.create_budget", target=budget, changes=changes)
     return budget
 
 
@@ -65,8 +65,8 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
 
     _lock_owner(budget)
     budget.save(update_fields=[*COLUMNS, "is_central"])
-    changed = record.changed(before, _values(budget))
-    record.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
+    changed = audit_log.changed(before, _values(budget))
+    audit_log.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
     return budget
 
 
@@ -78,7 +78,7 @@ def delete_budget(*, actor: Actor, budget_id: int) -> None:
 
     _lock_owner(budget)
     changes = {"owner": budget.owner_name}
-    record.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
+    audit_log.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
     budget.delete()
 
 
@@ -101,7 +101,7 @@ def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -
 
     price.save()
     changes = {"slot": slot_name, "since": since, "per_hour": [before, str(per_hour)]}
-    record.record(actor=actor, action="accounts.set_price", target=price, changes=changes)
+    audit_log.record(actor=actor, action="accounts.set_price", target=price, changes=changes)
     return price
 
 
@@ -115,7 +115,7 @@ def delete_price(*, actor: Actor, price_id: int) -> None:
     _demand_not_begun(price.since)
 
     changes = {"slot": price.slot_name, "since": price.since, "per_hour": str(price.per_hour)}
-    record.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
+    audit_log.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
     price.delete()
 
 

@@ -18,7 +18,7 @@ from accounts.models import Domain, KeyPair, User
 from accounts.selectors import access_user, user_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from common.errors import InvalidInput, NotAuthenticated, NotFound, PermissionDenied
 from common.token_scopes import EVERY_TOKEN, Scopes, TokenScope, in_order, may
@@ -55,7 +55,7 @@ def create_keypair(
         expires_at=min(ends, default=None),
     )
     changes = {"scopes": wanted, "expires_at": keypair.expires_at and keypair.expires_at.isoformat()}
-    record.record(actor=actor, action="accounts.create_keypair", target=keypair, changes=changes)
+    audit_log.record(actor=actor, action="accounts.create_keypair", target=keypair, changes=changes)
     return keypair, f"{keypair.access_key}.{secret}"
 
 
@@ -77,7 +77,7 @@ def update_keypair(
         "scopes": keypair.scopes if scopes is None else _checked_scopes(scopes),
         "is_active": keypair.is_active if is_active is None else is_active,
     }
-    changes = record.changed({field: getattr(keypair, field) for field in wanted}, wanted)
+    changes = audit_log.changed({field: getattr(keypair, field) for field in wanted}, wanted)
     if not {"scopes", "is_active"}.isdisjoint(changes) and wanted["is_active"]:
         _demand_within(maker, wanted["scopes"], keypair)
 
@@ -85,7 +85,7 @@ def update_keypair(
         setattr(keypair, field, wanted[field])
     if changes:
         keypair.save(update_fields=list(changes))
-        record.record(actor=actor, action="accounts.update_keypair", target=keypair, changes=changes)
+        audit_log.record(actor=actor, action="accounts.update_keypair", target=keypair, changes=changes)
     return keypair
 
 
@@ -109,7 +109,7 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
     keypair.secret_hash = token_secrets.hash_secret(secret)
     keypair.save(update_fields=["secret_hash", "old_secret_hash", "old_secret_until"])
     changes = {"grace_hours": grace / timedelta(hours=1)}
-    record.record(actor=actor, action="accounts.rotate_keypair", target=keypair, changes=changes)
+    audit_log.record(actor=actor, action="accounts.rotate_keypair", target=keypair, changes=changes)
     return keypair, f"{keypair.access_key}.{secret}"
 
 
@@ -119,7 +119,7 @@ def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
     keypair, maker = _locked(actor, keypair_id), acting_token(actor)
     if maker is not None and maker.pk != keypair.pk:
         _demand_administration(maker)
-    record.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
     keypair.delete()
 
 
@@ -128,7 +128,7 @@ def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
     """Delete a token of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
     access_user(actor, user_id, Action.EDIT)
     keypair = access_keypair_of(actor, user_id, keypair_id)
-    record.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
     keypair.delete()
 
 

@@ -14,7 +14,7 @@ from accounts.models import KeyPair, SshKey, User
 from accounts.selectors import access_user, user_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 
 MOST_KEYS = 50
@@ -83,7 +83,7 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
         expires_at=ends,
     )
     changes = {"fingerprint": key.fingerprint, "expires_at": ends}
-    record.record(actor=actor, action="accounts.add_ssh_key", target=key, changes=changes)
+    audit_log.record(actor=actor, action="accounts.add_ssh_key", target=key, changes=changes)
     return key
 
 
@@ -103,7 +103,7 @@ def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
 
 
 def _remove(actor: Actor, key: SshKey) -> None:
-    record.record(
+    audit_log.record(
         actor=actor, action="accounts.remove_ssh_key", target=key, changes={"fingerprint": key.fingerprint}
     )
     key.delete()

@@ -17,7 +17,7 @@ from accounts.logins.service import live_browser_logins
 from accounts.models import BrowserLogin, EndedLogin, User
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.http.user_agent import device_of
 
 COOKIE = "berth_ended"
@@ -49,7 +49,7 @@ def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
         )
         BrowserLogin.objects.filter(pk__in=[row.pk for row in ended]).delete()
         told = [(user, {"ip": row.ip, "device": device_of(row.user_agent), "allowed": most}) for row in ended]
-        record.record_each(actor=actor, action="accounts.end_oldest_logins", done=told)
+        audit_log.record_each(actor=actor, action="accounts.end_oldest_logins", done=told)
 
 
 def keep_reason(request: HttpRequest, response: HttpResponse) -> None:

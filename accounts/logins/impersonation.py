@@ -15,7 +15,7 @@ from accounts.models import BrowserLogin, User, Viewing
 from accounts.selectors import access_user
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, NotAuthenticated, PermissionDenied
 from common.values.text import check_text
 
@@ -85,7 +85,7 @@ def start_viewing(*, actor: Actor, login_key: str, user_id: int, reason: str) ->
         login=login, person=person, reason=reason, began_at=now, ends_at=now + viewing_lasts()
     )
     changes = {"reason": reason, "until": viewing.ends_at}
-    record.record_viewing(actor=seen_as(actor, person), action=VIEW_AS, target=person, changes=changes)
+    audit_log.record_viewing(actor=seen_as(actor, person), action=VIEW_AS, target=person, changes=changes)
     return viewing
 
 
@@ -107,7 +107,7 @@ def record_end(sender: object, instance: Viewing, **more: object) -> None:
     actor = replace(
         origin, kind=ActorKind.USER, user_id=viewer.pk, label=viewer.email, behind_id=None, behind_label=""
     )
-    record.record_viewing(
+    audit_log.record_viewing(
         actor=seen_as(actor, instance.person), action=STOP_VIEWING, target=instance.person, reason=why
     )
 

@@ -19,7 +19,7 @@ from accounts.models import BrowserLogin, KeyPair, Membership, User
 from accounts.selectors import user_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import NotFound
 from common.http.user_agent import device_of
 
@@ -181,7 +181,7 @@ def end_login(*, actor: Actor, login_id: str) -> None:
     if row is None:
         raise NotFound(_("There is no such login among yours."))
     with transaction.atomic():
-        record.record(
+        audit_log.record(
             actor=actor,
             action="accounts.end_login",
             target=row.user,
@@ -196,7 +196,7 @@ def end_other_logins(*, actor: Actor, but: str) -> int:
     there again; how many they were."""
     count = end_logins(actor.user_id or 0, but=but)
     forget_places(actor.user_id or 0)
-    record.record(
+    audit_log.record(
         actor=actor, action="accounts.end_other_logins", target=user_of(actor), changes={"logins": count}
     )
     return count

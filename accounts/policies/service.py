@@ -36,7 +36,7 @@ from accounts.selectors import (
     standing_of,
 )
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_by_id
 from common.errors import Conflict, InvalidInput, NotFound
 
@@ -59,7 +59,7 @@ def create_policy(
     _check(policy)
 
     policy.save()
-    record.record(actor=actor, action="accounts.create_policy", target=policy, changes=_values(policy))
+    audit_log.record(actor=actor, action="accounts.create_policy", target=policy, changes=_values(policy))
     return policy
 
 
@@ -79,9 +79,9 @@ def update_policy(
         setattr(policy, column, value)
     _check(policy)
 
-    changes = record.changed(before, _values(policy))
+    changes = audit_log.changed(before, _values(policy))
     policy.save(update_fields=list(changes) or None)
-    record.record(actor=actor, action="accounts.update_policy", target=policy, changes=changes)
+    audit_log.record(actor=actor, action="accounts.update_policy", target=policy, changes=changes)
     return policy
 
 
@@ -105,7 +105,7 @@ def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
     ResourcePolicy.objects.filter(is_default=True).update(is_default=False)
     policy.is_default = True
     policy.save(update_fields=["is_default"])
-    record.record(
+    audit_log.record(
         actor=actor, action="accounts.update_policy", target=policy, changes={"is_default": [False, True]}
     )
     return policy
@@ -131,7 +131,7 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
             hint=_("Give them another policy first."),
         )
 
-    record.record(actor=actor, action="accounts.delete_policy", target=policy)
+    audit_log.record(actor=actor, action="accounts.delete_policy", target=policy)
     policy.delete()
 
 
@@ -152,7 +152,7 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
     target.policy = policy
     target.save(update_fields=["policy"])
     changes = {"policy": [was and was.name, policy and policy.name]}
-    record.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
+    audit_log.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
 
 
 def lock_policies(policies: Collection[ResourcePolicy]) -> None:

@@ -21,7 +21,7 @@ from accounts.selectors import access_user, require_superadmin
 from accounts.sign_in.federation import is_vouched_for
 from accounts.sign_in.throttle import demand_another_mail
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput
 
 
@@ -60,11 +60,11 @@ def control_sign_in(
 
     user.save(update_fields=["must_change_password", "allowed_networks"])
     after = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
-    record.record(
+    audit_log.record(
         actor=actor,
         action="accounts.control_sign_in",
         target=user,
-        changes=record.changed(_told(before), _told(after)),
+        changes=audit_log.changed(_told(before), _told(after)),
     )
     return user
 
@@ -78,7 +78,7 @@ def end_user_logins(*, actor: Actor, user_id: int) -> int:
 
     count = end_logins(user.pk)
     forget_places(user.pk)
-    record.record(actor=actor, action="accounts.end_user_logins", target=user, changes={"logins": count})
+    audit_log.record(actor=actor, action="accounts.end_user_logins", target=user, changes={"logins": count})
     return count
 
 
@@ -97,7 +97,7 @@ def mail_password_link(*, actor: Actor, user_id: int) -> None:
 
     demand_another_mail(user.email)
     send_on_commit(mails.password_link(user, _password_url(user)))
-    record.record(actor=actor, action="accounts.mail_password_link", target=user)
+    audit_log.record(actor=actor, action="accounts.mail_password_link", target=user)
 
 
 def _password_url(user: User) -> str:

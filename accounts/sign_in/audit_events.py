@@ -19,7 +19,7 @@ from accounts.models import SIGNED_IN, SignInLink, User
 from accounts.sign_in.federation import accept_proof
 from common import clock
 from common.actors import Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.http.user_agent import device_of
 from common.models import AuditEntry
 from common.rest.actor import actor_of
@@ -72,7 +72,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
     not kept."""
     email = email.strip().lower()[:LONGEST_ADDRESS]
     user = User.objects.select_related("domain").filter(email=email).first()
-    record.record_refusal(
+    audit_log.record_refusal(
         actor=actor_of(request),
         action=SIGN_IN,
         reason=reason or _reason_of(user),
@@ -85,7 +85,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
 
 def record_asked_reset(request: HttpRequest, user: User) -> None:
     """Somebody asks for a mail by which this person chooses another password; how often, `accounts.sign_in.throttle` bounds."""
-    record.record(actor=actor_of(request), action=ASK_RESET, target=user)
+    audit_log.record(actor=actor_of(request), action=ASK_RESET, target=user)
 
 
 def _reason_of(user: User | None) -> str:
@@ -106,14 +106,14 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
         provider = getattr(request, "signed_in_by", "")
         changes = {"provider": provider} if provider else {}
         actor = sign_in_actor(request, user)
-        record.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
+        audit_log.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
         accept_proof(request, actor=actor, user=user)
         end_oldest_logins(actor=actor, user=user, session=request.session)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:
     if _is_of_the_portal(request) and user is not None:
-        record.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
+        audit_log.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
 
 
 def _on_failure(
@@ -126,7 +126,7 @@ def _on_failure(
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
     password_is_new(user, request)
     if _is_of_the_portal(request):
-        record.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
+        audit_log.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
 
 
 def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> None:

@@ -17,7 +17,7 @@ from accounts.models import Domain, Membership, Project, User
 from accounts.tenancy.service import add_member, create_user, forget_sign_in_links, remove_member
 from common import clock
 from common.actors import SYSTEM, Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.advisory_locks import wait_exclusive
 from common.errors import BerthError, PermissionDenied
 from common.values.text import check_text, check_unicode, normalised, quoted, shown
@@ -165,7 +165,7 @@ def link_proved(*, actor: Actor, user: User, provider_id: str, subject: str, ema
 def _link(actor: Actor, user: User, provider_id: str, subject: str) -> None:
     SocialAccount.objects.create(user=user, provider=provider_id, uid=subject)
     facts = {"provider": provider_id}
-    record.record(actor=actor, action="accounts.link_provider", target=user, changes=facts)
+    audit_log.record(actor=actor, action="accounts.link_provider", target=user, changes=facts)
 
 
 def _take_over(user: User) -> None:

@@ -24,7 +24,7 @@ from accounts.models import User
 from accounts.selectors import access_user
 from accounts.sign_in.audit_events import SIGN_IN, sign_in_actor
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict
 from common.rest.actor import actor_of
 
@@ -97,7 +97,7 @@ def reset_second_factor(*, actor: Actor, user_id: int) -> User:
         raise Conflict(_("{name} has no second factor.").format(name=user.email))
 
     Authenticator.objects.filter(user=user).delete()
-    record.record(
+    audit_log.record(
         actor=actor, action="accounts.reset_second_factor", target=user, changes={"factors": [kinds, []]}
     )
     return user
@@ -138,7 +138,7 @@ def _on_used(
 
 
 def _on_failed(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
-    record.record_refusal(
+    audit_log.record_refusal(
         actor=actor_of(request),
         action=SIGN_IN,
         reason="wrong_second_factor",
@@ -152,7 +152,7 @@ def _record(
     request: HttpRequest, user: User, action: str, authenticator: Authenticator | None = None
 ) -> None:
     changes = {} if authenticator is None else {"factor": authenticator.type, "name": str(authenticator)}
-    record.record(actor=sign_in_actor(request, user), action=action, target=user, changes=changes)
+    audit_log.record(actor=sign_in_actor(request, user), action=action, target=user, changes=changes)
 
 
 def _cipher() -> Fernet:

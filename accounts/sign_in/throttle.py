@@ -25,7 +25,7 @@ from accounts.models import AttemptCount, User
 from accounts.sign_in.audit_events import ASK_RESET, SIGN_IN
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import TooManyRequests
 from common.messaging.events import announce
 from common.rest.actor import actor_of
@@ -165,7 +165,7 @@ def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) 
         else None
     )
     is_from_everywhere = limit is Limit.ACCOUNT
-    is_new = record.record_refusal(
+    is_new = audit_log.record_refusal(
         actor=replace(actor, ip="", user_agent="") if is_from_everywhere else actor,
         action=ACTIONS.get(purpose, SIGN_IN),
         reason=REASON,

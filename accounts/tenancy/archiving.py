@@ -16,7 +16,7 @@ from accounts.selectors import access_domain, access_project
 from accounts.tenancy import owned_resources
 from accounts.tenancy.service import clean
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.advisory_locks import wait_exclusive
 from common.errors import Conflict, InvalidInput
 from common.i18n import paragraph
@@ -40,7 +40,7 @@ def update_project(
         access_project(actor, project_id, Action.CLOSE)
         _check_can_close(project, is_active=is_active)
     changes = _apply(project, name=name, title=title, is_active=is_active)
-    record.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
+    audit_log.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
     return project
 
 
@@ -56,7 +56,7 @@ def purge_project(*, actor: Actor, project_id: int) -> None:
     if remains := owned_resources.history_of(project):
         raise _still_needed(project.name, remains)
 
-    record.record(actor=actor, action="accounts.purge_project", target=project)
+    audit_log.record(actor=actor, action="accounts.purge_project", target=project)
     _forget_permissions("project", project.pk)
     project.delete()
 
@@ -89,7 +89,7 @@ def update_domain(
             hint=_("Make somebody of another domain a superadmin first."),
         )
     changes = _apply(domain, name=name, title=title, is_active=is_active, second_factor=second_factor)
-    record.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
+    audit_log.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
     return domain
 
 
@@ -108,8 +108,8 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
     domain.mail_domains.exclude(name__in=names).delete()
     for name in names:
         MailDomain.objects.get_or_create(name=name, domain=domain)
-    changes = record.changed(before, {"sign_up": sign_up.value, "mail_domains": sorted(names)})
-    record.record(actor=actor, action="accounts.set_sign_up", target=domain, changes=changes)
+    changes = audit_log.changed(before, {"sign_up": sign_up.value, "mail_domains": sorted(names)})
+    audit_log.record(actor=actor, action="accounts.set_sign_up", target=domain, changes=changes)
     return domain
 
 
@@ -136,7 +136,7 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
             hint=_("Create another domain first."),
         )
 
-    record.record(actor=actor, action="accounts.purge_domain", target=domain)
+    audit_log.record(actor=actor, action="accounts.purge_domain", target=domain)
     _forget_permissions("domain", domain.pk)
     if heir is not None:
         domain.users.update(domain=heir)
@@ -155,7 +155,7 @@ def _lock_with_heir(domain_id: int) -> Domain | None:
 def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
     """Write what was given; what of it is new, as {field: [before, after]}."""
     given = {field: value for field, value in wanted.items() if value is not None}
-    changes = record.changed({field: getattr(owner, field) for field in given}, given)
+    changes = audit_log.changed({field: getattr(owner, field) for field in given}, given)
     for field in changes:
         setattr(owner, field, given[field])
     clean(owner)

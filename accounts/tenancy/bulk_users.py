@@ -20,7 +20,7 @@ from accounts.policies.service import demand_fits, lock_policies
 from accounts.selectors import access_project, standing_of
 from accounts.tenancy.service import grant_domain_permissions, refused_person
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 
@@ -61,17 +61,17 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
             grant_domain_permissions(person)
     _join(people, wanted)
     made = ((person, {"role": person.role}) for person in people)
-    record.record_each(actor=actor, action="accounts.create_user", done=made)
+    audit_log.record_each(actor=actor, action="accounts.create_user", done=made)
     limits = (
         (each, {"policy": [usual and usual.name, each.policy and each.policy.name]}) for each in limited
     )
-    record.record_each(actor=actor, action="accounts.assign_policy", done=limits)
+    audit_log.record_each(actor=actor, action="accounts.assign_policy", done=limits)
     joined = (
         (project, {"user": each.email, "role": ProjectRole.MEMBER.value})
         for each in wanted
         for project in each.projects
     )
-    record.record_each(actor=actor, action="accounts.add_member", done=joined)
+    audit_log.record_each(actor=actor, action="accounts.add_member", done=joined)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return people
 

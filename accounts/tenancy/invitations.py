@@ -38,7 +38,7 @@ from accounts.selectors import (
 from accounts.tenancy.service import add_member, create_user
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.errors import BerthError, Conflict, InvalidInput, NotFound, PermissionDenied
 from common.values.text import quoted
 
@@ -79,7 +79,7 @@ def invitation_of(code: str) -> Invitation:
 
 
 @transaction.atomic
-def create_invitation(
+def create_invitation(  # noqa: PLR0913 -- all by name
     *,
     actor: Actor,
     email: str = "",
@@ -113,7 +113,7 @@ def create_invitation(
         "domain": home.name,
         "projects": [each.name for each in wanted],
     }
-    record.record(actor=actor, action="accounts.create_invitation", target=invitation, changes=facts)
+    audit_log.record(actor=actor, action="accounts.create_invitation", target=invitation, changes=facts)
     url = address_of(code)
     if email:
         mails.send_on_commit(mails.invitation(invitation, url), then=lambda: _note_mailed(invitation.pk))
@@ -133,7 +133,7 @@ def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
     if invitation.revoked_at is None:
         invitation.revoked_at = clock.now()
         invitation.save(update_fields=["revoked_at"])
-        record.record(actor=actor, action="accounts.revoke_invitation", target=invitation)
+        audit_log.record(actor=actor, action="accounts.revoke_invitation", target=invitation)
     return invitation
 
 
@@ -162,7 +162,7 @@ def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "",
         EmailAddress.objects.create(
             user=user, email=user.email, primary=True, verified=invitation.inviter_id is None
         )
-    record.record(
+    audit_log.record(
         actor=actor, action="accounts.accept_invitation", target=invitation, changes={"user": user.email}
     )
     return user
@@ -183,7 +183,7 @@ def ask_to_sign_up(*, actor: Actor, email: str) -> None:
             sentence, hint=_("Ask an administrator for an invitation."), fields={"email": [sentence]}
         )
 
-    record.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
+    audit_log.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
     if User.objects.filter(email=email).exists():
         mails.send_on_commit(mails.known_already(email))
         return

@@ -25,7 +25,7 @@ from accounts.tenancy.membership_rules import known_providers, people_of_rules, 
 from accounts.tenancy.service import grant_project_permissions
 from common import clock
 from common.actors import SYSTEM, Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_by_id
 from common.errors import BerthError, InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
@@ -121,7 +121,7 @@ def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]
         MembershipRule(project=project, kind=rule.kind.value, value=rule.value) for rule in wanted
     )
     changes = {"rules": [_told(before), _told(wanted)]}
-    record.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
+    audit_log.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return project
 
@@ -224,10 +224,10 @@ def _settle(project_id: int, user_id: int) -> None:
     facts = {"user": user.email, "by_rule": True}
     if fits and membership is None:
         Membership.objects.create(project=project, user=user, is_by_rule=True)
-        record.record(actor=SYSTEM, action="accounts.add_member", target=project, changes=facts)
+        audit_log.record(actor=SYSTEM, action="accounts.add_member", target=project, changes=facts)
     elif not fits and membership is not None and membership.is_by_rule:
         membership.delete()
-        record.record(actor=SYSTEM, action="accounts.remove_member", target=project, changes=facts)
+        audit_log.record(actor=SYSTEM, action="accounts.remove_member", target=project, changes=facts)
     else:
         return
     grant_project_permissions(user)

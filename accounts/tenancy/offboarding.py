@@ -26,7 +26,7 @@ from accounts.tenancy import owned_resources
 from accounts.tenancy.service import demand_another_superadmin, grant_project_permissions
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, Conflict, InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
@@ -67,7 +67,7 @@ def close_user(
         items=[*_end_access(user), *_planned(user, known=())],
     )
     changes = {"folders": folders.value, "heir": heir.email if heir else ""}
-    record.record(actor=actor, action="accounts.close_user", target=user, changes=changes)
+    audit_log.record(actor=actor, action="accounts.close_user", target=user, changes=changes)
     enqueue_on_commit(TaskName.CONTINUE_OFFBOARDINGS)
     return case
 
@@ -85,7 +85,7 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
     if not user.is_active:
         user.is_active = True
         user.save(update_fields=["is_active"])
-        record.record(actor=actor, action="accounts.reopen_user", target=user)
+        audit_log.record(actor=actor, action="accounts.reopen_user", target=user)
     return user
 
 
@@ -103,7 +103,7 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
             hint=_("Close the account again, and say what shall happen to the folders."),
         )
 
-    record.record(actor=actor, action="accounts.purge_user", target=user)
+    audit_log.record(actor=actor, action="accounts.purge_user", target=user)
     if owned_resources.history_of(user):
         _make_nameless(user)
     else:

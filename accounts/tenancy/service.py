@@ -29,7 +29,7 @@ from accounts.tenancy.membership_rules import people_of_rules, rules_of
 from accounts.tenancy.owned_resources import tied_by
 from common import clock
 from common.actors import SYSTEM, Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
@@ -43,7 +43,7 @@ def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
     clean(domain)
 
     domain.save()
-    record.record(actor=actor, action="accounts.create_domain", target=domain)
+    audit_log.record(actor=actor, action="accounts.create_domain", target=domain)
     return domain
 
 
@@ -55,7 +55,7 @@ def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") 
     clean(project)
 
     project.save()
-    record.record(actor=actor, action="accounts.create_project", target=project)
+    audit_log.record(actor=actor, action="accounts.create_project", target=project)
     return project
 
 
@@ -75,7 +75,7 @@ def create_user(
 
     _save_with_own_address(user)
     grant_domain_permissions(user)
-    record.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
+    audit_log.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
     return user
 
 
@@ -127,8 +127,8 @@ def update_user(
         user.keypairs.all().delete()  # they were given away for what a lower role may do
     grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
-    record.record(
-        actor=actor, action="accounts.update_user", target=user, changes=record.changed(before, after)
+    audit_log.record(
+        actor=actor, action="accounts.update_user", target=user, changes=audit_log.changed(before, after)
     )
     return user
 
@@ -159,7 +159,7 @@ def add_member(
     )[0]
     grant_project_permissions(user)
     changes = {"user": user.email, "role": role.value}
-    record.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
+    audit_log.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
     return membership
 
 
@@ -180,7 +180,9 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     for membership in Membership.objects.filter(project=project, user=user):
         membership.delete()
     grant_project_permissions(user)
-    record.record(actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email})
+    audit_log.record(
+        actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email}
+    )
 
 
 def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
@@ -208,7 +210,9 @@ def _leave_by_rule(user: User) -> None:
         if not (membership.is_by_rule or _is_wanted_by_rule(membership.project, user)):
             continue
         facts = {"user": user.email, "by_rule": True}
-        record.record(actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts)
+        audit_log.record(
+            actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts
+        )
         membership.delete()
     grant_project_permissions(user)
 
@@ -279,7 +283,7 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
     SignInLink.objects.create(
         user=user, code_hash=token_secrets.hash_secret(code), expires_at=clock.now() + SIGN_IN_LINK_LIFETIME
     )
-    record.record(actor=actor, action="accounts.create_sign_in_link", target=user)
+    audit_log.record(actor=actor, action="accounts.create_sign_in_link", target=user)
     return code
 
 
@@ -294,7 +298,7 @@ def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
             hint=_("Start Berth again for a fresh one, or sign in with e-mail and password."),
         )
     forget_sign_in_links(link.user)
-    record.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
+    audit_log.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
     return link.user
 
 

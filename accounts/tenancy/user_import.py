@@ -36,7 +36,7 @@ from accounts.tenancy.bulk_users import Newcomer, create_users
 from accounts.tenancy.service import add_member, create_sign_in_link, create_user, update_user
 from common import clock
 from common.actors import Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, InvalidInput, PermissionDenied
 from common.messaging.dispatch import TaskName, enqueue_on_commit
@@ -86,7 +86,7 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
     )  # fmt: skip
     checks = PeopleImport.objects.select_for_update().filter(asked_by=made.asked_by_id, started_at=None)
     PeopleImport.objects.filter(pk__in=list(checks.values_list("pk", flat=True)[KEPT_CHECKS:])).delete()
-    record.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
+    audit_log.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
     return made
 
 
@@ -97,7 +97,7 @@ def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
         if found.started_at is None:
             found.started_at = clock.now()
             found.save(update_fields=["started_at"])
-            record.record(actor=actor, action="accounts.start_import", target=found)
+            audit_log.record(actor=actor, action="accounts.start_import", target=found)
         is_small = found.lines.count() <= AT_ONCE
         if not is_small:
             enqueue_on_commit(TaskName.CONTINUE_IMPORTS)

@@ -19,7 +19,7 @@ from accounts.logins import impersonation
 from accounts.logins.required_actions import demand_on
 from accounts.models import User, Viewing
 from accounts.web.page_access import administrator
-from common.audit import record
+from common.audit import audit_log
 from common.audit.denied_requests import SAFE
 from common.errors import BerthError, Conflict, InvalidInput, PermissionDenied
 from common.pages.error_pages import error_page
@@ -68,7 +68,7 @@ class ViewingMiddleware:
         if match.url_name in WAYS_OUT:
             return None
         if is_change:
-            return error_page(request, record.only_looking())
+            return error_page(request, audit_log.only_looking())
         return error_page(request, _private_to(request.user)) if _is_private(match, view) else None
 
 

@@ -9,7 +9,7 @@ from agents.events import AgentLost, CapacityChanged
 from agents.models import Agent
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict
 from common.messaging.events import announce
 from common.messaging.live_updates import Audience, push_on_commit
@@ -46,7 +46,7 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
     agent.save(update_fields=["state", "state_before_loss", "state_changed_at"])
 
     log.info("agent.transition", agent_id=agent.pk, agent=agent.name, frm=current, to=to, actor=actor.label)
-    record.record(actor=actor, action="agents.transition", target=agent, changes={"state": [current, to]})
+    audit_log.record(actor=actor, action="agents.transition", target=agent, changes={"state": [current, to]})
     if to is AgentState.LOST:
         announce(AgentLost(agent.pk, agent.resource_group_id))
     if to is AgentState.CONNECTED:

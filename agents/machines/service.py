@@ -23,7 +23,7 @@ from agents.runtime.port import ImageInfo, RuntimeFault
 from agents.selectors import access_agent, access_resource_group, hold_group, runtime_of
 from common import clock
 from common.actors import SYSTEM, Actor
-from common.audit import record
+from common.audit import audit_log
 from common.clock import Step
 from common.errors import InvalidInput, Unavailable
 from common.messaging.events import announce
@@ -74,7 +74,9 @@ def register_agent(
         agent.save()
         if agent.state == AgentState.RETIRED:
             lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=actor)
-        record.record(actor=actor, action="agents.register_agent", target=agent, changes={"address": address})
+        audit_log.record(
+            actor=actor, action="agents.register_agent", target=agent, changes={"address": address}
+        )
         return record_heartbeat(agent.pk, observation)
 
 

@@ -19,7 +19,7 @@ from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated.state import Conduct
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.values.resources import MILLI
 
 AT_ONCE = 1000
@@ -56,7 +56,7 @@ def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shap
     promise([agent.pk for agent in made])
     simulate_devices([agent.pk for agent in made], "gpu", shape.gpus, shape.gpu_model)
     changes = {"count": count, "cores": shape.cores, "mem_gib": shape.mem_gib, "gpus": shape.gpus}
-    record.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)
+    audit_log.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)
     if made:
         lifecycle.push_agent_change(made[-1])
     return made
@@ -75,7 +75,7 @@ def remove_simulated_agents(*, actor: Actor, group: ResourceGroup) -> tuple[int,
     for agent in agents.in_use():
         lifecycle.transition(agent.pk, to=AgentState.RETIRED, actor=actor)
     changes = {"deleted": counts[0], "retired": counts[1]}
-    record.record(actor=actor, action="agents.remove_simulated_agents", target=group, changes=changes)
+    audit_log.record(actor=actor, action="agents.remove_simulated_agents", target=group, changes=changes)
     if group.agents.exists() or group.sessions.exists():
         ResourceGroup.objects.filter(pk=group.pk).update(is_active=False)
     else:

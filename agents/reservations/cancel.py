@@ -6,13 +6,13 @@ from typing import Any
 from agents.grantee import level_of, name_of
 from agents.models import Agent, Reservation, ResourceGroup
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 
 
 def cancel(actor: Actor, group: ResourceGroup, reservation: Reservation) -> None:
     """It is gone, and the access log tells whose it was. To be called by whoever holds its group."""
     told = all_of(reservation, [each.agent for each in reservation.machines.all()])
-    record.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
+    audit_log.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
     reservation.delete()
 
 

@@ -15,7 +15,7 @@ from agents.reservations.cancel import all_of, cancel, columns_of
 from agents.reservations.selectors import access_reservation, overlapping
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput
 from common.messaging.events import announce
 from common.values.text import quoted
@@ -27,7 +27,7 @@ TOLERATED = timedelta(minutes=1)  # of a start that was now when it was typed
 
 
 @transaction.atomic
-def reserve_agents(
+def reserve_agents(  # noqa: PLR0913 -- all by name
     *,
     actor: Actor,
     group_id: int,
@@ -55,13 +55,13 @@ def reserve_agents(
     )
     _keep_machines(reservation, machines)
     told = all_of(reservation, machines)
-    record.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
+    audit_log.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
     _replan(group)
     return reservation
 
 
 @transaction.atomic
-def change_reservation(
+def change_reservation(  # noqa: PLR0913 -- all by name
     *,
     actor: Actor,
     group_id: int,
@@ -87,7 +87,7 @@ def change_reservation(
     _check(reservation.name, reservation.starts_at, reservation.ends_at, now)
     if agents is not None:
         machines = _machines(group, agents)
-    changes = record.changed(before, columns_of(reservation, machines))
+    changes = audit_log.changed(before, columns_of(reservation, machines))
     if not changes:
         return reservation
 
@@ -95,7 +95,7 @@ def change_reservation(
     reservation.save(update_fields=["name", "reason", "starts_at", "ends_at"])
     reservation.machines.all().delete()
     _keep_machines(reservation, machines)
-    record.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
+    audit_log.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
     _replan(group)
     return reservation
 

@@ -23,7 +23,7 @@ from agents.resource_groups.session_end_rules import ENDS, contradictions
 from agents.selectors import access_agent, access_group, grants_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, NotFound
 from common.messaging.events import announce
@@ -53,7 +53,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
     _check_ends(group)
 
     _save(group)
-    record.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
+    audit_log.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
     return group
 
 
@@ -72,14 +72,14 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
     for column, value in changes.items():
         setattr(group, column, value)
     _check(group)
-    changed = record.changed(before, _values(group))
+    changed = audit_log.changed(before, _values(group))
     if not changed.keys().isdisjoint(ENDS):
         _check_ends(group)
 
     if changed:
         plan_discarder.get()([group.pk])  # what was planned by the old rules is not committed
         _save(group, update_fields=list(changed))
-        record.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
+        audit_log.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
             excluded_sessions_holder.get()(group.pk)
         if not changed.keys().isdisjoint(FACTORS):
@@ -106,7 +106,7 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
     group.grants.all().delete()
     for reservation in reservations_of(group):  # of retired machines, which nobody could take out of it later
         cancel(actor, group, reservation)
-    record.record(actor=actor, action="agents.delete_resource_group", target=group)
+    audit_log.record(actor=actor, action="agents.delete_resource_group", target=group)
 
 
 @transaction.atomic
@@ -116,7 +116,9 @@ def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> Gr
     whom: dict[str, Any] = {level_of(grantee): grantee}
     grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
     if is_new:
-        record.record(actor=actor, action="agents.grant_resource_group", target=group, changes=_told(grantee))
+        audit_log.record(
+            actor=actor, action="agents.grant_resource_group", target=group, changes=_told(grantee)
+        )
     return grant
 
 
@@ -128,7 +130,7 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
     if grant is None:
         raise NotFound(_("“{name}” has no such grant.").format(name=group.name))
 
-    record.record(
+    audit_log.record(
         actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
     )
     grant.delete()
@@ -167,7 +169,7 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
     moved.save(update_fields=["resource_group"])
     promise([moved.pk])
     changes = {"resource_group": [held[before].name, group.name]}
-    record.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
+    audit_log.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
     for changed_id in (before, group.pk):
         announce(CapacityChanged(changed_id))
     return moved
@@ -197,7 +199,7 @@ def _take_default(actor: Actor, group_id: int | None) -> None:
         other.is_default = False
         other.save(update_fields=["is_default"])
         changes = {"is_default": [True, False]}
-        record.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
+        audit_log.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
 
 
 def _demand_not_reserved(agent: Agent) -> None:

@@ -7,7 +7,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from common.audit import record
+from common.audit import audit_log
 from common.rest.actor import actor_of
 
 SHOWN = 5
@@ -41,7 +41,7 @@ class AuditedAdmin(HoldersNamed):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         given = {name: form.cleaned_data.get(name) for name in form.changed_data}
-        _record(request, "update" if change else "create", obj, record.changed(form.initial, given))
+        _record(request, "update" if change else "create", obj, audit_log.changed(form.initial, given))
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
         _record(request, "delete", obj, {})
@@ -54,4 +54,4 @@ class AuditedAdmin(HoldersNamed):
 
 def _record(request: HttpRequest, verb: str, obj: Model, values: dict[str, Any]) -> None:
     action = f"{obj._meta.app_label}.{verb}_{obj._meta.model_name}"
-    record.record(actor=actor_of(request), action=action, target=obj, changes=values)
+    audit_log.record(actor=actor_of(request), action=action, target=obj, changes=values)

@@ -9,7 +9,7 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 
 from common.actors import ANONYMOUS, Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.connection import LOST
 from common.errors import BerthError
 from common.ports import address_parameters
@@ -55,12 +55,12 @@ def _record(request: HttpRequest, status: int) -> None:
         return  # an address that is nowhere hides nothing
     given, models = dict(match.captured_kwargs), address_parameters.get()  # type: ignore[attr-defined]
     target = next(((models[key], str(value)) for key, value in given.items() if key in models), ("", ""))
-    record.record_refusal(
+    audit_log.record_refusal(
         actor=actor_of(request) if hasattr(request, "user") else ANONYMOUS,
         action=ACTION,
         reason=code,
         target=target,
-        outcome=record.Outcome.FAILED if is_failure else record.Outcome.REFUSED,
+        outcome=audit_log.Outcome.FAILED if is_failure else audit_log.Outcome.REFUSED,
         changes={
             "asked": f"{request.method} {_address(request.path, given)}",
             "answer": error.message if error is not None else "",
@@ -82,7 +82,7 @@ def record_refused(
     """What was refused beside the answers that pass the middleware: by websocket, or as one of many. Of what is absent or
     hidden a line for each address, as there."""
     is_told = refusal.http_status != HTTPStatus.NOT_FOUND
-    record.record_refusal(
+    audit_log.record_refusal(
         actor=actor,
         action=ACTION,
         reason=refusal.code,
@@ -103,7 +103,7 @@ def _record_token(request: HttpRequest) -> None:
     scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         access_key = token.strip().partition(".")[0][:32]
-        record.record_refusal(
+        audit_log.record_refusal(
             actor=actor_of(request),
             action=TOKEN_ACTION,
             reason="not_authenticated",

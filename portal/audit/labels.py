@@ -3,7 +3,7 @@
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from common.audit.record import CHANGED
+from common.audit.audit_log import CHANGED
 
 ACTIONS = {
     "accounts.sign_in": gettext_noop("Sign-in"),

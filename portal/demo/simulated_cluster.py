@@ -26,7 +26,7 @@ from agents.resource_groups.service import create_resource_group
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.simulated.state import clear_shelves, remove_shelves
 from common.actors import SYSTEM, Actor, ActorKind, Via
-from common.audit import record
+from common.audit import audit_log
 from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
@@ -126,7 +126,7 @@ def make_people() -> None:
     ContainerImage.objects.get_or_create(
         reference=IMAGE, defaults={"title": "Simulated", "architecture": "x86_64"}
     )
-    record.record(actor=SYSTEM, action="portal.make_simulated_people", changes={"people": PEOPLE})
+    audit_log.record(actor=SYSTEM, action="portal.make_simulated_people", changes={"people": PEOPLE})
 
 
 def _scopes() -> tuple[QuerySet[Domain], QuerySet[Project]]:
@@ -338,7 +338,9 @@ def _remove_people() -> tuple[str, ...]:
     if any(counts.values()):
         lines = AuditEntry.objects.filter(actor_id__in=ids).delete()[0]
         ContainerImage.objects.filter(reference=IMAGE, sessions=None).delete()
-        record.record(actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines})
+        audit_log.record(
+            actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines}
+        )
     teams = (f"{domain}/{name}" for domain, name in projects.values_list("domain__name", "name"))
     return (*domains.values_list("name", flat=True), *teams)
 

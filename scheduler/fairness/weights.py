@@ -12,7 +12,7 @@ from agents.events import CapacityChanged
 from agents.grantee import Grantee, level_of, name_of
 from agents.selectors import access_group, hold_group
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import InvalidInput
 from common.messaging.events import announce
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
@@ -42,7 +42,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
         ShareWeight.objects.update_or_create(**whose, defaults={"weight": weight})
     discard_plans([group.pk])
     changes = {level_of(holder): name_of(holder), "weight": [weight_words(before), weight_words(weight)]}
-    record.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
+    audit_log.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
     announce(CapacityChanged(group.pk))
     return weight
 

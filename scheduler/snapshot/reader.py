@@ -281,7 +281,7 @@ def _pending_of(
         )
 
 
-def _needs(
+def _needs(  # noqa: PLR0913 -- all by name
     architecture: str,
     asked: str,
     kernel_count: int,

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from common import clock
-from common.audit import record
+from common.audit import audit_log
 from sessions_app import ports
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
@@ -51,7 +51,7 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     SessionTransition.objects.bulk_create(_transition_of(inputs, session, now) for session in sessions)
     _insert_parts(inputs, sessions)
     done: list[tuple[ComputeSession, dict[str, Any]]] = [(session, {}) for session in sessions]
-    record.record_each(actor=inputs.actor, action="sessions.enqueue_session", done=done)
+    audit_log.record_each(actor=inputs.actor, action="sessions.enqueue_session", done=done)
     return sessions
 
 

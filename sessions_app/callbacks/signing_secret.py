@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from accounts.selectors import user_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict
 from sessions_app.models import CallbackSecret
 
@@ -31,7 +31,7 @@ def make_callback_secret(*, actor: Actor) -> str:
     row, _is_new = CallbackSecret.objects.update_or_create(
         user=user_of(actor), defaults={"salt": secrets.token_hex(32), "made_at": clock.now()}
     )
-    record.record(actor=actor, action="sessions.make_callback_secret", target=row)
+    audit_log.record(actor=actor, action="sessions.make_callback_secret", target=row)
     return secret_text(row.salt)
 
 

@@ -30,7 +30,7 @@ from agents.runtime.port_files import (
 from agents.selectors import async_runtime_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import (
     BerthError,
     Conflict,
@@ -91,7 +91,7 @@ def open_files(
     kernel = running_kernel(session, kernel_name)
 
     if action:
-        record.record(actor=actor, action=action, target=session)
+        audit_log.record(actor=actor, action=action, target=session)
         note_work(session.pk, Interaction.COMMAND, clock.now())
     return OpenFiles(actor, login, session.pk, kernel.placed_agent, kernel.container_name)
 

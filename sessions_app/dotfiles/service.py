@@ -11,7 +11,7 @@ from accounts.models import User
 from accounts.selectors import user_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from common.values.text import quoted
 from sessions_app.core.dotfile_rules import (
@@ -80,7 +80,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
         defaults={"content": values["content"], "mode": values["mode"], "changed_at": clock.now(), **writer},
     )
     changes = {"path": path, "mode": file.mode, "size_bytes": file.size_bytes}
-    record.record(actor=actor, action="sessions.put_dotfile", target=file, changes=changes)
+    audit_log.record(actor=actor, action="sessions.put_dotfile", target=file, changes=changes)
     return visible_dotfiles(actor).get(pk=file.pk), is_new
 
 
@@ -88,7 +88,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
 def remove_dotfile(*, actor: Actor, path: str) -> None:
     """Sessions that run keep theirs. Raises NotFound."""
     file = access_dotfile(actor, path)
-    record.record(actor=actor, action="sessions.remove_dotfile", target=file)
+    audit_log.record(actor=actor, action="sessions.remove_dotfile", target=file)
     file.delete()
 
 
@@ -104,7 +104,7 @@ def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
         user=user_of(actor), defaults={"content": content, "changed_at": clock.now(), **writer}
     )
     changes = {"size_bytes": len(content.encode())}
-    record.record(actor=actor, action="sessions.set_startup_script", target=script, changes=changes)
+    audit_log.record(actor=actor, action="sessions.set_startup_script", target=script, changes=changes)
     return _with_use(StartupScript).get(pk=script.pk)  # type: ignore[no-any-return]
 
 
@@ -114,7 +114,7 @@ def remove_startup_script(*, actor: Actor) -> None:
     script = startup_script(actor)
     if script is None:
         raise NotFound(_("You have no start-up script."))
-    record.record(actor=actor, action="sessions.remove_startup_script", target=script)
+    audit_log.record(actor=actor, action="sessions.remove_startup_script", target=script)
     script.delete()
 
 

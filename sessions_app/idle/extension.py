@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, LimitExceeded
 from common.pages.status_styles import look_of
 from sessions_app.core.idle_rules import Cause, End, Extension, ends_of, put_off
@@ -41,7 +41,7 @@ def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     else:
         idle.kept_until = ends_at
     idle.save(update_fields=["extensions", "kept_until"])
-    record.record(
+    audit_log.record(
         actor=actor,
         action="sessions.extend_session",
         target=session,

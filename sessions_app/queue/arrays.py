@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from accounts.selectors import user_of
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import NotFound, PermissionDenied
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from sessions_app.core.queue_options import Hold
@@ -169,4 +169,4 @@ def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]
 
 def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     if sessions:
-        record.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])
+        audit_log.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])

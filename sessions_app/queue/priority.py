@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from accounts.limits import ScopeIds, check_room, scopes_of
 from accounts.selectors import may_do_everything, overseen_domain_id
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, LimitExceeded, PermissionDenied
 from common.messaging.events import announce
 from common.pages.status_styles import look_of
@@ -57,7 +57,7 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
         session=session, was=was, priority=wanted, actor_label=actor.label, is_by_owner=is_by_owner
     )
     changes = {"priority": [was, wanted]}
-    record.record(actor=actor, action="sessions.change_priority", target=session, changes=changes)
+    audit_log.record(actor=actor, action="sessions.change_priority", target=session, changes=changes)
     announce(SessionReprioritized(resource_group_id=session.resource_group_id))
     updates.push_session_change(session)
     return session

@@ -1,21 +1,48 @@
 """Checks of running containers, and the reason of an end."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.utils.translation import gettext_noop
 
 from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
 )
+from common.actors import SYSTEM
 from common.values.stored_message import KeptSentence
 from sessions_app.core.states import Reason
+from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import Kernel
-from sessions_app.reconciler.loop import LEEWAY, STARTED_ANEW, STOPPED_WITHIN, begin_end, log
 from sessions_app.termination.oom_kills import (
     has_ended_for_memory,
     note_memory_kill_at_end,
 )
 from sessions_app.termination.oom_kills import sentence as memory_sentence
+from sessions_app.termination.service import begin_termination
+
+log = structlog.get_logger(__name__)
+
+
+LOST_GRACE = timedelta(minutes=5)
+
+STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # who is away for longer is lost by then
+
+LEEWAY = timedelta(minutes=1)
+
+STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
+
+
+def begin_end(
+    session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: KeptSentence | None = None
+) -> None:
+    try:
+        begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code, message=message)
+    except IllegalTransition:
+        log.info("reconcile.overtaken", session_id=str(session_id), reason=reason)
+
 
 _MAY_BE_OF_ITS_MACHINE = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED)
 

@@ -1,8 +1,10 @@
 """Removal of containers, networks and volumes that no live session owns."""
 
+import re
 from collections.abc import Iterable
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 
 from agents.machines.observation import demand_own_engine
@@ -11,6 +13,7 @@ from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
+    LabelledObject,
     RuntimeFault,
     RuntimeUnavailable,
 )
@@ -18,7 +21,17 @@ from sessions_app.core import container_spec
 from sessions_app.launch.network_pool import reap_moorings, remove_network_of
 from sessions_app.launch.terminator import STOPPERS, stop_together
 from sessions_app.models import ComputeSession
-from sessions_app.reconciler.loop import ids_in, log
+
+UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+log = structlog.get_logger(__name__)
+
+
+def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set[UUID]:
+    """The ids in this label of engine objects; labels that are no id, which somebody else wrote, are left out."""
+    texts = {thing.labels.get(label, "") for thing in things}
+    return {UUID(text) for text in texts if UUID_TEXT.fullmatch(text)}
 
 
 def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> set[str]:

@@ -1,7 +1,5 @@
-"""Makes engines and rows agree, both ways, and lets nothing outstay its deadline. Right if it alone ran."""
+"""Rounds that look at engines and rows, and repair what differs."""
 
-import re
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -10,15 +8,12 @@ import structlog
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, transaction
-from django.utils.translation import gettext_noop
 
 from agents.core.states import AgentState
 from agents.machines.observation import demand_own_engine
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerRuntime,
-    ContainerState,
-    LabelledObject,
     RuntimeFault,
 )
 from agents.selectors import connected_agents, lost_agents, runtime_of
@@ -27,7 +22,6 @@ from common.actors import SYSTEM
 from common.db.advisory_locks import held_among
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.resilience.keyed_pool import Lanes
-from common.values.stored_message import KeptSentence
 from sessions_app.core import container_spec
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import LAUNCHING, NO_IMAGE_IN_TIME, OWN_LIMIT_OVER, Reason, Status
@@ -42,8 +36,8 @@ from sessions_app.queue.dependents import settle_all
 from sessions_app.queue.holds import release_what_is_due
 from sessions_app.queue.missing_images import settle_missing_images
 from sessions_app.reconciler.clock_change import follow_the_clock
-from sessions_app.reconciler.container_check import check_running, is_up, note_address
-from sessions_app.reconciler.garbage import reap, stop_before_reaping
+from sessions_app.reconciler.container_check import LOST_GRACE, begin_end, check_running, is_up, note_address
+from sessions_app.reconciler.garbage import ids_in, reap, stop_before_reaping
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.termination.delayed_stop import stop_what_is_due
 from sessions_app.termination.oom_kills import (
@@ -51,20 +45,11 @@ from sessions_app.termination.oom_kills import (
 )
 from sessions_app.termination.preemption import settle_preemptions
 from sessions_app.termination.retries import finish_or_retry
-from sessions_app.termination.service import begin_termination
 
 log = structlog.get_logger(__name__)
 
-UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
 # A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
 STALE_AFTER = timedelta(seconds=5)
-
-LOST_GRACE = timedelta(minutes=5)
-
-STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # who is away for longer is lost by then
-
-LEEWAY = timedelta(minutes=1)
 
 LANES = 16
 
@@ -74,8 +59,6 @@ ROUND_S = 10
 LATE_AFTER = timedelta(seconds=60)
 
 LATE_RETRY_S = 30
-
-STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
 
 _lanes = Lanes[None]("reconcile", LANES)
 
@@ -148,12 +131,6 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
             # perhaps. Whoever restored it decides; `bin/down --purge` removes what is left.
             log.error("reconcile.unknown", container=name, agent=agent.name)
     note_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
-
-
-def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set[UUID]:
-    """The ids in this label of engine objects; labels that are no id, which somebody else wrote, are left out."""
-    texts = {thing.labels.get(label, "") for thing in things}
-    return {UUID(text) for text in texts if UUID_TEXT.fullmatch(text)}
 
 
 def end_sessions_of_lost_agents(now: datetime) -> None:
@@ -240,12 +217,3 @@ def _end_waiting(session: ComputeSession) -> None:
     else:
         to, reason = Status.ERROR, Reason.DEADLINE_PASSED
     transitions.transition(session.pk, to=to, reason=reason, actor=SYSTEM, message=message)
-
-
-def begin_end(
-    session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: KeptSentence | None = None
-) -> None:
-    try:
-        begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code, message=message)
-    except IllegalTransition:
-        log.info("reconcile.overtaken", session_id=str(session_id), reason=reason)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from accounts.models import Project
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from common.values.resources import CPU, MEM
@@ -63,7 +63,7 @@ def create_preset(
         raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
 
     _keep(actor, preset)
-    record.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
+    audit_log.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
     return preset
 
 
@@ -79,8 +79,8 @@ def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -
         setattr(preset, column, value)
 
     _keep(actor, preset)
-    changed = record.changed(before, _told(preset))
-    record.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
+    changed = audit_log.changed(before, _told(preset))
+    audit_log.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
     return preset
 
 
@@ -89,7 +89,7 @@ def delete_preset(*, actor: Actor, preset_id: int) -> None:
     """Sessions that were started with it stay. Raises NotFound, PermissionDenied."""
     preset = access_preset(actor, preset_id)
     _demand_writes(actor, preset)
-    record.record(actor=actor, action="sessions.delete_preset", target=preset)
+    audit_log.record(actor=actor, action="sessions.delete_preset", target=preset)
     preset.delete()
 
 

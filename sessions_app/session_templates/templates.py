@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from accounts.selectors import usable_projects
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from images.selectors import newest_image, visible_images
@@ -81,7 +81,7 @@ def create_template(
         raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
 
     _keep(actor, template)
-    record.record(
+    audit_log.record(
         actor=actor,
         action="sessions.create_template",
         target=template,
@@ -108,8 +108,8 @@ def change_template(
             template.body["project"] = template.project.name
 
     _keep(actor, template)
-    told = record.changed(before, texts) | ({"body": "***"} if "body" in changes else {})
-    record.record(actor=actor, action="sessions.change_template", target=template, changes=told)
+    told = audit_log.changed(before, texts) | ({"body": "***"} if "body" in changes else {})
+    audit_log.record(actor=actor, action="sessions.change_template", target=template, changes=told)
     return template, left_out
 
 
@@ -118,7 +118,7 @@ def delete_template(*, actor: Actor, template_id: int) -> None:
     """Sessions that were started from it stay. Raises NotFound, PermissionDenied."""
     template = access_template(actor, template_id)
     _demand_writes(actor, template)
-    record.record(actor=actor, action="sessions.delete_template", target=template)
+    audit_log.record(actor=actor, action="sessions.delete_template", target=template)
     template.delete()
 
 

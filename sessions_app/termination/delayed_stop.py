@@ -11,7 +11,7 @@ from accounts.models import User
 from accounts.selectors import user_of
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.errors import Conflict
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession
@@ -31,7 +31,7 @@ def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
     session.stops_at = clock.now() + timedelta(seconds=UNDO_S)
     session.stops_by = user_of(actor)
     session.save(update_fields=["stops_at", "stops_by"])
-    record.record(actor=actor, action="sessions.stop_soon", target=session)
+    audit_log.record(actor=actor, action="sessions.stop_soon", target=session)
     updates.push_session_change(session)
     return session
 
@@ -49,7 +49,7 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     if session.stops_at is not None:
         session.stops_at = session.stops_by = None
         session.save(update_fields=["stops_at", "stops_by"])
-        record.record(actor=actor, action="sessions.keep_session", target=session)
+        audit_log.record(actor=actor, action="sessions.keep_session", target=session)
         updates.push_session_change(session)
     return session
 

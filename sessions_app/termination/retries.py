@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from accounts.limits import WITHIN_LIMITS
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.db.connection import constraint_of
 from common.errors import BerthError, LimitExceeded
 from common.i18n import gettext_noop
@@ -78,7 +78,7 @@ def _end_refused(session: ComputeSession, refusal: BerthError, actor: Actor) -> 
 def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     """Somebody asks a TERMINATING session to end: it ends as it would, and no other attempt begins. The row is locked."""
     if _reason_to_retry(session):
-        record.record(actor=actor, action="sessions.terminate_session", target=session)
+        audit_log.record(actor=actor, action="sessions.terminate_session", target=session)
         session.max_retries, session.requeues = session.retry_count, False
         session.save(update_fields=["max_retries", "requeues"])
     return session

@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.values.stored_message import KeptSentence
 from sessions_app.core.states import Reason, Status
@@ -30,7 +30,7 @@ def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     if status.is_terminal:
         return session
     reason = Reason.USER_REQUESTED if session.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
-    record.record(actor=actor, action="sessions.terminate_session", target=session)
+    audit_log.record(actor=actor, action="sessions.terminate_session", target=session)
     if status is Status.PENDING:
         return transitions.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=actor)
     return begin_termination(session.pk, reason=reason, actor=actor)

@@ -40,7 +40,7 @@ from agents.reservations.service import reserve_agents
 from agents.resource_groups.limit_service import put_limit
 from common import clock
 from common.actors import SYSTEM
-from common.audit import record
+from common.audit import audit_log
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.notifications.catalogue import Code
@@ -353,7 +353,7 @@ def make_array(place: Place) -> SessionArray:
 
 def make_entry(owner: User, session: ComputeSession) -> AuditEntry:
     """A line of the access log that tells of the owner."""
-    record.record(actor=factories.actor_for(owner), action="sessions.open_app", target=session)
+    audit_log.record(actor=factories.actor_for(owner), action="sessions.open_app", target=session)
     return AuditEntry.objects.latest("pk")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common import clock
 from common.actors import SYSTEM
-from common.audit import record
+from common.audit import audit_log
 from common.models import AuditEntry
 from tests.conftest import People
 from tests.factories import actor_for, api_client
@@ -23,7 +23,7 @@ def _empty_log(people: People) -> None:
 
 def test_a_line_says_all_that_is_known(people: People) -> None:
     changes = {"role": ["user", "domain_admin"]}
-    record.record(
+    audit_log.record(
         actor=actor_for(people.superadmin),
         action="accounts.update_user",
         target=people.member,
@@ -38,7 +38,7 @@ def test_a_line_says_all_that_is_known(people: People) -> None:
 
 def test_people_get_what_is_theirs_to_see(people: People) -> None:
     for person in (people.member, people.outsider, people.stranger):
-        record.record(actor=actor_for(person), action="accounts.sign_in", target=person)
+        audit_log.record(actor=actor_for(person), action="accounts.sign_in", target=person)
 
     def actors(reader: object, **asked: str) -> set[str]:
         lines = api_client(reader).get(AUDIT, {"action": "accounts.sign_in", **asked}).json()["results"]  # type: ignore[arg-type]
@@ -63,9 +63,9 @@ def test_people_get_what_is_theirs_to_see(people: People) -> None:
     ],
 )
 def test_filters(people: People, asked: dict[str, str], count: int) -> None:
-    record.record(actor=SYSTEM, action="common.purge_audit")
+    audit_log.record(actor=SYSTEM, action="common.purge_audit")
     AuditEntry.objects.update(recorded_at="2025-01-01T00:00:00Z")
-    record.record_refusal(actor=SYSTEM, action="requests.refuse", reason="not_found")
+    audit_log.record_refusal(actor=SYSTEM, action="requests.refuse", reason="not_found")
     AuditEntry.objects.filter(outcome="refused").update(recorded_at="2026-06-01T00:00:00Z")
 
     assert (
@@ -93,7 +93,7 @@ def test_what_is_no_filter_is_refused(people: People, asked: dict[str, str]) -> 
 
 
 def test_a_zone_may_be_as_far_from_utc_as_it_likes(people: People) -> None:
-    record.record(actor=SYSTEM, action="common.purge_audit")
+    audit_log.record(actor=SYSTEM, action="common.purge_audit")
     client = api_client(people.superadmin)
 
     assert client.get(AUDIT, {"until": "2026-08-13T09:48:12-18:18"}).status_code == 200
@@ -106,12 +106,12 @@ def test_a_plus_that_was_not_escaped_is_understood(people: People) -> None:
 
 def test_pages_follow_each_other_while_lines_are_added(people: People) -> None:
     for number in range(5):
-        record.record(actor=SYSTEM, action="common.purge_audit", changes={"lines": number})
+        audit_log.record(actor=SYSTEM, action="common.purge_audit", changes={"lines": number})
     AuditEntry.objects.update(recorded_at=clock.now() - timedelta(days=1))  # all at the same instant
     superadmin = api_client(people.superadmin)
 
     first = superadmin.get(f"{AUDIT}?{urlencode({'page_size': 3, 'actor': 'system'})}").json()
-    record.record(actor=SYSTEM, action="common.purge_audit", changes={"lines": 9})
+    audit_log.record(actor=SYSTEM, action="common.purge_audit", changes={"lines": 9})
     second = superadmin.get(first["next"]).json()
 
     told = [line["changes"]["lines"] for line in (*first["results"], *second["results"])]

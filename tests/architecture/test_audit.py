@@ -60,18 +60,18 @@ def recording() -> set[str]:
     for _path, tree in modules():
         for function in functions(tree):
             used.setdefault(function.name, set()).update(names_in(function))
-    known = {f"audit.{name}" for name in ("record", "record_each", "record_viewing", "record_refusal")}
+    known = {f"audit_log.{name}" for name in ("record", "record_each", "record_viewing", "record_refusal")}
     while found := {name for name, names in used.items() if names & known} - known:
         known |= found
     return known
 
 
 def names_in(function: ast.AST) -> set[str]:
-    """What it calls or hands on: `name`, or `audit.name`; of other modules the name alone."""
+    """What it calls or hands on: `name`, or `audit_log.name`; of other modules the name alone."""
     names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names.add(f"audit.{node.attr}" if node.value.id == "audit" else node.attr)
+            names.add(f"audit_log.{node.attr}" if node.value.id == "audit_log" else node.attr)
     return names
 
 

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from accounts.models import User
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.audit import record
+from common.audit import audit_log
 from common.errors import PermissionDenied
 from common.models import AuditEntry
 from common.tasks import purge_audit
@@ -133,7 +133,7 @@ def test_a_refusal_stays_one_where_the_log_cannot_be_written(
     def fail(**_: object) -> None:
         raise RuntimeError("the log is full")
 
-    monkeypatch.setattr(record, "record_refusal", fail)
+    monkeypatch.setattr(audit_log, "record_refusal", fail)
     client = Client()
     client.force_login(people.member)
 
@@ -168,11 +168,11 @@ def test_who_has_no_token_made_no_attempt() -> None:
 
 
 def test_of_secrets_only_that_they_changed_is_kept() -> None:
-    changes = record.changed(
+    changes = audit_log.changed(
         {"name": "a", "password": "old", "config": {"secret_key": "s"}},
         {"name": "b", "password": "new", "config": {"secret_key": "t", "region": "eu"}},
     )
-    record.record(
+    audit_log.record(
         actor=SYSTEM, action="common.purge_audit", changes={**changes, "api_token": "x", "at": clock.now()}
     )
 
@@ -183,9 +183,9 @@ def test_of_secrets_only_that_they_changed_is_kept() -> None:
 
 
 def test_long_values_are_cut_and_control_bytes_left_out() -> None:
-    record.record(actor=SYSTEM, action="common.purge_audit", changes={"text": "x\0" * 5000})
+    audit_log.record(actor=SYSTEM, action="common.purge_audit", changes={"text": "x\0" * 5000})
 
-    assert len(AuditEntry.objects.get().changes["text"]) == record.MOST_CHARACTERS
+    assert len(AuditEntry.objects.get().changes["text"]) == audit_log.MOST_CHARACTERS
 
 
 def test_who_looks_as_somebody_else_stays_who_they_are(people: People) -> None:
@@ -193,20 +193,20 @@ def test_who_looks_as_somebody_else_stays_who_they_are(people: People) -> None:
         kind=ActorKind.USER, user_id=people.member.pk, label=people.member.email,
         behind_id=people.superadmin.pk, behind_label=people.superadmin.email,
     )  # fmt: skip
-    record.record_refusal(actor=actor, action="requests.refuse", reason="only_looking")
+    audit_log.record_refusal(actor=actor, action="requests.refuse", reason="only_looking")
 
     entry = AuditEntry.objects.get()
     assert (entry.actor_id, entry.acted_as_id) == (people.superadmin.pk, people.member.pk)
     assert (entry.actor_label, entry.acted_as_label) == (people.superadmin.email, people.member.email)
     with pytest.raises(PermissionDenied):  # in the transaction of the change, which it undoes
-        record.record(actor=actor, action="accounts.update_user", target=people.member)
+        audit_log.record(actor=actor, action="accounts.update_user", target=people.member)
 
 
 def test_lines_concern_the_domain_of_their_object(people: People) -> None:
     superadmin = actor_for(people.superadmin)
-    record.record(actor=superadmin, action="accounts.update_user", target=people.member)
-    record.record(actor=superadmin, action="accounts.update_domain", target=people.member.domain)
-    record.record(actor=superadmin, action="common.purge_audit")
+    audit_log.record(actor=superadmin, action="accounts.update_user", target=people.member)
+    audit_log.record(actor=superadmin, action="accounts.update_domain", target=people.member.domain)
+    audit_log.record(actor=superadmin, action="common.purge_audit")
 
     domains = AuditEntry.objects.order_by("pk").values_list("domain_id", flat=True)
     assert list(domains) == [people.member.domain_id, people.member.domain_id, None]
@@ -215,9 +215,9 @@ def test_lines_concern_the_domain_of_their_object(people: People) -> None:
 def test_what_is_too_old_is_forgotten_in_batches_and_that_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(record, "PURGE_BATCH", 2)
+    monkeypatch.setattr(audit_log, "PURGE_BATCH", 2)
     for age_days in (10, 400, 401, 402):
-        record.record(actor=SYSTEM, action="accounts.sign_in")
+        audit_log.record(actor=SYSTEM, action="accounts.sign_in")
         newest = AuditEntry.objects.latest("pk")
         AuditEntry.objects.filter(pk=newest.pk).update(recorded_at=clock.now() - timedelta(days=age_days))
 
@@ -230,7 +230,7 @@ def test_what_is_too_old_is_forgotten_in_batches_and_that_is_recorded(
 
 def test_no_days_keep_the_log_for_ever(settings: Settings) -> None:
     settings.BERTH_AUDIT_DAYS = 0
-    record.record(actor=SYSTEM, action="accounts.sign_in")
+    audit_log.record(actor=SYSTEM, action="accounts.sign_in")
     AuditEntry.objects.update(recorded_at=clock.now() - timedelta(days=4000))
 
     purge_audit()
@@ -242,7 +242,7 @@ def test_no_days_keep_the_log_for_ever(settings: Settings) -> None:
     "name", ["apiKey", "secret-keys", "key", "Authorization", "passphrase", "client_key", "cookie"]
 )
 def test_names_of_secrets_are_known_however_they_are_written(name: str) -> None:
-    record.record(
+    audit_log.record(
         actor=SYSTEM,
         action="tests.kept",
         changes={name: "hidden", "url": "https://me:hidden@registry.example/v2"},

@@ -18,7 +18,7 @@ from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.plan import plan_of
 from sessions_app.launch.terminator import STOP_GRACE_S, end_session
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.reconciler import garbage, loop
+from sessions_app.reconciler import container_check, garbage, loop
 from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.factories_sessions import Place, make_place
@@ -260,7 +260,7 @@ def test_sessions_of_a_lost_machine_end_after_the_grace_and_release_what_they_he
     loop.end_sessions_of_lost_agents(clock.now())
     assert place.fresh(session).status == Status.RUNNING
 
-    with clock.frozen_at(clock.now() + loop.LOST_GRACE + timedelta(seconds=1)):
+    with clock.frozen_at(clock.now() + container_check.LOST_GRACE + timedelta(seconds=1)):
         loop.end_sessions_of_lost_agents(clock.now())
     assert (place.fresh(session).status, place.fresh(session).status_reason) == ("ERROR", "agent_lost")
     assert place.occupied() == {}

@@ -13,7 +13,7 @@ from agents.machines.simulation import Shape
 from agents.models import Agent, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from common.actors import SYSTEM
-from common.audit import record
+from common.audit import audit_log
 from common.messaging.redis import client
 from common.models import AuditEntry
 from portal.demo import simulated_cluster
@@ -114,7 +114,7 @@ def test_people_are_made_anew_in_domains_that_were_kept(group: ResourceGroup) ->
 def test_lines_of_the_access_log_about_what_real_people_did_there_stay(group: ResourceGroup) -> None:
     admin = factories.make_user(role=Role.SUPERADMIN)
     domain = Domain.objects.get(name="simulated-0")
-    record.record(actor=factories.actor_for(admin), action="accounts.update_domain", target=domain)
+    audit_log.record(actor=factories.actor_for(admin), action="accounts.update_domain", target=domain)
     line = AuditEntry.objects.get(action="accounts.update_domain")
     assert line.domain_id == domain.pk
 

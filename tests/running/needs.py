@@ -43,7 +43,7 @@ PAGES = (
 )
 REST = ("*/api/**/*.py", "!tests/api/**/*")
 SESSIONS = ("sessions_app/**/*.py", "!sessions_app/web/**/*", "!sessions_app/api/**/*")
-GATEWAY = ("sessions_app/gateway/**/*.py", "common/**/*.py")
+GATEWAY = ("sessions_app/gateway/**/*.py", "common/**/*.py", "transport/**/*.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from django.test import Client
 
 from accounts.models import User
 from common.actors import SYSTEM
-from common.audit import record
+from common.audit import audit_log
 from common.models import AuditEntry
 from portal.audit import labels
 from portal.audit.links import place_of
@@ -28,7 +28,7 @@ def _empty_log(people: People) -> None:
 
 
 def recorded(actor: object, action: str = "accounts.update_user", **more: object) -> AuditEntry:
-    record.record(actor=actor, action=action, **more)  # type: ignore[arg-type]
+    audit_log.record(actor=actor, action=action, **more)  # type: ignore[arg-type]
     return AuditEntry.objects.latest("pk")
 
 
@@ -123,7 +123,7 @@ def test_from_where_people_of_other_domains_act_is_not_shown(people: People, bro
 def test_filters_are_in_the_address(people: People, browser_of: BrowserOf, query: str, count: int) -> None:
     recorded(SYSTEM, "accounts.sign_in")
     recorded(SYSTEM, target=people.member)
-    record.record_refusal(
+    audit_log.record_refusal(
         actor=SYSTEM, action="requests.refuse", reason="not_found", target_label="the-object"
     )
 
@@ -136,7 +136,7 @@ def text_of(answer: object) -> str:
 
 def test_the_list_as_csv_holds_no_formula(people: People, browser_of: BrowserOf) -> None:
     recorded(SYSTEM, target=people.member, changes={"name": "=1+1"})
-    record.record_refusal(
+    audit_log.record_refusal(
         actor=SYSTEM, action="accounts.sign_in", reason="x", target_label="=cmd@example.org"
     )
 

@@ -25,7 +25,7 @@ class HandshakeRejected(UpstreamError):
         self.status = status
 
 
-async def forward_websocket(
+async def forward_websocket(  # noqa: PLR0913 -- all by name
     scope: Scope,
     receive: Receive,
     send: Send,

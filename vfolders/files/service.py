@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import InvalidInput
 from common.i18n import gettext as _
 from common.values.text import normalised
@@ -179,4 +179,4 @@ def _unsafe(error: UnsafePath) -> InvalidInput:
 
 
 def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:
-    record.record(actor=actor, action=action, target=folder, changes={"path": "/".join(path)})
+    audit_log.record(actor=actor, action=action, target=folder, changes={"path": "/".join(path)})

@@ -56,7 +56,7 @@ class SimulatedRuntime(ContainerRuntime):
     """`registry` lists what can be pulled; `images` what is there already, `has_any_image` that all are. `devices` are slots
     beside cores and memory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all by name
         self,
         *,
         name: str = "simulated",

@@ -15,7 +15,7 @@ from accounts.logins.required_actions import has_second_factor
 from accounts.logins.service import Login, has_standing_membership
 from common import clock
 from common.actors import Actor
-from common.audit import record
+from common.audit import audit_log
 from common.errors import NotFound
 from common.token_scopes import TokenScope
 from sessions_app.core.app_address import CODE_LIFETIME_S, TOKEN_PREFIX, AppHost, AppPort, Door, is_app_name
@@ -50,7 +50,7 @@ def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) ->
             expires_at=clock.now() + timedelta(seconds=CODE_LIFETIME_S),
         )
         changes = {"app": app} | ({"port": door.number} if isinstance(door, AppPort) else {})
-        record.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
+        audit_log.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
     return code
 
 
@@ -104,7 +104,7 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
             expires_at=expires_at,
             **origin,
         )
-        record.record(
+        audit_log.record(
             actor=actor, action="sessions.open_app", target=session, changes={"app": app, "for": "a program"}
         )
     return TOKEN_PREFIX + token, expires_at

@@ -8,7 +8,7 @@ from uuid import UUID
 from accounts.logins.impersonation import seen_as, viewed_in
 from accounts.models import KeyPair, User
 from common.actors import Actor, ActorKind, Via
-from common.audit import record
+from common.audit import audit_log
 from common.audit.denied_requests import record_refused
 from common.errors import BerthError
 from sessions_app.gateway.auth.authorizer import actor_of_user
@@ -34,7 +34,7 @@ def enter_session(
         kind = ComputeSession._meta.label_lower
         record_refused(actor=actor, asked=str(scope["path"]), refusal=refusal, target=(kind, str(session_id)))
         raise
-    record.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
+    audit_log.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
     return session, kernel
 
 
@@ -43,7 +43,7 @@ def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
     person = viewed_in(login_key)
     if person is None:
         return
-    refusal = record.only_looking()
+    refusal = audit_log.only_looking()
     actor = seen_as(actor_at(scope, user, None), person)
     session_id = str(scope["url_route"]["kwargs"]["session_id"])
     record_refused(

@@ -90,7 +90,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, li
     return {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
 
 
-def record_refusal(
+def record_refusal(  # noqa: PLR0913 -- all by name
     *,
     actor: Actor,
     action: str,

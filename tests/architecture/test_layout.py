@@ -1,0 +1,73 @@
+"""Sizes of files, functions and directories, and names of modules."""
+
+import ast
+import functools
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = (
+    "accounts", "agents", "common", "images", "portal", "scheduler", "sessions_app", "transport", "vfolders",
+)  # fmt: skip
+LONG_FILE_LINES, MAX_FILE_LINES = 600, 1000
+MAX_FUNCTION_LINES = 60
+MAX_MODULES = 20
+SPLINTER_LINES = 80
+# Metaphors, participles and riddles that modules once were called.
+BANNED_NAMES = {
+    "asked", "asking", "at_once", "closing", "copied", "crowded", "crowds", "dealt", "demands", "doorman",
+    "doors", "entrance", "entries", "foresight", "gate", "gathered", "held", "holdings", "joining", "keepers",
+    "kept", "known_ends", "lanes", "leaving", "leftovers", "listening", "lobby", "looks", "marks", "moorings",
+    "newcomers", "originals", "pace", "places", "proofs", "promises", "quarters", "rhythm", "standings_kept",
+    "surroundings", "together", "viewing", "walls", "words",
+}  # fmt: skip
+# Functions that are one long list of alike calls: {file:function: why}.
+LONG_FUNCTIONS = {
+    "portal/web/menu.py:register": "one call per entry of the menu",
+    "portal/web/style_samples.py:sample_context": "one sample per component",
+}
+LARGE_DIRECTORIES = {
+    "client/src/berth/cli": "one module per command",
+    "client/src/berth": "the library beside it",
+}
+
+
+@functools.cache
+def sources() -> list[Path]:
+    """All modules of the product but migrations."""
+    folders = [ROOT / app for app in APPS] + [ROOT / "client" / "src"]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return [path for path in paths if not {"migrations", "recipes", "__pycache__"} & {*path.parts}]
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_files_and_functions_are_short() -> None:
+    long_functions = set()
+    for path in sources():
+        name = str(path.relative_to(ROOT))
+        lines = len(path.read_text().splitlines())
+        assert lines <= MAX_FILE_LINES, f"{name} has {lines} lines: split it by concept"
+        if lines > LONG_FILE_LINES:
+            warnings.warn(f"{name} has {lines} lines", stacklevel=1)
+        if name.startswith("client/"):
+            continue
+        for function in functions(path):
+            if (function.end_lineno or 0) - function.lineno >= MAX_FUNCTION_LINES:
+                long_functions.add(f"{name}:{function.name}")
+    assert long_functions == set(LONG_FUNCTIONS)
+
+
+def test_a_directory_has_twenty_modules_at_most() -> None:
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in sources() if path.name != "__init__.py")
+    assert {name for name, count in counts.items() if count > MAX_MODULES} == set(LARGE_DIRECTORIES)
+
+
+def test_modules_are_named_by_nouns_of_the_field() -> None:
+    assert [str(path.relative_to(ROOT)) for path in sources() if path.stem in BANNED_NAMES] == []
