@@ -35,8 +35,6 @@ class BrowserLogin(AbstractBaseSession):
 
     @classmethod
     def get_session_store_class(cls) -> type[SessionBase]:
-        from accounts.models.browser_login import SessionStore
-
         return SessionStore
 
     def __str__(self) -> str:

@@ -9,13 +9,17 @@ from uuid import uuid4
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY
 from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
+from django.test import Client
+from django.urls import reverse
 from psycopg.errors import UniqueViolation
 from structlog.testing import capture_logs
 
-from accounts.models import LimitUse, MembershipRule
+from accounts.models import BrowserLogin, LimitUse, MembershipRule, User
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from common.db.fields import _rename
@@ -206,3 +210,12 @@ def rename(folder: VFolder, name: str) -> None:
     """As the column of before kept it."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE vfolders_vfolder SET name = %s WHERE id = %s", [name, folder.pk])
+
+
+def test_open_logins_stay_open(migrate: Migrate, browser_of: Callable[[User], Client]) -> None:
+    browser = browser_of(factories.make_user())
+    migrate("accounts", "0033_standard_labels")
+    login = BrowserLogin.objects.get(session_key=browser.cookies[settings.SESSION_COOKIE_NAME].value)
+    assert login.get_decoded()[BACKEND_SESSION_KEY] == "accounts.backends.SignInBackend"
+    migrate("accounts", "0034_backend_path")
+    assert browser.get(reverse("profile")).status_code == 200
