@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -326,6 +327,24 @@ async def test_silence_and_a_closed_port_have_their_own_errors() -> None:
             assert await response.text() == "UpstreamTimeout"
     async with proxied(port) as proxy, client() as browser, browser.get(url(proxy, "/")) as response:
         assert await response.text() == "UpstreamUnreachable"
+
+
+async def test_an_upload_may_take_longer_than_an_app_may_be_silent() -> None:
+    routes = web.RouteTableDef()
+
+    @routes.post("/")
+    async def count(request: web.Request) -> web.Response:
+        return web.Response(text=str(len(await request.read())))
+
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(12):
+            await asyncio.sleep(0.1)  # what is tested is time
+            yield b"x"
+
+    transport = Transport(Timeouts(response_head_s=1.0))
+    async with serve_app(routes) as port, proxied(port, transport=transport) as proxy, client() as browser:
+        async with browser.post(url(proxy, "/"), data=body()) as response:
+            assert (response.status, await response.text()) == (200, "12")
 
 
 async def test_an_endless_trailer_ends_the_answer() -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.connection import Connection, ResponseHead
@@ -55,8 +57,10 @@ async def _ask(
         try:
             connection.start(method, head)
             uplink.start()
-            async with asyncio.timeout(transport.timeouts.response_head_s):
+            async with asyncio.timeout(transport.timeouts.response_head_s) as limit:
+                uplink.on_progress = partial(_restart, limit, transport.timeouts.response_head_s)
                 response = await connection.response()
+            uplink.on_progress = None
             if not 200 <= response.status <= _LARGEST_STATUS:
                 raise UpstreamBroken(f"The app answered with status {response.status}.")
             return connection, response, uplink
@@ -93,6 +97,12 @@ async def _answer(
     return True
 
 
+def _restart(limit: asyncio.Timeout, seconds: float) -> None:
+    """Begin a time limit anew: an app may read a long body before it answers."""
+    if not limit.expired():
+        limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+
 def _give_up(uplink: "_Uplink", connection: Connection) -> None:
     uplink.stop()
     connection.abort()
@@ -105,6 +115,7 @@ class _Uplink:
         self, exchange: Exchange, receive: Receive, connection: Connection, framing: BodyFraming
     ) -> None:
         self.is_body_sent = not framing.has_body
+        self.on_progress: Callable[[], None] | None = None  # called when the app has taken a part of the body
         self._exchange = exchange
         self._receive = receive
         self._connection = connection
@@ -151,4 +162,6 @@ class _Uplink:
                 body += b"0\r\n\r\n"
         if body:
             await self._connection.write(body)
+            if self.on_progress is not None:
+                self.on_progress()
         self.is_body_sent = is_last
