@@ -189,12 +189,10 @@ def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
 
 
 def _take_default(actor: Actor, group_id: int | None) -> None:
-    """From the group that has it, for this or a new one. Raises Conflict where another became the default meanwhile."""
+    """Take it from the group that has it, for this or a new one. The gate lets one change at a time."""
     precede_admissions()
     found = ResourceGroup.objects.select_for_update().filter(Q(is_default=True) | Q(pk=group_id))
     held = {each.pk: each for each in found.order_by("pk")}  # both in one order, as a machine that moves
-    if ResourceGroup.objects.filter(is_default=True).exclude(pk__in=held).exists():
-        raise _default_is_taken()  # to wait for that one too would be out of order
     for other in (each for each in held.values() if each.pk != group_id):
         other.is_default = False
         other.save(update_fields=["is_default"])
@@ -259,7 +257,7 @@ def _check_ends(group: ResourceGroup) -> None:
 
 
 def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:
-    """Raises InvalidInput where another took the name at the same moment, Conflict where it became the default."""
+    """Raise InvalidInput where another group took the name at the same moment, Conflict for the default."""
     try:
         with transaction.atomic():
             group.save(update_fields=update_fields)

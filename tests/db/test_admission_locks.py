@@ -315,7 +315,6 @@ def test_folders_that_are_mounted_are_inputs_too(folder: VFolder, change: Callab
 def test_what_ticks_and_sign_ins_write_waits_for_no_session() -> None:
     place = prepared(archive_project)
     with held_open(lambda: enqueue(place)):
-        ResourceGroup.objects.update(epoch=7)
         KeyPair.objects.update(last_used_at=clock.now())
         elsewhere(lambda: run_tick(place.group.pk))
     assert ComputeSession.objects.count() == 1

@@ -228,7 +228,7 @@ def test_whoever_dies_over_it_has_moved_nothing_and_the_next_round_moves_all(
     session, now = place.enqueue(pending_timeout_s=600), clock.now()
     due = place.fresh(session).deadline_at
     with monkeypatch.context() as patched, at(now + step):
-        patched.setattr(clock_change.callbacks, "shift_instants", die)
+        patched.setattr(clock_change.delivery, "shift_instants", die)
         with pytest.raises(Killed):
             jump(step)
         assert place.fresh(session).deadline_at == due

@@ -127,14 +127,14 @@ def test_overseers_of_a_domain_see_what_its_people_may_use_and_superadmins_all(p
 def test_what_a_group_does_not_take_is_refused_also_in_the_last_moment(
     place: Place, monkeypatch: pytest.MonkeyPatch, changes: Any, asked: Any, refusal: type[BerthError]
 ) -> None:
-    meant = load._lock_group
+    meant = load.enter_admission
 
-    def meanwhile(*args: Any) -> Any:
+    def meanwhile() -> None:  # behind the gate, the change would wait
         elsewhere(lambda: change(place, **changes))
-        return meant(*args)
+        meant()
 
     with monkeypatch.context() as patch:
-        patch.setattr(load, "_lock_group", meanwhile)
+        patch.setattr(load, "enter_admission", meanwhile)
         with pytest.raises(refusal):
             place.enqueue(**asked)
     with pytest.raises(refusal) as told:

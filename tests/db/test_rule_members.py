@@ -225,7 +225,7 @@ def test_a_sign_in_asks_three_queries_of_rules_and_survives_their_failure(
     for rules in (EVERYBODY, [("mail", "no.example")], [("mail", "uni.example"), ("group", "campus:staff")]):
         more = replace(people, project=factories.make_project(people.domain))
         rule(more, *rules)
-        factories.services.add_member(actor=SYSTEM, project=more.project, user=people.member)
+        factories.service.add_member(actor=SYSTEM, project=more.project, user=people.member)
     for user in (people.outsider, people.member):
         with django_assert_num_queries(3):
             membership_sync.follow_rules_of_person(user.pk)

@@ -258,7 +258,7 @@ class PowerCut(Exception):
         "_demand_room",
         "_cpusets",
         "_allocate",
-        "lifecycle.transition_many",
+        "transitions.transition_many",
         "write_waiting",
         "enqueue_on_commit",
     ],

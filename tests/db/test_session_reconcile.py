@@ -184,7 +184,7 @@ def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_ar
 def test_a_round_stops_no_more_containers_of_ended_sessions_than_take_one_grace(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "STOPPERS", 2)
+    monkeypatch.setattr(garbage, "STOPPERS", 2)
     told: list[str] = []
     left = leave_running(place, 3)
     monkeypatch.setattr(place.runtime, "stop_container", lambda name, grace_s: told.append(name))

@@ -139,7 +139,7 @@ def test_going_back_forgets_who_came_after_arrays(migrate: Migrate) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*), count(after_id) FROM sessions_app_sessiondependency")
         assert cursor.fetchone() == (1, 1)
-    migrate("sessions_app", "0058_after_arrays")
+    migrate("sessions_app", "0063_drop_input_changes")
     assert [str(row.awaited) for row in SessionDependency.objects.all()] == ["prepare"]
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import docker
 from playwright.sync_api import Browser, BrowserContext, Error, Page
 
-from portal.ops.setup.purge import DEFAULT_ENGINE
+from portal.ops.engine.install import SYSTEM_SOCKET
 from tests.e2e import hostile_server
 from tests.e2e.pages import sign_in
 from tests.e2e.person import Person
@@ -235,7 +235,7 @@ class Apps:
 
 
 @contextmanager
-def running_apps(victim: Person, other_person: Person, engine: str = DEFAULT_ENGINE) -> Iterator[Apps]:
+def running_apps(victim: Person, other_person: Person, engine: str = SYSTEM_SOCKET) -> Iterator[Apps]:
     """Two sessions of the person who is attacked, and one of somebody else."""
     text = Path(hostile_server.__file__).read_text()
     started = []

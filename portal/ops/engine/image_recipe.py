@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-RECIPE = Path(__file__).resolve().parents[2] / "images" / "recipes" / "python"
+RECIPE = Path(__file__).resolve().parents[3] / "images" / "recipes" / "python"
 
 
 @dataclass(frozen=True, slots=True)
