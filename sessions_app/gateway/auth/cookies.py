@@ -29,8 +29,8 @@ def is_own_name(name: bytes) -> bool:
 
 
 class Shelf:
-    """Limit on HttpOnly cookie names per port. Scripts cannot delete such cookies, so the total per
-    port must stay below the size limit of requests.
+    """Record of the HttpOnly cookie names of each port, limited in number and size. Scripts cannot
+    delete such cookies, so the total per port must stay below the size limit of requests.
     """
 
     def __init__(self) -> None:
