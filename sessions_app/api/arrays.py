@@ -1,4 +1,4 @@
-"""REST of arrays."""
+"""REST endpoints of session arrays."""
 
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from sessions_app.selectors import Action
 
 
 class ArrayOut(serializers.ModelSerializer[SessionArray]):
-    """Many batch sessions of one request; `GET /sessions/?array=ID` has them."""
+    """Many batch sessions of one request; `GET /sessions/?array=ID` lists them."""
 
     owner = serializers.EmailField(source="owner.email")
     project = serializers.CharField(source="project.name")
@@ -55,7 +55,7 @@ class ArrayOut(serializers.ModelSerializer[SessionArray]):
 
 @extend_schema_view(get=extend_schema(operation_id="list_arrays"))
 class ArrayListView(ListAPIView[SessionArray]):
-    """Arrays of sessions that you may see; newest first."""
+    """List the arrays that you may see, newest first."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = ArrayOut
@@ -77,12 +77,12 @@ class ArrayView(APIView):
 
     @extend_schema(operation_id="read_array", responses={200: ArrayOut, **REFUSALS})
     def get(self, request: Request, array_id: UUID) -> Response:
-        """One array, with how many of its elements are how far."""
+        """Show one array with the number of elements in each status."""
         return Response(_shown(access_array(actor_of(request), array_id, Action.VIEW)))
 
     @extend_schema(operation_id="stop_array", responses={202: ArrayOut, **REFUSALS})
     def delete(self, request: Request, array_id: UUID) -> Response:
-        """Stop all elements of an array that have not ended. Asking again changes nothing."""
+        """Stop all elements of an array that have not ended. Idempotent."""
         return Response(_shown(end_array(actor=actor_of(request), array_id=array_id)), status=202)
 
 

@@ -1,4 +1,4 @@
-"""REST of callbacks: what was told, and what it is signed with."""
+"""REST endpoints of callbacks: deliveries and signing secret."""
 
 from types import MappingProxyType
 from typing import Any
@@ -49,7 +49,7 @@ class NewCallbackSecretOut(CallbackSecretOut):
 
 @extend_schema_view(get=extend_schema(operation_id="list_session_callbacks"))
 class SessionCallbackListView(ListAPIView[CallbackDelivery]):
-    """What its callback was told, oldest first, and how that was answered."""
+    """List the callback deliveries of a session, oldest first, with the answers."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = CallbackDeliveryOut
@@ -71,7 +71,7 @@ class CallbackSecretView(APIView):
         responses={200: CallbackSecretOut, (404, "application/json"): ErrorOut},
     )
     def get(self, request: Request) -> Response:
-        """Since when you have a secret for callbacks; it cannot be shown again."""
+        """Show when your callback secret was created; the secret itself cannot be shown again."""
         found = callback_secret(actor_of(request))
         if found is None:
             raise NotFound(_("You have no callback secret yet."))
@@ -80,7 +80,7 @@ class CallbackSecretView(APIView):
     @extend_schema(operation_id="make_callback_secret", request=None, responses={201: NewCallbackSecretOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Another secret for all your callbacks, from now on. A token needs the scope `admin`."""
+        """Create a new secret that signs all your callbacks from now on. A token needs the scope `admin`."""
         demand_newest_secret(request)
         actor = actor_of(request)
         text = make_callback_secret(actor=actor)

@@ -1,4 +1,4 @@
-"""REST of one session, with the devices that it has."""
+"""REST body of one session with its allocated devices."""
 
 from typing import Any
 

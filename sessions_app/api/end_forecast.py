@@ -1,4 +1,4 @@
-"""When a running session ends, as REST tells it."""
+"""REST body of the expected end of a running session."""
 
 from rest_framework import serializers
 
@@ -19,7 +19,7 @@ class JudgedOut(serializers.Serializer[Judged]):
 
 
 class EndingOut(serializers.Serializer[Outlook]):
-    """When a running session ends if nothing changes, and what is known of its use."""
+    """Expected end of a running session if nothing changes, and its measured use."""
 
     ends_at = serializers.DateTimeField(allow_null=True, help_text="null: no limit ends it.")
     cause = serializers.CharField(

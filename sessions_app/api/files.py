@@ -1,4 +1,6 @@
-"""REST of the files of a running session (ADR 18). Bodies are streamed both ways; whatever a client accepts, files are bytes."""
+"""REST endpoints of the files of a running session (ADR 18). Bodies are streamed in both
+directions; files are bytes whatever the client accepts.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -75,7 +77,7 @@ class SessionDirectoryView(APIView):
         responses={200: SessionDirectoryOut, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
-        """What is in a directory of a running session, by name; at most 2,000 entries."""
+        """List a directory of a running session by name; at most 2,000 entries."""
         opened = _opened(request, session_id)
         path, entries, is_complete = async_to_sync(files.list_directory)(opened, _path(request))
         shown = [_shown(entry) for entry in entries]
@@ -94,7 +96,7 @@ class SessionPathView(APIView):
         responses={200: SessionPathOut, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
-        """What is at a path of a running session. A link is told as a link."""
+        """Show the entry at a path of a running session. A symbolic link is shown as a link."""
         path, entry = async_to_sync(files.stat_path)(_opened(request, session_id), _path(request))
         return Response(SessionPathOut({"path": path, **_shown(entry)}).data)
 
@@ -111,7 +113,7 @@ class SessionFileView(APIView):
         responses={(200, BYTES): OpenApiTypes.BINARY, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
-        """Content of a file of a running session, links followed."""
+        """Download a file of a running session; symbolic links are followed."""
         opened = _opened(request, session_id, action="sessions.read_file")
         found = async_to_sync(files.find_file)(opened, _path(request))
         response = _attachment(files.stream_file(found), BYTES, found.place.entry.name)
@@ -125,7 +127,7 @@ class SessionFileView(APIView):
         responses={200: SessionPathOut, **REFUSALS},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
-        """Create or replace a file with the raw body, whole or not at all; missing directories are created."""
+        """Create or replace a file with the raw body, atomically; missing directories are created."""
         opened = _opened(request, session_id, action="sessions.write_file")
         path, entry = async_to_sync(files.write_file)(
             opened, _path(request), _chunks(request._request), request.query_params.get("mode", "")
@@ -145,7 +147,7 @@ class SessionArchiveView(APIView):
         responses={(200, TAR): OpenApiTypes.BINARY, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
-        """A tar of what is in a directory of a running session, with names relative to it."""
+        """Download a directory of a running session as a tar; names are relative to it."""
         opened = _opened(request, session_id, action="sessions.read_archive")
         found = async_to_sync(files.find_directory)(opened, _path(request))
         name = f"{found.place.entry.name or 'root'}.tar"
@@ -158,7 +160,7 @@ class SessionArchiveView(APIView):
         responses={200: SessionArchiveOut, **REFUSALS},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
-        """Unpack a tar into a directory of a running session, over what is there; all of it or nothing."""
+        """Unpack a tar into a directory of a running session, over existing files; all of it or nothing."""
         opened = _opened(request, session_id, action="sessions.write_archive")
         path, counted = async_to_sync(files.write_archive)(opened, _path(request), _chunks(request._request))
         told = {"path": path, "entries": counted.entries, "size_bytes": counted.size_bytes}
@@ -166,7 +168,7 @@ class SessionArchiveView(APIView):
 
 
 def _opened(request: Request, session_id: UUID, *, action: str = "") -> OpenFiles:
-    """Checked with the database, whose connection is given back: the engine may take its time."""
+    """Check access, then close the database connection, because the engine may be slow."""
     kernel = request.query_params.get("kernel", "main1")
     opened = files.open_files(
         actor=actor_of(request),
@@ -187,7 +189,7 @@ def _path(request: Request) -> str:
 
 
 async def _chunks(body: HttpRequest) -> AsyncIterator[bytes]:
-    """Django has the whole body on the disk by now; it is read beside the event loop."""
+    """Read the body, which Django has already stored on disk, without blocking the event loop."""
     while chunk := await asyncio.to_thread(body.read, UPLOAD_CHUNK_BYTES):
         yield chunk
 
@@ -205,7 +207,7 @@ def _shown(entry: Entry) -> dict[str, object]:
 
 
 def _attachment(content: AsyncIterator[bytes], kind: str, name: str) -> StreamingHttpResponse:
-    """Written by users: never shown by a browser, only saved."""
+    """Return a response that browsers only save and never display: the content is untrusted."""
     response = StreamingHttpResponse(content, content_type=kind)
     response["Content-Disposition"] = attachment_header(name)
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"

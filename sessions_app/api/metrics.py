@@ -1,4 +1,4 @@
-"""REST of what a session uses."""
+"""REST endpoint of a session's metrics."""
 
 from typing import Any
 from uuid import UUID
@@ -52,7 +52,7 @@ def _series(help_text: str) -> serializers.ListField:
 
 
 class KernelMetricsOut(serializers.Serializer[Any]):
-    """Lists of the same length, oldest first: one value for each instant of `at`, null where nothing is known."""
+    """Lists of equal length, oldest first: one value for each time in `at`, null if unknown."""
 
     name = serializers.CharField(help_text="The container, like main1.")
     limits = LimitsOut()
@@ -92,7 +92,7 @@ class SessionMetricsView(APIView):
         responses={200: MetricsOut, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
-        """What each container used, at most 360 points. Up to its end for a session that has ended."""
+        """Show the use of each container as at most 360 points; up to its end if the session has ended."""
         session = access_session(actor_of(request), session_id, Action.VIEW)
         return Response(MetricsOut(metrics_of(session, _window_asked_for(request))).data)
 

@@ -1,4 +1,4 @@
-"""REST of what one keeps for the home directory of one's sessions."""
+"""REST endpoints of dotfiles and the start-up script."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ class ScriptOut(serializers.Serializer[Any]):
 
 @extend_schema_view(get=extend_schema(operation_id="list_dotfiles"))
 class DotfileListView(ListAPIView[Dotfile]):
-    """Your dotfiles, without what stands in them."""
+    """List your dotfiles, without content."""
 
     is_private = True
     token_scopes = FOR_SESSIONS
@@ -88,7 +88,7 @@ class DotfileView(APIView):
         operation_id="read_dotfile", parameters=[PATH], responses={200: DotfileWithContentOut, **ABSENT}
     )
     def get(self, request: Request) -> Response:
-        """One of them."""
+        """Show one dotfile with its content."""
         found = service.access_dotfile(actor_of(request), _path_of(request))
         return Response(DotfileWithContentOut(found).data)
 
@@ -98,8 +98,9 @@ class DotfileView(APIView):
         responses={200: DotfileOut, 201: DotfileOut, (409, "application/json"): ErrorOut},
     )
     def put(self, request: Request) -> Response:
-        """Keep a file: each session that starts from now on has it in its home directory. It replaces that of the same
-        path. At most 32 of them. A token needs the scopes `sessions`, `folders` and `admin`."""
+        """Save a dotfile: new sessions get it in their home directory. Replaces the file at the
+        same path. At most 32 dotfiles. A token needs the scopes `sessions`, `folders` and `admin`.
+        """
         demand_newest_secret(request)
         asked = DotfileInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -108,7 +109,7 @@ class DotfileView(APIView):
 
     @extend_schema(operation_id="remove_dotfile", parameters=[PATH], responses={204: None, **ABSENT})
     def delete(self, request: Request) -> Response:
-        """Keep it no longer. Sessions that run have theirs still."""
+        """Delete a dotfile. Running sessions keep their copy."""
         service.remove_dotfile(actor=actor_of(request), path=_path_of(request))
         return Response(status=204)
 
@@ -119,7 +120,7 @@ class StartupScriptView(APIView):
 
     @extend_schema(operation_id="read_startup_script", responses={200: ScriptOut, **ABSENT})
     def get(self, request: Request) -> Response:
-        """Your start-up script."""
+        """Show your start-up script."""
         script = service.startup_script(actor_of(request))
         if script is None:
             raise NotFound(_("You have no start-up script."))
@@ -127,9 +128,13 @@ class StartupScriptView(APIView):
 
     @extend_schema(operation_id="write_startup_script", request=ScriptInput, responses={200: ScriptOut})
     def put(self, request: Request) -> Response:
-        """What runs in each session that starts from now on, in bash, as the session's user: before the command of a batch
-        session, and beside the apps of an interactive one. It has a minute, unless the portal says otherwise; its output goes into
-        the session's log, and its failure ends nothing. A token needs the scopes `sessions`, `folders` and `admin`."""
+        """Save the script that runs in each new session, in bash, as the session's user: before the
+        command of a batch session, beside the apps of an interactive one.
+
+        It has one minute unless the portal is configured otherwise. Its output goes to the
+        session's log; its failure does not end the session. A token needs the scopes `sessions`,
+        `folders` and `admin`.
+        """
         demand_newest_secret(request)
         asked = ScriptInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -138,13 +143,13 @@ class StartupScriptView(APIView):
 
     @extend_schema(operation_id="remove_startup_script", responses={204: None, **ABSENT})
     def delete(self, request: Request) -> Response:
-        """Run none any more."""
+        """Delete the start-up script."""
         service.remove_startup_script(actor=actor_of(request))
         return Response(status=204)
 
 
 def _path_of(request: Request) -> str:
-    """Raises InvalidInput where it is not said."""
+    """Return the query parameter `path`. Raises InvalidInput if it is missing."""
     path = asked_once(request, "path")
     if not path:
         sentence = _("Say which file, like ?path=.bashrc.")

@@ -1,4 +1,4 @@
-"""The fields of requests that say beside whom a session is placed."""
+"""Request fields of placement groups."""
 
 from rest_framework import serializers
 

@@ -1,4 +1,4 @@
-"""REST of presets."""
+"""REST endpoints of resource presets."""
 
 from typing import Any, cast
 
@@ -46,8 +46,10 @@ class PresetOut(serializers.ModelSerializer[ResourcePreset]):
         )  # fmt: skip
 
     def to_representation(self, instance: ResourcePreset) -> dict[str, Any]:
-        """Context: request."""
-        context = cast("dict[str, Any]", self.context)  # shared by all that are told at once
+        """Return the body; needs `request` in the context. `changed_by` is empty for readers who
+        may not change the preset.
+        """
+        context = cast("dict[str, Any]", self.context)  # shared by all rows of one response
         if "may_change" not in context:
             context["may_change"] = writes_which(actor_of(context["request"]))
         told = super().to_representation(instance)
@@ -73,7 +75,7 @@ class PresetChangeInput(InputSerializer):
 
 @extend_schema_view(get=extend_schema(operation_id="list_presets"))
 class PresetListView(ListAPIView[ResourcePreset]):
-    """Sizes under a name: your own, those of your projects, your domain and everybody."""
+    """List the presets that you may use: your own, and those of your projects, your domain and everybody."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = PresetOut
@@ -86,8 +88,9 @@ class PresetListView(ListAPIView[ResourcePreset]):
     @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Create one: for yourself (own), or as superadmin for everybody, as domain admin for a domain, as project admin for a
-        project; a token needs the scope `admin` for others than yourself."""
+        """Create a preset: your own, or as superadmin for everybody, as domain admin for a domain,
+        as project admin for a project. A token needs the scope `admin` except for `own`.
+        """
         asked = PresetInput(data=request.data)
         asked.is_valid(raise_exception=True)
         demand_scope_to_share(request, asked.validated_data["sharing"])
@@ -100,15 +103,16 @@ class PresetView(APIView):
 
     @extend_schema(operation_id="read_preset", responses={200: PresetOut, **REFUSALS})
     def get(self, request: Request, preset_id: int) -> Response:
-        """One of them."""
+        """Show one preset."""
         return Response(_told(request, presets.access_preset(actor_of(request), preset_id)))
 
     @extend_schema(
         operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
     )
     def patch(self, request: Request, preset_id: int) -> Response:
-        """Another name or size; sessions that were started with it stay as they are. A token needs the scope `admin` for what others are
-        offered."""
+        """Change name or size of a preset; existing sessions are unaffected. A token needs the
+        scope `admin` for shared presets.
+        """
         asked = PresetChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         _demand_scope(request, preset_id)
@@ -119,7 +123,7 @@ class PresetView(APIView):
 
     @extend_schema(operation_id="delete_preset", responses={204: None, **REFUSALS})
     def delete(self, request: Request, preset_id: int) -> Response:
-        """Offer it no longer. A token needs the scope `admin` for what others are offered."""
+        """Delete a preset. A token needs the scope `admin` for shared presets."""
         _demand_scope(request, preset_id)
         presets.delete_preset(actor=actor_of(request), preset_id=preset_id)
         return Response(status=204)

@@ -1,4 +1,4 @@
-"""REST of the priority of a session that waits."""
+"""REST endpoint of the priority of a waiting session."""
 
 from uuid import UUID
 
@@ -34,8 +34,9 @@ class SessionPriorityView(APIView):
         responses={200: SessionDetailOut, **REFUSALS},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
-        """Let a session that waits go before others, or behind them. Its owner raises it as far as policies allow, and no further
-        than somebody who governs it set it."""
+        """Change the priority of a waiting session. Its owner may raise it as far as policies
+        allow, and not above the value that an administrator has set.
+        """
         asked = PriorityInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor = actor_of(request)

@@ -1,4 +1,4 @@
-"""Bodies of the session endpoints."""
+"""Request and response bodies of the session endpoints."""
 
 from typing import Any
 
@@ -73,7 +73,9 @@ class DependencyInput(InputSerializer):
 
 
 class SessionCreateInput(PlacementInput):
-    """What a program sends. sessions_app.core.request reads it, so that REST, pages and the command line refuse alike."""
+    """Request of a session. sessions_app.core.request parses it, so that REST, pages and the
+    command line give the same errors.
+    """
 
     name = TextField(
         max_length=MAX_SESSION_NAME,
@@ -178,7 +180,7 @@ class MountOut(serializers.ModelSerializer[SessionMount]):
 
 
 DEPENDENCIES = "dependencies__after", "dependencies__after_array"
-"""Of sessions, what their answers tell of those that they come after."""
+"""Relations to prefetch for the dependencies in a list of sessions."""
 
 
 class DependencyOut(serializers.ModelSerializer[SessionDependency]):
@@ -204,7 +206,7 @@ class AppOut(serializers.Serializer[Any]):
 
 
 class MemoryKillOut(serializers.Serializer[Any]):
-    """Programs of the session that the kernel ended because its memory was used up."""
+    """Programs of the session that the kernel killed because its memory was used up."""
 
     count = serializers.IntegerField()
     killed_at = serializers.DateTimeField(help_text="The last of them.")
@@ -214,7 +216,7 @@ class MemoryKillOut(serializers.Serializer[Any]):
 
 
 class SetupOut(serializers.Serializer[Any]):
-    """What came of the owner's dotfiles and start-up script."""
+    """Result of the owner's dotfiles and start-up script in this session."""
 
     script = serializers.ChoiceField(choices=PersonalSetup.Script.choices)
     exit_code = serializers.IntegerField(allow_null=True)
@@ -262,7 +264,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     @extend_schema_field(DependencyOut(many=True))
     def get_dependencies(self, session: ComputeSession) -> list[dict[str, Any]]:
         reader_id = self.context["request"].user.pk
-        prefetch_related_objects([session], *DEPENDENCIES)  # nothing, where all of a list were
+        prefetch_related_objects([session], *DEPENDENCIES)  # does nothing if the list was prefetched
         told = [
             row for row in session.dependencies.all() if is_named(row.awaited, session, user_id=reader_id)
         ]
@@ -315,7 +317,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
 
 
 class SlotRoomOut(serializers.Serializer[Any]):
-    """One slot on the machines that could have the session, in base units."""
+    """One slot on the agents that could run the session, in base units."""
 
     largest = serializers.IntegerField(help_text="The most that one machine has.")
     most_free = serializers.IntegerField(help_text="The most that one machine has free now.")
@@ -324,8 +326,9 @@ class SlotRoomOut(serializers.Serializer[Any]):
 
 
 class StartRangeOut(serializers.Serializer[Any]):
-    """When a waiting session will probably start, from limits and from how long such sessions ran lately. No promise: about eight of
-    ten start within it."""
+    """Estimated start of a waiting session, from limits and recent run times of similar sessions.
+    About eight of ten sessions start within the range.
+    """
 
     earliest_s = serializers.IntegerField(help_text="Seconds from now.")
     latest_s = serializers.IntegerField(allow_null=True, help_text="null: nobody can know how late.")
@@ -360,7 +363,7 @@ class ExpectedStartOut(serializers.Serializer[Any]):
 
 
 class SessionCheckOut(serializers.Serializer[Any]):
-    """What would come of the request now. Nobody keeps the room: whoever asks first gets it."""
+    """Forecast of a request. Nothing is reserved."""
 
     starts_now = serializers.BooleanField(source="outlook.starts_now")
     agent = serializers.CharField(

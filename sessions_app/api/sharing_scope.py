@@ -1,4 +1,4 @@
-"""What tokens may do with things that are kept under a name for others."""
+"""Token scopes for shared templates and presets."""
 
 from rest_framework.request import Request
 
@@ -9,7 +9,8 @@ from sessions_app.core.template_rules import Sharing
 
 
 def demand_scope_to_share(request: Request, sharing: str) -> None:
-    """A token writes what others start from only with the scope `admin`: else whoever gets hold of one that starts sessions has others run
-    what they like. Raises PermissionDenied."""
+    """Require the scope `admin` of a token that writes shared rows: otherwise a stolen token that
+    may start sessions could inject commands into the sessions of others. Raises PermissionDenied.
+    """
     if isinstance(request.auth, KeyPair) and sharing != Sharing.OWN:
         demand_scopes(request.auth, FOR_ADMIN)

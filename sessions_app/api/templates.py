@@ -1,4 +1,4 @@
-"""REST of session templates."""
+"""REST endpoints of session templates."""
 
 from typing import Any, cast
 
@@ -53,8 +53,10 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
         )
 
     def to_representation(self, instance: SessionTemplate) -> dict[str, Any]:
-        """Context: request."""
-        context = cast("dict[str, Any]", self.context)  # shared by all that are told at once
+        """Return the body; needs `request` in the context. `changed_by` is empty for readers who
+        may not change the template.
+        """
+        context = cast("dict[str, Any]", self.context)  # shared by all rows of one response
         actor = actor_of(context["request"])
         if "may_change" not in context:
             context["may_change"] = writes_which(actor)
@@ -100,7 +102,9 @@ class TemplateStartInput(InputSerializer):
 
 @extend_schema_view(get=extend_schema(operation_id="list_session_templates"))
 class TemplateListView(ListAPIView[SessionTemplate]):
-    """Templates that you may start from: yours, those of your projects, your domain, and of everybody."""
+    """List the templates that you may use: your own, and those of your projects, your domain and
+    everybody.
+    """
 
     token_scopes = FOR_SESSIONS
     serializer_class = TemplateOut
@@ -117,8 +121,9 @@ class TemplateListView(ListAPIView[SessionTemplate]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Keep choices under a name: your own, or as an administrator of a project, a domain or the installation for those there, for
-        which a token needs the scope `admin`."""
+        """Create a template: your own, or as an administrator for a project, a domain or everybody,
+        for which a token needs the scope `admin`.
+        """
         asked = TemplateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         demand_scope_to_share(request, asked.validated_data["sharing"])
@@ -131,7 +136,7 @@ class TemplateView(APIView):
 
     @extend_schema(operation_id="read_session_template", responses={200: TemplateOut, **REFUSALS})
     def get(self, request: Request, template_id: int) -> Response:
-        """One of them."""
+        """Show one template."""
         template = templates.access_template(actor_of(request), template_id)
         return Response(TemplateOut(template, context={"request": request}).data)
 
@@ -141,8 +146,9 @@ class TemplateView(APIView):
         responses={200: TemplateSavedOut, **REFUSALS},
     )
     def patch(self, request: Request, template_id: int) -> Response:
-        """Another name, description or body; sessions that were started from it stay as they are. A token needs the scope `admin` for what
-        others start from."""
+        """Change name, description or body of a template; existing sessions are unaffected. A token
+        needs the scope `admin` for shared templates.
+        """
         asked = TemplateChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         _demand_scope(request, template_id)
@@ -153,7 +159,7 @@ class TemplateView(APIView):
 
     @extend_schema(operation_id="delete_session_template", responses={204: None, **REFUSALS})
     def delete(self, request: Request, template_id: int) -> Response:
-        """Keep it no longer. A token needs the scope `admin` for what others start from."""
+        """Delete a template. A token needs the scope `admin` for shared templates."""
         _demand_scope(request, template_id)
         templates.delete_template(actor=actor_of(request), template_id=template_id)
         return Response(status=204)
@@ -169,7 +175,7 @@ class TemplateStartView(APIView):
     )
     @takes_idempotency_key
     def post(self, request: Request, template_id: int) -> Response:
-        """A session as the template says; all is checked as if you had asked for it yourself."""
+        """Start a session from a template, with the same checks as for a request of your own."""
         asked = TemplateStartInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor = actor_of(request)

@@ -1,4 +1,4 @@
-"""REST of sessions."""
+"""REST endpoints of sessions."""
 
 from uuid import UUID
 
@@ -55,7 +55,7 @@ class SessionFilter(filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(operation_id="list_sessions"))
 class SessionListView(ListAPIView[ComputeSession]):
-    """Sessions that you may see; newest first."""
+    """List the sessions that you may see, newest first."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = SessionOut
@@ -72,8 +72,9 @@ class SessionListView(ListAPIView[ComputeSession]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Ask for a session. It waits until a machine has room; `status` tells how far it is. With an `array`, ask for all its
-        elements; the answer is the first."""
+        """Create a session. It waits until an agent has capacity; `status` shows its progress. With
+        `array`, creates all elements and returns the first.
+        """
         actor = actor_of(request)
         session = enqueue_session(actor=actor, request=parse_request(request.data))
         return Response(
@@ -91,8 +92,9 @@ class SessionCheckView(APIView):
         operation_id="check_session", request=SessionCreateInput, responses={200: SessionCheckOut, **REFUSALS}
     )
     def post(self, request: Request) -> Response:
-        """Whether a session would start now, and where, or why it would wait. Refused as creating it would be; nothing is
-        written."""
+        """Forecast whether a session would start now, and on which agent, or why it would wait.
+        Gives the same errors as creating it; changes nothing.
+        """
         forecast = forecast_session(actor_of(request), parse_request(request.data))
         return Response(SessionCheckOut(forecast).data)
 
@@ -102,7 +104,7 @@ class ExpectedStartView(APIView):
 
     @extend_schema(operation_id="read_expected_start", responses={200: ExpectedStartOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
-        """When a session that waits will probably start, and what would let it start."""
+        """Estimate the start of a waiting session, and show what would let it start."""
         actor = actor_of(request)
         session = access_session(actor, session_id, Action.VIEW)
         prospect = prospect_of(actor, session) or Prospect()
@@ -114,7 +116,7 @@ class SessionDetailView(APIView):
 
     @extend_schema(operation_id="read_session", responses={200: SessionDetailOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
-        """One session."""
+        """Show one session."""
         return Response(
             SessionDetailOut(
                 access_session(actor_of(request), session_id, Action.VIEW), context={"request": request}
@@ -123,7 +125,7 @@ class SessionDetailView(APIView):
 
     @extend_schema(operation_id="stop_session", responses={202: SessionDetailOut, **REFUSALS})
     def delete(self, request: Request, session_id: UUID) -> Response:
-        """Stop a session. Its folders stay; asking again changes nothing."""
+        """Stop a session. Its folders are kept. Idempotent."""
         actor = actor_of(request)
         terminate_session(actor=actor, session_id=session_id)
         return Response(
@@ -140,7 +142,9 @@ class SessionExtendView(APIView):
     @extend_schema(operation_id="extend_session", request=None, responses={201: SessionDetailOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Extend a session: put off what would end it next, as often and as far as its resource group and the policies allow."""
+        """Extend a session: postpone its next automatic end, as often and as far as its resource
+        group and the policies allow.
+        """
         actor = actor_of(request)
         extend_session(actor=actor, session_id=session_id)
         session = access_session(actor, session_id, Action.VIEW)
@@ -148,7 +152,7 @@ class SessionExtendView(APIView):
 
 
 class SessionLogView(APIView):
-    """The output of one container."""
+    """Output of one container."""
 
     is_private = True
     token_scopes = FOR_SESSIONS
@@ -168,8 +172,9 @@ class SessionLogView(APIView):
         responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSALS},
     )
     def get(self, request: Request, session_id: UUID) -> HttpResponse | StreamingHttpResponse:
-        """Text that the session wrote so far, at most about the last 16 MiB. Where output is missing a line says so, which
-        begins with `[Berth:`."""
+        """Return the output so far, at most about the last 16 MiB. Missing output is marked by a
+        line that begins with `[Berth:`.
+        """
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
         kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
         if is_wanted(request, "follow"):
@@ -190,7 +195,7 @@ class SessionLogView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_session_history"))
 class SessionHistoryView(ListAPIView):  # type: ignore[type-arg]
-    """Each change of status with its reason, oldest first."""
+    """List the status changes of a session with their reasons, oldest first."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = TransitionOut

@@ -1,1 +1,1 @@
-"""Apps of sessions: addresses and start."""
+"""Start and URLs of the apps in sessions."""

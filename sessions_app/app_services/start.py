@@ -1,4 +1,4 @@
-"""Start of the apps of a session, and the directory that they begin in."""
+"""Start the apps of a session and choose their start directory."""
 
 from uuid import UUID
 
@@ -20,9 +20,11 @@ APP_START_S = 10
 
 
 def start_app(session_id: UUID, app_name: str) -> None:
-    """Start an app of the session's image in its main container. Asked again within APP_START_S it does nothing; a second
-    start after that is harmless, because it finds the port taken and ends. Raises NotFound for an app that the image does not declare, Conflict if the session does not
-    run, Unavailable if the engine does not answer."""
+    """Start an app of the session's image in its main container; repeated calls within APP_START_S
+    do nothing. A second start later is harmless: the process finds the port taken and ends. Raises
+    NotFound for an app that the image does not declare, Conflict if the session does not run,
+    Unavailable if the engine does not answer.
+    """
     session = ComputeSession.objects.with_parts().get(pk=session_id)
     if not session.is_running:
         sentence = _("The session “{session}” is {status}; this needs a running one.")
@@ -42,8 +44,9 @@ def start_app(session_id: UUID, app_name: str) -> None:
 
 
 def _is_first_ask(session_id: UUID, app_name: str) -> bool:
-    """Whether nobody asked for this app within the time that one takes to answer. Without Redis everybody is first: a
-    second start is only noise in the log."""
+    """Return True if the app was not requested within the last APP_START_S; always True without
+    Redis, because a second start only adds noise to the log.
+    """
     try:
         return bool(cache.add(f"app-asked:{session_id}:{app_name}", 1, timeout=APP_START_S))
     except redis.RedisError:
@@ -51,12 +54,14 @@ def _is_first_ask(session_id: UUID, app_name: str) -> bool:
 
 
 def start_dir_of(session: ComputeSession) -> str:
-    """Where apps begin: in the first folder that may be written, because only files in folders are kept."""
+    """Return the start directory of apps: the first writable mount, because only files in folders
+    persist; else HOME.
+    """
     return next((mount.path for mount in session.mounts.all() if not mount.is_readonly), HOME)
 
 
 def declared_app(session: ComputeSession, app_name: str) -> AppHint:
-    """The app `app_name` as the session's image declares it. Raises NotFound."""
+    """Return the app `app_name` as declared by the session's image. Raises NotFound."""
     apps = session.image.app_hints
     for app in apps:
         if app.name == app_name:

@@ -1,4 +1,4 @@
-"""Addresses of a session's apps. Pure but for the settings."""
+"""Build host names and URLs of a session's apps. Pure except for settings."""
 
 from urllib.parse import urlsplit
 
@@ -8,24 +8,25 @@ from sessions_app.models import ComputeSession
 
 
 def app_host(host_label: str, app: str) -> str:
-    """`jupyter-<label>.apps.localhost`, without a port."""
+    """Return the host name of an app, e.g. `jupyter-<label>.apps.localhost`, without port."""
     return f"{app}-{host_label}.{settings.BERTH_APPS_DOMAIN}"
 
 
 def app_origin(host_label: str, app: str) -> str:
-    """Scheme and port of the portal, a host of its own."""
+    """Return the origin of an app: scheme and port of the portal, host of the app."""
     portal = urlsplit(settings.BERTH_URL)
     port = f":{portal.port}" if portal.port else ""
     return f"{portal.scheme}://{app_host(host_label, app)}{port}"
 
 
 def app_url(session: ComputeSession, app: str, path: str = "/") -> str:
-    """The address of an app of a session."""
     return f"{app_origin(session.host_label, app)}{path}"
 
 
 def apps_of(session: ComputeSession) -> list[dict[str, object]]:
-    """The apps that the image declares: [{"name", "title", "url"}]; none before the session runs or after."""
+    """Return the apps that the image declares as [{"name", "title", "url"}]; [] if the session is
+    not running or not interactive.
+    """
     if not session.is_running or session.type != "interactive":
         return []
     return [

@@ -1,1 +1,1 @@
-"""Webhooks about the status of sessions."""
+"""Webhooks about status changes of sessions."""

@@ -1,8 +1,9 @@
-"""Callbacks: a session tells an address of its owner how it goes, by POST, signed.
+"""Deliver signed webhooks ("callbacks") about status changes of sessions.
 
-What is to be told are lines of its history, which are written with the changes: no process that dies loses one. One worker at a
-time finds lines that are not on their way yet, sends those that are due, and writes down what came of it; who dies in between
-tells it again, under the same id. Lines of one session go one after another.
+Session transitions are the outbox: they are written with the change, so no event is lost when a
+process dies. One worker at a time creates deliveries for new transitions, sends those that are due
+and stores the result. After a crash a delivery may be sent again under the same id. Deliveries of
+one session are sent in order.
 """
 
 import json
@@ -56,8 +57,9 @@ MINUTE = timedelta(minutes=1)
 _WAITING = CallbackDelivery.State.WAITING.value
 _DELIVERED = CallbackDelivery.State.DELIVERED.value
 _GIVEN_UP = CallbackDelivery.State.GIVEN_UP.value
-# Of each session the first that waits, where it is due and not on its way, which may take longer than it is put off; the domains in turns, and of each no more than may be on its way at once, so
-# that no backlog hides what others have to tell.
+# First waiting delivery of each session, if it is due and not being sent (a request may take longer
+# than its retry delay). Domains alternate, each up to its limit of concurrent requests, so that one
+# domain's backlog does not delay the others.
 _DUE = """
     WITH first AS (
         SELECT DISTINCT ON (callback_id) id, callback_id, due_at FROM sessions_app_callbackdelivery
@@ -80,7 +82,9 @@ _TOLD = Q(to_status__in=[Status.RUNNING, *TERMINAL]) | Q(to_status=Status.PENDIN
 
 
 def check_callback(actor: Actor, url: str) -> None:
-    """Raises InvalidInput for an address that is never called, Conflict for somebody without a secret to sign with."""
+    """Check that callbacks to `url` can be sent. Raises InvalidInput for a forbidden address,
+    Conflict if the actor has no signing secret.
+    """
     if not url:
         return
     target = target_of(url)
@@ -94,7 +98,7 @@ def check_callback(actor: Actor, url: str) -> None:
 
 
 def insert_callbacks(sessions: Iterable[ComputeSession], url: str) -> None:
-    """Insert the address that is called about each of these new sessions; nothing where none is named."""
+    """Insert the callback address of these new sessions; does nothing if `url` is empty."""
     if url:
         host = target_of(url).host
         SessionCallback.objects.bulk_create(
@@ -103,7 +107,9 @@ def insert_callbacks(sessions: Iterable[ComputeSession], url: str) -> None:
 
 
 def callback_url_of(actor: Actor, session: ComputeSession) -> str:
-    """For its owner alone: such an address may hold a secret."""
+    """Return the callback URL to the session's owner, "" to anybody else and under impersonation:
+    the URL may contain a secret.
+    """
     if session.owner_id != actor.user_id or actor.behind_id is not None:
         return ""
     its = getattr(session, "callback", None)
@@ -111,14 +117,15 @@ def callback_url_of(actor: Actor, session: ComputeSession) -> str:
 
 
 def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
-    """What was told, or is on its way, oldest first."""
+    """Return the session's deliveries, sent and waiting, oldest first."""
     theirs = CallbackDelivery.objects.filter(callback=session.pk)
     return theirs.order_by("transition_id").select_related("transition")
 
 
 def shift_instants(step: Step) -> None:
-    """The clock was set: what waits is due and given up as late as before, and a minute is as long as it was. What was made or
-    tried since goes by the new clock."""
+    """Shift timestamps after a clock jump: waiting deliveries keep their remaining time until due
+    and until given up, and the rate limit keeps its minute. Rows written since use the new clock.
+    """
     was = step.now - step.by
     is_new = step.is_since("made_at") | step.is_since("tried_at")
     waiting = CallbackDelivery.objects.filter(state=_WAITING).exclude(is_new)
@@ -130,15 +137,16 @@ def shift_instants(step: Step) -> None:
 
 
 def tell_callbacks() -> None:
-    """Tell what is due, for at most WORK_S. May run at any time, twice or late."""
+    """Send due deliveries for at most WORK_S. Safe to run twice, late or concurrently."""
     with try_exclusive("tell-callbacks") as is_mine:
         if is_mine:
             _tell_due(until=time.monotonic() + WORK_S)
 
 
 def _note_news() -> None:
-    """A delivery for each line of history that is to be told and has none: the oldest of each domain, and of none more than
-    NOTED_OF_ONE_DOMAIN, so that its backlog hides nothing of others."""
+    """Create deliveries for transitions that need one: the oldest NOTED_OF_ONE_DOMAIN per domain,
+    so that one backlog does not block other domains.
+    """
     of_domain = Window(RowNumber(), partition_by="session__domain_id", order_by="pk")
     lines = SessionTransition.objects.filter(_TOLD, session__callback__is_open=True, delivery=None)
     oldest = lines.alias(of_domain=of_domain).filter(of_domain__lte=NOTED_OF_ONE_DOMAIN).values("pk")
@@ -154,13 +162,15 @@ def _note_news() -> None:
 
 
 def _tell_due(*, until: float) -> None:
-    """A place that is free is given on at once: whoever is slow holds up its own alone."""
+    """Send due deliveries until the deadline, refilling free workers at once, so that a slow
+    receiver delays only its own deliveries.
+    """
     flying: dict[Future[Answer], CallbackDelivery] = {}
     noted_at = -math.inf
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while True:
             if (now := time.monotonic()) < until:
-                # What comes meanwhile is not behind all of what is told now.
+                # New transitions do not wait until all present deliveries are sent.
                 if now - noted_at >= NOTED_EVERY_S:
                     _note_news()
                     noted_at = time.monotonic()
@@ -174,8 +184,9 @@ def _tell_due(*, until: float) -> None:
 
 
 def _next_batch(flying: Sequence[CallbackDelivery] = ()) -> list[CallbackDelivery]:
-    """What goes beside those that are on their way: few to one machine, not all of one domain, and of each as many as it may have
-    in a minute."""
+    """Return deliveries to send beside those in flight, within the limits per host and domain and
+    the domain's limit per minute.
+    """
     to_host = Counter(each.callback.host for each in flying)
     of_domain = Counter(each.callback.session.domain_id for each in flying)
     now = clock.now()
@@ -215,7 +226,7 @@ def _rows(sql: str, values: Mapping[str, Any]) -> list[tuple[UUID, str, int]]:
 
 
 def _put_off(batch: Sequence[CallbackDelivery]) -> None:
-    """Have them wait before anything can go wrong with them."""
+    """Schedule the next attempt before sending, in case this process dies."""
     now = clock.now()
     for delivery in batch:
         delivery.attempts += 1
@@ -224,7 +235,7 @@ def _put_off(batch: Sequence[CallbackDelivery]) -> None:
 
 
 def _letter(delivery: CallbackDelivery) -> tuple[str, bytes, dict[str, str]] | None:
-    """Address, body and headers; None where its owner's account is closed, or has no secret any more."""
+    """Return (URL, body, headers), or None if the owner's account is closed or has no secret."""
     owner = delivery.callback.session.owner
     secret = getattr(owner, "callback_secret", None)
     if not owner.is_active or secret is None:
@@ -243,7 +254,7 @@ def _letter(delivery: CallbackDelivery) -> tuple[str, bytes, dict[str, str]] | N
 
 
 def news_body(delivery: CallbackDelivery) -> dict[str, object]:
-    """What is told. The session is as it was after that change."""
+    """Return the JSON body of a delivery; the session's status is that of its transition."""
     session, line = delivery.callback.session, delivery.transition
     is_end = delivery.news == News.ENDED
     return {
@@ -269,7 +280,7 @@ def _reach() -> Reach:
 
 
 def _send(letter: tuple[str, bytes, dict[str, str]] | None) -> Answer:
-    """No database here: it runs in threads of its own."""
+    """Send one request. Runs in worker threads without database access."""
     if letter is None:
         return Answer(fault=Fault.CLOSED)
     url, body, headers = letter
@@ -283,7 +294,7 @@ def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
     elif answer.fault is Fault.CLOSED or clock.now() - delivery.made_at >= TRIED_FOR:
         delivery.state = _GIVEN_UP
     told = {"answer": delivery.answer, "fault": delivery.fault, "state": delivery.state}
-    # It may be gone by now, with its session; and what was told stays told.
+    # The row may be deleted with its session, and a finished delivery is never changed.
     CallbackDelivery.objects.filter(pk=delivery.pk, state=_WAITING).update(**told)
     log.info(
         "callback.tried",

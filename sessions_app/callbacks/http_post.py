@@ -1,5 +1,8 @@
-"""One POST to an address that somebody named: to a machine that may be called, to that address alone that was looked at, with an
-end in time, following nothing, and reading no more than how it was answered."""
+"""Send one POST to a user-supplied address without SSRF.
+
+Connects only to the addresses that were resolved and checked, with a total deadline, follows no
+redirects and reads only the status of the response.
+"""
 
 import http.client
 import socket
@@ -20,7 +23,7 @@ _TLS = ssl.create_default_context()
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The status of HTTP, or why there is none."""
+    """HTTP status of the response, or the reason why there is none."""
 
     status: int | None = None
     fault: Fault = Fault.NONE
@@ -37,7 +40,7 @@ class _Failed(Exception):
 
 
 def post(target: Target, body: bytes, headers: Mapping[str, str], reach: Reach) -> Answer:
-    """How `target` answered, within WHOLE_S after its name was found; raises nothing."""
+    """Post `body` and return the answer, at most WHOLE_S after name resolution. Raises nothing."""
     try:
         addresses = _addresses_of(target, reach)
         with _Deadline(WHOLE_S) as deadline:
@@ -59,7 +62,7 @@ def post(target: Target, body: bytes, headers: Mapping[str, str], reach: Reach) 
 
 
 class _Deadline:
-    """Ends a connection that is still open after so many seconds, however slowly it drips."""
+    """Shuts down a connection after a total time, even if the peer still sends slowly."""
 
     def __init__(self, seconds: float) -> None:
         self.ends_at = time.monotonic() + seconds
@@ -93,12 +96,12 @@ class _Deadline:
         if self._connection is not None:
             try:
                 socket.socket.shutdown(self._connection, socket.SHUT_RDWR)
-            except OSError:  # it has ended by itself
+            except OSError:  # already closed by the peer
                 return
 
 
 def _addresses_of(target: Target, reach: Reach) -> list[str]:
-    """The addresses of its name that may be called, asked for once. Raises _Failed where there is none."""
+    """Resolve the host once and return its allowed addresses. Raises _Failed if there are none."""
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -111,7 +114,7 @@ def _addresses_of(target: Target, reach: Reach) -> list[str]:
 
 
 def _connected(addresses: Sequence[str], port: int, deadline: _Deadline) -> socket.socket:
-    """A connection to the first that takes one. Raises OSError."""
+    """Return a connection to the first address that accepts one. Raises OSError."""
     for address in addresses[:-1]:
         try:
             return socket.create_connection((address, port), min(CONNECT_S, deadline.left_s))

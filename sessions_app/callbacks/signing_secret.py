@@ -1,4 +1,6 @@
-"""What the callbacks of a person are signed with: made on demand, shown once, kept nowhere."""
+"""Create and derive the secret that signs a user's callbacks. Shown once, never stored: only a salt
+is kept.
+"""
 
 import base64
 import hashlib
@@ -20,14 +22,15 @@ PREFIX = "berthcb_"
 
 
 def callback_secret(actor: Actor) -> CallbackSecret | None:
-    """That there is one, and since when."""
+    """Return the actor's secret record (with its creation time), or None."""
     return CallbackSecret.objects.filter(user_id=actor.user_id or 0).first()
 
 
 @transaction.atomic
 def make_callback_secret(*, actor: Actor) -> str:
-    """Another secret, which signs from now on all callbacks of the actor, those of sessions that run already too; its text is
-    here and nowhere else."""
+    """Create a new secret and return its text, which is shown only here. It signs all future
+    callbacks of the actor, including those of running sessions.
+    """
     row, _is_new = CallbackSecret.objects.update_or_create(
         user=user_of(actor), defaults={"salt": secrets.token_hex(32), "made_at": clock.now()}
     )
@@ -36,7 +39,7 @@ def make_callback_secret(*, actor: Actor) -> str:
 
 
 def check_callback_secret(actor: Actor) -> None:
-    """Raises Conflict for somebody who has none: nobody could tell whose their callbacks are."""
+    """Raise Conflict if the actor has no secret, because receivers could not verify the sender."""
     if callback_secret(actor) is None:
         raise Conflict(
             _("Callbacks are signed, and you have no callback secret yet."),

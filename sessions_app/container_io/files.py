@@ -1,6 +1,7 @@
-"""Files of a running session: every edge reads and writes them through here.
+"""Read and write files in running containers: list, download, upload, archives, with access checks.
 
-Who may and where is decided first, with the database (`open_files`); the rest is for the event loop and asks the engine alone.
+`open_files` checks access with database queries; all other functions are asynchronous and talk to
+the engine (streams re-check access every few seconds).
 """
 
 import asyncio
@@ -62,7 +63,7 @@ open_transfers = ConcurrencyLimit("transfers", 8)
 
 @dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """The files of one container, for somebody who may use them."""
+    """Access to the files of one container, granted to one actor and sign-in."""
 
     actor: Actor
     login: Login
@@ -77,7 +78,7 @@ class OpenFiles:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file that is there and may be read."""
+    """A regular file or directory that was found and is readable by the session's user."""
 
     files: OpenFiles
     place: Place
@@ -86,7 +87,11 @@ class Download:
 def open_files(
     *, actor: Actor, login: Login, session_id: UUID, kernel_name: str = "main1", action: str = ""
 ) -> OpenFiles:
-    """Raises NotFound, PermissionDenied, Conflict. With an `action` it is written down as that."""
+    """Return access to the files of a running kernel.
+
+    With `action`, also write an audit entry of that name and record user activity. Raises NotFound,
+    PermissionDenied, Conflict.
+    """
     session = access_session(actor, session_id, Action.OPEN_TERMINAL)
     kernel = running_kernel(session, kernel_name)
 
@@ -97,14 +102,14 @@ def open_files(
 
 
 async def stat_path(files: OpenFiles, path: str) -> tuple[str, Entry]:
-    """What is at `path`; a link is told as a link."""
+    """Return (normalised path, entry); a symbolic link is described itself, not its target."""
     asked = _path(path)
     with _refusals():
         return asked, (await files.port.find(asked, follows_link=False)).entry
 
 
 async def list_directory(files: OpenFiles, path: str) -> tuple[str, list[Entry], bool]:
-    """At most LISTED_ENTRIES entries by name, and whether these are all."""
+    """Return (path, entries, is_complete): at most LISTED_ENTRIES entries, ordered by name."""
     asked = _path(path)
     with _refusals():
         entries, is_complete = await files.port.list_directory(asked, LISTED_ENTRIES)
@@ -112,17 +117,21 @@ async def list_directory(files: OpenFiles, path: str) -> tuple[str, list[Entry],
 
 
 async def find_file(files: OpenFiles, path: str) -> Download:
-    """The file at `path`, or where a link there leads to, to be streamed."""
+    """Find the file at `path` for streaming; symbolic links are followed. Raises Conflict if it is
+    no regular file, PermissionDenied if it is not readable.
+    """
     return await _find(files, path, EntryType.FILE)
 
 
 async def find_directory(files: OpenFiles, path: str) -> Download:
-    """The same for a directory."""
+    """Find the directory at `path` for streaming; symbolic links are followed. Raises Conflict if
+    it is no directory or the root, PermissionDenied if it is not readable.
+    """
     return await _find(files, path, EntryType.DIRECTORY)
 
 
 async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
-    """As many bytes as the file had when it was found. Raises Unavailable if it has become shorter."""
+    """Yield as many bytes as the file had when it was found. Raises Unavailable if it became shorter."""
     left = download.place.entry.size_bytes
     async with _one_more_of(download.files):
         async with aclosing(download.files.port.read(download.place)) as pieces:
@@ -137,7 +146,9 @@ async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
 
 
 async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
-    """A tar of what is in it and may be read, with names relative to it."""
+    """Yield a tar of the readable content of the directory; names are relative to it. Raises
+    TooLarge beyond DOWNLOAD_BYTES.
+    """
     sent = 0
     async with _one_more_of(download.files):
         async with aclosing(download.files.port.pack(download.place)) as packed:
@@ -152,7 +163,7 @@ async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
 async def write_file(
     files: OpenFiles, path: str, content: AsyncIterable[bytes], mode: str = ""
 ) -> tuple[str, Entry]:
-    """Makes or replaces the file, whole or not at all; missing directories are made. Its entry."""
+    """Create or replace the file atomically, with missing directories. Returns (path, entry)."""
     with _unfit_paths():
         directory, name = parse_file_path(path)
         bits = parse_mode(mode) if mode else 0o644
@@ -167,7 +178,9 @@ async def write_file(
 async def write_archive(
     files: OpenFiles, path: str, archive: AsyncIterable[bytes]
 ) -> tuple[str, IntoSession]:
-    """Unpacks a tar into the directory, over what is there; nothing of an archive that is refused. What was counted."""
+    """Unpack a tar into the directory, over existing files, atomically: a refused archive changes
+    nothing. Returns (path, the rule with its counts of entries and bytes).
+    """
     directory = _path(path)
     async with _one_more_of(files):
         rule = IntoSession(
@@ -218,7 +231,9 @@ async def _bounded(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _while_allowed(files: OpenFiles, pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """`pieces`, of which none leaves later than 5 s after the right to them has ended. Raises PermissionDenied."""
+    """Yield `pieces` while access lasts, none later than 5 s after it has ended. Raises
+    PermissionDenied then, or when the database has not answered for UNKNOWN_LIMIT_S.
+    """
     now = asyncio.get_running_loop().time
     looked_at = known_at = now()
     async for piece in pieces:
@@ -241,7 +256,7 @@ def _is_allowed(files: OpenFiles) -> bool:
     except BerthError:
         return False
     is_allowed = session.is_running and files.login in live_logins([files.login])
-    if is_allowed:  # whoever waits for a long transfer is at work as long as it flows
+    if is_allowed:  # a transfer in progress counts as user activity
         note_work(files.session_id, Interaction.COMMAND, clock.now())
     return is_allowed
 
@@ -257,7 +272,7 @@ async def _staging(files: OpenFiles, directory: str) -> Any:
 
 @asynccontextmanager
 async def _one_more_of(files: OpenFiles) -> AsyncIterator[None]:
-    """Count one more transfer of the person. Raises TooManyRequests."""
+    """Count one more transfer of the user. Raises TooManyRequests at the limit."""
     try:
         async with open_transfers.hold(files.login.user_id):
             with _refusals():
@@ -289,7 +304,7 @@ def _unfit_paths() -> Iterator[None]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Faults of the engine and of archives, as people are told."""
+    """Translate errors of the engine and of archives into errors for users."""
     try:
         yield
     except ArchiveRefused as error:

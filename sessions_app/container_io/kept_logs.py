@@ -1,4 +1,4 @@
-"""Logs of kernels whose containers are gone, kept so that whoever followed one goes on where they were."""
+"""Store and read the logs of kernels whose containers are gone, so that followers can resume."""
 
 import gzip
 from collections.abc import Iterator
@@ -10,7 +10,9 @@ from sessions_app.core.container_spec import LOG_BYTES
 from sessions_app.models import Kernel, KernelLog
 
 STORED_BYTES = 4 * 2**20
-"""What a log takes of the database at most, apart from its index: most are kept whole, for text becomes small."""
+"""Largest compressed log in the database, without its index. Most logs stay complete, because text
+compresses well.
+"""
 
 
 PIECE_BYTES = 2**16
@@ -18,7 +20,7 @@ PIECE_BYTES = 2**16
 
 @dataclass(frozen=True, slots=True)
 class KeptLog:
-    """The log of one attempt of a kernel. `attempt` is None where that is not known."""
+    """Stored log of one attempt of a kernel; `attempt` is None if it is unknown."""
 
     attempt: int | None
     is_cut: bool
@@ -33,8 +35,9 @@ class KeptLog:
         return LogTail.from_index(text, index, is_cut=self.is_cut)
 
     def parts_after(self, position: LogPosition) -> Iterator[LogPart]:
-        """Yield what a reader at `position` has not seen, in pieces. A reader from the beginning costs little memory: the
-        text is decompressed piece by piece."""
+        """Yield the parts after `position` in pieces of PIECE_BYTES. Reading from START needs
+        little memory, because the text is decompressed piece by piece.
+        """
         if position == START:
             yield from self._parts()
             return
@@ -57,7 +60,7 @@ class KeptLog:
 
 
 def keep_log(kernel: Kernel, tail: LogTail) -> None:
-    """Keep the log of the kernel's present attempt in the place of any other. May be repeated."""
+    """Store the log of the kernel's present attempt, replacing any earlier one. Idempotent."""
     tail = tail.last(LOG_BYTES)
     content = gzip.compress(tail.text)
     if len(content) > STORED_BYTES:
@@ -76,7 +79,7 @@ def keep_log(kernel: Kernel, tail: LogTail) -> None:
 
 
 def kept_log(kernel: Kernel) -> KeptLog | None:
-    """Return what was kept of a kernel's last log, or None if nothing was."""
+    """Return the stored log of a kernel, or None."""
     kept = KernelLog.objects.filter(kernel=kernel).first()
     if kept is None:
         return None

@@ -1,4 +1,6 @@
-"""What a kernel wrote: from the engine while its container exists, from what was kept afterwards."""
+"""Read and follow the output of a kernel: from the engine while its container exists, then from the
+stored log.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -35,7 +37,7 @@ UNKNOWN_LIMIT_S = 30.0
 
 
 def read_log(kernel: Kernel) -> bytes:
-    """All that is there now. Raises Unavailable if the engine does not answer."""
+    """Return all present output of the kernel. Raises Unavailable if the engine does not answer."""
     return b"".join(_Writer().written(part) for part in _parts_of(kernel))
 
 
@@ -54,7 +56,7 @@ def _parts_of(kernel: Kernel) -> Iterator[LogPart]:
 
 
 class _Writer:
-    """Makes text of the parts of a log. Where output is missing a line says so."""
+    """Converts parts of a log to bytes and inserts a note where output is missing."""
 
     def __init__(self) -> None:
         self._is_in_line = False
@@ -91,35 +93,36 @@ def _sentence_of(gap: LogGap) -> str:
 
 
 def _words_of(at: bytes) -> str:
-    """The engine's time to the millisecond, "" for none."""
+    """Format an engine timestamp to the millisecond; "" for an empty one."""
     date, _t, time = at.decode().rstrip("Z").partition("T")
     return f"{date} {time[:12]} UTC" if date else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Who follows a log, and by which sign-in or token."""
+    """Actor who follows a log, with the sign-in or token that grants the access."""
 
     actor: Actor
     login: Login
 
 
 def follow_log(follower: Follower, kernel: Kernel, *, has_previews: bool = False) -> AsyncIterator[bytes]:
-    """Output as it comes, of this attempt from its beginning and of all that follow, until all that the last container
-    wrote is yielded; waits while it has not begun, and while its machine does not answer.
+    """Yield output as it is written: the present attempt from its beginning, and all later
+    attempts, until the output of the last container is complete. Waits while the session has not
+    begun and while its machine does not answer.
 
-    Previews show progress bars before their line ends; they are erased as on a terminal when something else comes. Ends too
-    when the follower may not read it any more, at most 5 s later.
+    With `has_previews` also yields unfinished lines, e.g. progress bars, and erases them as on a
+    terminal before the next output. Ends at most 5 s after the follower has lost access.
     """
     return _Following(follower, kernel, has_previews).output()
 
 
 class _AccessLost(Exception):
-    """The follower may not read the log any more; what was yielded may be a part of it."""
+    """Access ended while the log was followed; the output so far may be incomplete."""
 
 
 class _Following:
-    """One follower's way through the logs of a kernel."""
+    """State of one follower reading the logs of a kernel across attempts."""
 
     def __init__(self, follower: Follower, kernel: Kernel, has_previews: bool) -> None:
         self._follower = follower
@@ -127,9 +130,9 @@ class _Following:
         self._has_previews = has_previews
         self._writer = _Writer()
         self._attempt: int | None = None
-        self._is_first = True  # nothing of an earlier attempt was yielded
+        self._is_first = True  # true if no output of an earlier attempt was yielded
         self._position = START
-        self._complete_at: float | None = 0.0  # since when all of the attempt is yielded
+        self._complete_at: float | None = 0.0  # monotonic time since which the attempt is complete
 
     async def output(self) -> AsyncGenerator[bytes, None]:
         while (state := await _log_state(self._follower, self._kernel)).word != "refused":
@@ -154,12 +157,13 @@ class _Following:
         self._attempt, self._position, self._complete_at = attempt, START, None
 
     def _is_idle(self) -> bool:
-        """Nothing came for some time although the container has ended: who reads a log to its end asks for the end and exit
-        code of the session next, so these are waited for, within bounds."""
+        """Return True if the container's output has been complete for END_PATIENCE_S. Until then
+        the follower waits for the session to end, because clients read its exit code next.
+        """
         return self._complete_at is not None and monotonic() - self._complete_at > END_PATIENCE_S
 
     async def _live(self, kernel: Kernel) -> AsyncGenerator[bytes, None]:
-        """From the engine, as long as it has the container and answers."""
+        """Yield output from the engine while it has the container and answers."""
         try:
             runtime = async_runtime_of(kernel.placed_agent)
             log_parts = runtime.follow_logs(
@@ -171,15 +175,15 @@ class _Following:
                     yield self._writer.written(part)
             self._complete_at = monotonic()
         except _AccessLost:
-            return  # `output` asks again and ends
+            return  # `output` checks the access again and ends
         except ContainerGone:
             async for text in self._rest():
                 yield text
-        except RuntimeFault as error:  # nobody should take a part for the whole
+        except RuntimeFault as error:  # not an end: `output` retries, so that the log is not cut short
             log.warning("logs.engine_lost", session_id=str(kernel.session_id), error=str(error))
 
     async def _rest(self) -> AsyncGenerator[bytes, None]:
-        """Yield what was kept of the attempt after its container was gone, as far as it was not yielded before."""
+        """Yield the stored output of the attempt that was not yielded before."""
         if self._complete_at is not None:
             return
         self._complete_at = monotonic()
@@ -187,7 +191,7 @@ class _Following:
         has_begun = self._position != START
         if kept and (kept.attempt == self._attempt or (self._is_first and not has_begun)):
             parts = kept.parts_after(self._position)
-            del kept  # a reader may take long
+            del kept  # free the memory: the reader may be slow
             while part := await asyncio.to_thread(next, parts, None):
                 yield self._writer.written(part)
         elif has_begun:
@@ -198,8 +202,9 @@ class _Following:
 async def _until_refused(
     follower: Follower, kernel: Kernel, parts: AsyncGenerator[LogPart, None]
 ) -> AsyncIterator[LogPart]:
-    """Yield `parts` to their end. Raises _AccessLost when the follower loses the right to them, whether much comes or
-    nothing, and what kept the portal from telling whether they have it."""
+    """Yield `parts` to their end. Raises _AccessLost when the follower loses access, even while no
+    output arrives, and DatabaseError when access could not be checked for UNKNOWN_LIMIT_S.
+    """
     refusal = asyncio.ensure_future(_refusal(follower, kernel))
     pending: asyncio.Task[LogPart] | None = None
     try:
@@ -218,12 +223,13 @@ async def _until_refused(
         tasks: set[asyncio.Future[Any]] = {refusal} if pending is None else {refusal, pending}
         for running in tasks:
             running.cancel()
-        await asyncio.wait(tasks)  # the stream can be closed only when nobody reads it any more
+        await asyncio.wait(tasks)  # the stream can be closed only after its reader has stopped
 
 
 async def _refusal(follower: Follower, kernel: Kernel) -> None:
-    """Return when the follower may not read the log any more. Raises DatabaseError when nobody can say it for
-    UNKNOWN_LIMIT_S."""
+    """Return when the follower has lost access. Raises DatabaseError if the database does not
+    answer for UNKNOWN_LIMIT_S.
+    """
     known_at = asyncio.get_running_loop().time()
     with bell.listening() as ears:
         while True:
@@ -240,7 +246,7 @@ async def _refusal(follower: Follower, kernel: Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """`word`: "waiting", "live" or "ended", or "refused"."""
+    """Kernel as read now, with `word`: "waiting", "live", "ended" or "refused"."""
 
     word: str
     kernel: Kernel
@@ -248,7 +254,9 @@ class _State:
 
 @database_sync_to_async
 def _log_state(follower: Follower, kernel: Kernel) -> _State:
-    """Return the present state. The kernel is read first: its attempt is never newer than the session's state."""
+    """Return the present state. Reads the kernel first, so that its attempt is never newer than the
+    session's state.
+    """
     fresh = Kernel.objects.select_related("agent", "session").get(pk=kernel.pk)
     return _State(_word_for(follower, fresh.session_id), fresh)
 

@@ -1,7 +1,8 @@
-"""Tar archives as they flow: read head by head in bounded memory, screened, and written anew. Pure.
+"""Read, filter and rewrite tar archives as streams in bounded memory. Pure.
 
-Whoever made an archive is not trusted: a container can make its engine pack anything, and a person can send anything. So no
-head is passed on as it came; what is written has only what a `Head` says. Names are bytes, relative and without "." and "..".
+Archives are untrusted: containers can make the engine pack anything, and users can send anything.
+No header is copied; the output is built from `Head` alone. Names are bytes, relative, without "."
+and "..".
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
@@ -23,11 +24,11 @@ MAX_TIME = 2**33 - 1
 
 
 class ArchiveRefused(Exception):
-    """The archive is not one, or holds what must not be unpacked; the message is a sentence for people."""
+    """Archive that is malformed or has forbidden entries; the message is a sentence for users."""
 
 
 class Kind(Enum):
-    """What an entry is, with the letter that says so."""
+    """Type of an entry; the value is its type flag in the header."""
 
     FILE = b"0"
     HARDLINK = b"1"
@@ -38,8 +39,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """One entry. `name` is b"" for the top of the archive; only files have a size; `target` is that of a link, as it came
-    for a symbolic one, a name of the archive for a hard one."""
+    """One entry of an archive. `name` is b"" for the top directory. Only files have a size.
+    `target` is the target of a symbolic link as received, or the archive name of a hard link's
+    target.
+    """
 
     name: bytes
     kind: Kind
@@ -53,14 +56,16 @@ class Head:
 
 Part = Head | bytes
 Rule = Callable[[Head], tuple[Head, ...]]
-"""What becomes of an entry: the last head has its content; none drops it. Raises ArchiveRefused."""
+"""Filter for one entry: returns the heads to write; content follows the last one; an empty tuple
+drops the entry. Raises ArchiveRefused.
+"""
 
 
 # Reading
 
 
 async def read_archive(chunks: AsyncIterable[bytes]) -> AsyncGenerator[Part, None]:
-    """Each head, followed by the content of its file in pieces. Raises ArchiveRefused."""
+    """Yield each head, followed by the content of its file in pieces. Raises ArchiveRefused."""
     source = _Source(chunks)
     extras: dict[bytes, bytes] = {}
     extensions = 0
@@ -80,15 +85,15 @@ async def read_archive(chunks: AsyncIterable[bytes]) -> AsyncGenerator[Part, Non
 
 
 class _Source:
-    """Takes exact amounts from chunks of any size."""
+    """Reader of exact amounts from chunks of any size."""
 
     def __init__(self, chunks: AsyncIterable[bytes]) -> None:
         self._chunks = aiter(chunks)
         self._held = b""
-        self._at = 0  # of what is held, this much has been taken
+        self._at = 0  # bytes of `_held` already taken
 
     async def block(self) -> bytes:
-        """The next head; b"" at the end of the archive."""
+        """Return the next header block; b"" at the end of the archive."""
         block = await self._take(BLOCK_BYTES, may_end=True)
         if not block.strip(b"\0"):
             return b""
@@ -156,7 +161,7 @@ _GNU_KEYS = {b"L": b"path", b"K": b"linkpath"}
 
 
 def _extension(letter: bytes, body: bytes) -> dict[bytes, bytes]:
-    """What a head before a head says: {"path": …}."""
+    """Parse an extension header (PAX or GNU) into its records, e.g. {b"path": …}."""
     if letter == b"g":
         return {}
     if letter in _GNU_KEYS:
@@ -176,7 +181,7 @@ def _extension(letter: bytes, body: bytes) -> dict[bytes, bytes]:
 
 
 def clean_name(name: bytes) -> bytes:
-    """The name without what means nothing in it. Raises ArchiveRefused for one that leads out or fits nowhere."""
+    """Normalise a name. Raises ArchiveRefused if it leaves the archive or is too long."""
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
     if name.startswith(b"/") or b".." in parts:
         raise ArchiveRefused(
@@ -202,11 +207,11 @@ def _text(field_: bytes) -> bytes:
 
 
 def _number(field_: bytes) -> int:
-    """An octal number, or a binary one as GNU writes large ones."""
+    """Parse an octal number, or a binary one as GNU tar writes large ones."""
     if field_[:1] == b"\x80":
         return int.from_bytes(field_[1:], "big")
     digits = field_.strip(b" \0")
-    if digits and not digits.isdigit():  # int() takes signs and underscores, too
+    if digits and not digits.isdigit():  # int() would accept signs and underscores
         raise ArchiveRefused(_("This is not a tar archive, or it is broken."))
     try:
         return int(digits, 8) if digits else 0
@@ -215,7 +220,7 @@ def _number(field_: bytes) -> int:
 
 
 def _decimal(digits: bytes) -> int:
-    """The whole part of a number that is not negative."""
+    """Parse the integer part of a decimal number; negative numbers give 0."""
     whole = digits.partition(b".")[0]
     if not whole.isdigit() or len(whole) > 19:
         return _refuse_number(whole)
@@ -236,7 +241,7 @@ def _shown(name: bytes) -> str:
 
 
 def head_blocks(head: Head) -> bytes:
-    """How an archive says it, in the form of POSIX."""
+    """Encode the header of an entry as POSIX pax blocks."""
     name = head.name + b"/" if head.kind is Kind.DIRECTORY else head.name
     records = {}
     if len(name) > 100 or not name.isascii():
@@ -258,7 +263,7 @@ def head_blocks(head: Head) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """What follows the content of a file."""
+    """Return the zero bytes that fill a file's content up to a whole block."""
     return bytes(-size % BLOCK_BYTES)
 
 
@@ -284,7 +289,7 @@ def _block(name: bytes, letter: bytes, head: Head) -> bytes:
 
 
 def _record(key: bytes, value: bytes) -> bytes:
-    """A record says its own length, digits included."""
+    """Encode a pax record; its length prefix counts its own digits."""
     rest = b" %s=%s\n" % (key, value)
     length = len(rest) + len(str(len(rest)))
     if len(str(length)) > len(str(len(rest))):
@@ -293,7 +298,7 @@ def _record(key: bytes, value: bytes) -> bytes:
 
 
 async def screen(chunks: AsyncIterable[bytes], rule: Rule) -> AsyncGenerator[bytes, None]:
-    """The archive as `rule` leaves it, written anew. Raises ArchiveRefused."""
+    """Yield the archive rewritten with `rule` applied to each entry. Raises ArchiveRefused."""
     kept: Head | None = None
     async for part in read_archive(chunks):
         if isinstance(part, bytes):
@@ -314,7 +319,7 @@ async def screen(chunks: AsyncIterable[bytes], rule: Rule) -> AsyncGenerator[byt
 
 
 def _parents(name: bytes) -> list[bytes]:
-    """b"a" and b"a/b" of b"a/b/c"."""
+    """Return the parent directories of a name: b"a" and b"a/b" for b"a/b/c"."""
     parts = name.split(b"/")
     return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
 
@@ -325,8 +330,10 @@ def _digest(name: bytes) -> bytes:
 
 @dataclass(slots=True)
 class IntoSession:
-    """What may be unpacked: files, directories and links. A name that passes through a link of the same archive would be
-    written wherever that leads, so it is refused. Of links only a digest is remembered."""
+    """Rule for uploads: accepts files, directories and links, up to the limits. Refuses names that
+    pass through a symbolic link of the same archive, since they would be written to its target.
+    Stores only digests of link names.
+    """
 
     entries_limit: int
     links_limit: int
@@ -379,7 +386,9 @@ class IntoSession:
 
 
 def out_of_session(head: Head) -> tuple[Head, ...]:
-    """What leaves: files, directories and links, without owners. The session's own `tar` read them with its rights."""
+    """Rule for downloads: keeps files, directories and links, and removes owners. The session's own
+    `tar` has read them with its permissions.
+    """
     if not head.name or head.kind is Kind.OTHER:
         return ()
     return (replace(head, uid=0, gid=0),)

@@ -1,4 +1,4 @@
-"""REST of apps: how a program gets in."""
+"""REST endpoint that issues tokens for programs to access one app."""
 
 from typing import Any
 from uuid import UUID
@@ -39,8 +39,9 @@ class AppTokenView(APIView):
         },
     )
     def post(self, request: Request, session_id: UUID, app: str) -> Response:
-        """A token for one app of a session, for an hour. It ends with the token or sign-in that asked for it; the app
-        never sees it."""
+        """Create a token for one app of a session, valid for one hour. It ends earlier with the
+        token or sign-in that created it. The app never receives it.
+        """
         session = access_session(actor_of(request), session_id, Action.OPEN_APP)
         is_declared = any(declared["name"] == app for declared in session.image.apps)
         if not is_app_name(app) or not (is_declared or port_named(app)):

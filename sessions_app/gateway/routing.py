@@ -1,11 +1,11 @@
-"""Websockets of the portal itself."""
+"""Websocket routes of the portal."""
 
 from django.urls import path
 
 from sessions_app.gateway.processes.exec_socket import ExecSocket
 from sessions_app.gateway.processes.terminal_socket import TerminalSocket
 
-# For pages: behind the check of their origin and the portal's sign-in.
+# For pages: after the origin check and portal sign-in.
 websocket_urlpatterns = [
     path("ws/sessions/<uuid:session_id>/terminal/", TerminalSocket.as_asgi(), name="ws-terminal")
 ]

@@ -1,4 +1,4 @@
-"""Addresses below /apps/."""
+"""URLs below /apps/."""
 
 from django.urls import path
 

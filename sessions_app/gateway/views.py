@@ -1,4 +1,4 @@
-"""The portal's half of opening an app."""
+"""Portal views that open an app: assign its address and authorize the browser."""
 
 from urllib.parse import urlencode
 from uuid import UUID
@@ -41,7 +41,9 @@ class SeeOther(HttpResponseRedirect):
 @require_GET
 @login_required
 def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
-    """Send a person to an app of a session: to its host, or to a port where the browser cannot look hosts up."""
+    """Redirect the user to an app of a session: to its host, or to a port if the browser cannot
+    resolve hosts.
+    """
     session = access_session(actor_of(request), session_id, Action.OPEN_APP)
     is_declared = any(declared["name"] == app for declared in session.image.apps)
     if not is_app_name(app) or not (is_declared or port_named(app)):
@@ -63,8 +65,10 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
 @require_GET
 @login_required
 def authorize(request: HttpRequest) -> HttpResponse:
-    """Send a person who may open the app back to it with a one-time code. The address is built from our own settings
-    and from the name under which the portal itself was opened; the query chooses a label or a port of ours."""
+    """Redirect a user who may open the app back to it with a one-time code. The target is built
+    from the settings and the portal's host name; the query only selects an app host label or app
+    port.
+    """
     door, state = _door_asked_for(request), request.GET.get("state", "")
     if door is None or not is_hash(state):
         raise InvalidInput(_("This link to an app is incomplete."), hint=_("Open the app from its session."))
@@ -94,9 +98,11 @@ def _origin_of(request: HttpRequest, door: Door) -> str:
 
 
 def _send_to(request: HttpRequest, location: str, *, is_port: bool = False) -> HttpResponse:
-    """A redirect; after a form of our own (signing in) a page that goes on by itself, since browsers hold the policy
-    `form-action 'self'` against every redirect that follows a form. Under a plain address they do not say what a
-    request follows, so there it is always the page."""
+    """Return a redirect; after a form of the portal (sign-in) a page that continues automatically,
+    because browsers apply the policy `form-action 'self'` to all redirects after a form. On
+    plain-http addresses browsers do not send what preceded the request, so the page is always used
+    there.
+    """
     if not is_port and request.headers.get("Sec-Fetch-Site") != "same-origin":
         return SeeOther(location)
     links = [{"label": _("Go on"), "url": location}]

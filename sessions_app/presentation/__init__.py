@@ -1,1 +1,1 @@
-"""Sessions as pages and REST show them."""
+"""Presentation of sessions, shared by pages and REST."""

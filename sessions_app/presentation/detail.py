@@ -1,4 +1,4 @@
-"""What the page of one session shows: its tabs, why it ended and what helps, what it uses now."""
+"""Compute the content of a session's page: tabs, outcome with remedies, meters, callbacks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -74,7 +74,7 @@ def chosen_tab(asked: str) -> str:
 
 
 def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, Any]]:
-    """As includes/tabs.html shows them; those that the reader may open."""
+    """Return the tabs that the actor may open, for includes/tabs.html."""
     return [
         {"label": _(label), "icon": icon, "url": f"?tab={name}", "is_active": name == chosen}
         for name, (label, icon, action) in TABS.items()
@@ -83,8 +83,9 @@ def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, A
 
 
 def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
-    """Whom it tells how it goes, and what came of it: {"url" (for its owner), "rows": [{"delivery", "words", "text"}]}. None for
-    one that tells nobody. One query."""
+    """Return {"url" (for its owner), "rows": [{"delivery", "words", "text"}]} about the session's
+    webhook; None if it has none. One query.
+    """
     if not hasattr(session, "callback"):
         return None
     rows = [
@@ -95,14 +96,14 @@ def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
 
 
 def _delivery_words(delivery: CallbackDelivery) -> str:
-    """What was answered; why nothing was."""
+    """Return the answer of the receiver, or the reason why there was none."""
     if delivery.answer is not None:
         return _("Answered {status}.").format(status=delivery.answer)
     return _(FAULT_WORDS[Fault(delivery.fault)])
 
 
 def windows(chosen: Window) -> list[dict[str, Any]]:
-    """How much of its life the charts show, as links: [{"label", "url", "is_active"}]."""
+    """Return links for the time span of the charts: [{"label", "url", "is_active"}]."""
     return [
         {"label": _(label), "url": f"?tab=charts&window={window}", "is_active": window == chosen}
         for window, label in WINDOWS.items()
@@ -114,7 +115,7 @@ def chosen_window(asked: str) -> Window:
 
 
 def apps_ahead(actor: Actor, session: ComputeSession) -> list[AppHint]:
-    """Apps that will open once the session runs: their pages wait for it."""
+    """Return apps that will open once the session runs; their pages wait for it."""
     is_coming = session.is_live and session.status not in (Status.RUNNING, Status.TERMINATING)
     if not is_coming or session.type != SessionType.INTERACTIVE or not may(actor, session, Action.OPEN_APP):
         return []
@@ -122,9 +123,10 @@ def apps_ahead(actor: Actor, session: ComputeSession) -> list[AppHint]:
 
 
 def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
-    """Why it ended otherwise than was asked, and what helps: {"title", "text", "remedies": [{"label", "url", "icon"}]}; of a
-    running one, that a program of it was short of memory. An end says all in its sentence and has no title. None where all is
-    well."""
+    """Return {"title", "text", "remedies": [{"label", "url", "icon"}]} if the session ended
+    unexpectedly, or runs with an out-of-memory kill or a failed home set-up (owner only); else
+    None. The title of an ended session is "": its sentence is complete.
+    """
     is_own = session.owner_id == actor.user_id
     if session.is_live and session.status != Status.TERMINATING:
         kernel = oom_kills.killed_kernel(session)
@@ -146,7 +148,7 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
 
 
 def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
-    """What its owner keeps for each session and did not come as wanted."""
+    """Return a warning if the owner's dotfiles or start-up script failed in this session, or None."""
     setup = dotfiles_delivery.setup_of(session)
     sentences = dotfiles_delivery.troubles(setup) if setup and session.is_running else []
     if not sentences:
@@ -161,7 +163,7 @@ def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
 
 
 def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[dict[str, str]]:
-    """Links that help after this end; only its owner starts it again."""
+    """Return links to remedies for this end; only the owner gets links to start again."""
     found = []
     if reason in LOG_SAYS_WHY:
         found.append({"label": _("Read the end of the log"), "url": "?tab=log", "icon": "file-text"})
@@ -181,7 +183,9 @@ def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[d
 
 
 def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
-    """Its priority, who gave it that, and whether the reader may change it. Two queries at most while it waits."""
+    """Return the priority, its last change, and whether the actor may change it. At most two
+    queries while the session waits.
+    """
     is_waiting = session.status == Status.PENDING and session.stops_at is None
     change = queue_priority.last_change(session) if is_waiting or session.priority else None
     governed_id = queue_priority.governed_domain_id(actor) if is_waiting else None
@@ -193,7 +197,7 @@ def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
 
 
 def present_meters(session: ComputeSession) -> dict[str, Any]:
-    """What it uses now, and its limits, for meters: {} while nothing is known. One query."""
+    """Return present use and limits for meters; {} if there are no metrics. One query."""
     use = present_use(session)
     if not use:
         return {}

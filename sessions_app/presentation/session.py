@@ -1,4 +1,4 @@
-"""What pages show of a session, worked out here so that templates only display."""
+"""Compute session data for templates: rows, explanations, start-up steps, history."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,7 +34,7 @@ STAGES = (
 
 
 def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
-    """One session in a list or on top of its page. No query if it came `with_parts`."""
+    """Return one session for a list or the head of its page. No query if it came `with_parts`."""
     may_stop = is_stoppable(session) and may(actor, session, Action.TERMINATE)
     return {
         "session": session,
@@ -57,8 +57,9 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
 
 
 def memory_kill(session: ComputeSession) -> str:
-    """What to say of programs that ended for want of memory; empty where none did, or where the session itself ended for it
-    and says so."""
+    """Return a sentence about out-of-memory kills in the session; "" if there was none, or if the
+    session itself ended for that reason.
+    """
     kernel = oom_kills.killed_kernel(session)
     if kernel is None or session.outcome_reason == Reason.OUT_OF_MEMORY:
         return ""
@@ -66,7 +67,7 @@ def memory_kill(session: ComputeSession) -> str:
 
 
 def headline(session: ComputeSession) -> str:
-    """What its owner may expect next, on its page."""
+    """Return a sentence for the owner about the next step (ready, or what opens when ready)."""
     if session.type == SessionType.BATCH:
         return _("The command runs; its output is in the log.") if session.is_running else ""
     app = session.image.app_hints[0].title if session.image.app_hints else ""
@@ -80,13 +81,14 @@ def headline(session: ComputeSession) -> str:
 
 
 def launcher_query(session: ComputeSession, changes: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The query string that begins the launcher with all that `session` asked for, but for `changes`. It names the session
-    alone: variables may hold secrets, and addresses are kept in many places."""
+    """Return the launcher's query string for a copy of `session` with `changes`. It holds only the
+    session's id, because variables may hold secrets and URLs end up in logs and histories.
+    """
     return urlencode({"like": session.pk, **changes})
 
 
 def explanation(session: ComputeSession) -> str:
-    """Why it is as it is, where the status alone does not say it."""
+    """Return the reason for the session's state; "" if the status is enough."""
     if session.status == Status.RUNNING:
         return ""
     if session.status == Status.PENDING and session.queue_position:
@@ -96,7 +98,7 @@ def explanation(session: ComputeSession) -> str:
 
 
 def short_explanation(session: ComputeSession) -> str:
-    """The same in a table: one sentence, without what the engine said."""
+    """Return the explanation for a table: one sentence without the engine's message."""
     if session.stops_at and is_stoppable(session):
         return _("It will be stopped in a moment.")
     if session.status_reason in set(Reason) and session.status != Status.RUNNING:
@@ -105,7 +107,7 @@ def short_explanation(session: ComputeSession) -> str:
 
 
 def list_explanation(session: ComputeSession) -> str:
-    """The same in a few words, where the scheduler says why it waits."""
+    """Return the explanation for a list: the shortened reason for waiting, with queue position."""
     if session.status != Status.PENDING or session.status_reason in set(Reason):
         return short_explanation(session)
     why = short_reason(session.status_reason, session.status_message)
@@ -115,7 +117,7 @@ def list_explanation(session: ComputeSession) -> str:
 
 
 def columns() -> Head:
-    """The head of a short table of sessions, without sorting."""
+    """Return the head of a short table of sessions, without sorting."""
     labels = {"name": _("Name"), "status": _("Status"), "resources": _("Resources"), "machine": _("Machine")}
     labels |= {"started": _("Requested"), "actions": ""}
     return Head(
@@ -124,11 +126,11 @@ def columns() -> Head:
 
 
 def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dict[str, Any]]:
-    """The way to ready, as includes/timeline.html shows it. One query."""
+    """Return the steps to readiness for includes/timeline.html. One query."""
     reached: dict[str, datetime] = {}
     for line in session.transitions.all():
         if line.to_status == Status.PENDING:
-            reached.clear()  # of the attempt before
+            reached.clear()  # discard earlier attempts
         reached.setdefault(line.to_status, line.happened_at)
     end = reached.get(Status.TERMINATING.value) or session.ended_at
     shown = []
@@ -152,7 +154,9 @@ def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dic
 def _step(
     status: Status, since: datetime | None, following: datetime | None, end: datetime | None
 ) -> dict[str, Any]:
-    """Told by the transitions alone: they are read after the session, which may have gone on meanwhile."""
+    """Return the state of one step from the transitions alone: they were read after the session,
+    which may have changed in between.
+    """
     if since is None:
         return {"state": "ahead"}
     if status is Status.RUNNING:
@@ -164,13 +168,14 @@ def _step(
 
 
 def history(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
-    """Changes of status, newest first, as includes/history.html shows them; and what came of what the owner keeps for each
-    session. One query."""
+    """Return status changes and results of the home set-up, newest first, for
+    includes/history.html. One query.
+    """
     changes = [
         {
             "at": line.happened_at,
             "status": line.to_status,
-            "text": "" if line.to_status == Status.RUNNING else str(line.message),  # the badge says it
+            "text": "" if line.to_status == Status.RUNNING else str(line.message),  # the badge shows it
             "actor": "" if line.actor_label == "system" else line.actor_label,
         }
         for line in reversed(session.transitions.all())
@@ -179,7 +184,7 @@ def history(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
 
 
 def _of_setup(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
-    """For the owner alone: names of files are nobody else's business."""
+    """Return entries about the home set-up; owner only, because file names are private."""
     setup = delivery.setup_of(session) if session.owner_id == actor.user_id else None
     if setup is None or session.started_at is None:
         return []

@@ -1,11 +1,11 @@
-"""Why a session waits, in a few words for lists; the whole sentence stands on its page. Pure."""
+"""Shorten the reasons why a session waits to a few words for lists. Pure."""
 
 from string import Formatter
 
 from common.i18n import gettext_noop
 from common.values.stored_message import KeptSentence
 
-# By code of the reason (scheduler.engine.ReasonCode): the first whose numbers the sentence has.
+# By reason code (scheduler.engine.ReasonCode): the first text whose arguments the message has.
 _SHORT: dict[str, tuple[str, ...]] = {
     "group_paused": (gettext_noop("Group paused"),),
     "no_agents": (gettext_noop("No agent takes it now"),),
@@ -38,7 +38,7 @@ _SHORT: dict[str, tuple[str, ...]] = {
 
 
 def short_reason(code: str, sentence: KeptSentence) -> KeptSentence:
-    """`sentence`, kept for a session that waits for `code`, in short; as it is where there is no short form of it."""
+    """Return the short form of the message for reason `code`, or the message itself if there is none."""
     for text in _SHORT.get(code, ()):
         if all(name in sentence.arguments for _, name, _, _ in Formatter().parse(text) if name):
             return KeptSentence(text, sentence.arguments)

@@ -1,1 +1,1 @@
-"""Templates, presets and shortcuts of requests."""
+"""Session templates, resource presets, and starts without a form."""

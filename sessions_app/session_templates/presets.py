@@ -1,4 +1,4 @@
-"""Presets: who finds them, who makes them, and which are offered."""
+"""Resource presets: visibility, create, change, delete, and the ones offered for a project."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,8 +25,9 @@ def visible_presets(actor: Actor) -> QuerySet[ResourcePreset]:
 
 
 def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePreset]:
-    """For a session of the actor in `project`: the actor's own, those of the project, of its domain and of everybody, the smallest
-    first. One query."""
+    """Return presets for a session in `project`, smallest first: the actor's own, and those shared
+    with the project, its domain and everybody. One query.
+    """
     domain_id = project.domain_id if project else actor.domain_id
     there = (
         Q(sharing__in=(Sharing.OWN, Sharing.EVERYBODY))
@@ -37,7 +38,7 @@ def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePrese
 
 
 def access_preset(actor: Actor, preset_id: int, *, locked: bool = False) -> ResourcePreset:
-    """Raises NotFound."""
+    """Return one visible preset, with its row locked if `locked`. Raises NotFound."""
     rows = visible_presets(actor)
     found = (rows.select_for_update(of=("self",)) if locked else rows).filter(pk=preset_id).first()
     if found is None:
@@ -49,8 +50,10 @@ def access_preset(actor: Actor, preset_id: int, *, locked: bool = False) -> Reso
 def create_preset(
     *, actor: Actor, name: str, sharing: str, resources: object, place: str = ""
 ) -> ResourcePreset:
-    """`resources` as a request for a session has them; `place` names the project or the domain, without one the own. Raises InvalidInput, NotFound,
-    PermissionDenied, Conflict, LimitExceeded."""
+    """Create a preset. `resources` has the format of a session request; `place` names the project
+    or domain (default: the own domain). Raises InvalidInput, NotFound, PermissionDenied, Conflict,
+    LimitExceeded.
+    """
     preset = ResourcePreset(
         name=_checked_name(name), **_amounts(resources), **place_of(actor, sharing, place)
     )
@@ -69,7 +72,9 @@ def create_preset(
 
 @transaction.atomic
 def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -> ResourcePreset:
-    """`changes` are of name and resources. Sessions keep what they have. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    """Change name or resources of a preset; existing sessions are unaffected. Raises NotFound,
+    PermissionDenied, InvalidInput, Conflict.
+    """
     preset = access_preset(actor, preset_id, locked=True)
     _demand_writes(actor, preset)
     before = _told(preset)
@@ -86,7 +91,7 @@ def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -
 
 @transaction.atomic
 def delete_preset(*, actor: Actor, preset_id: int) -> None:
-    """Sessions that were started with it stay. Raises NotFound, PermissionDenied."""
+    """Delete a preset; existing sessions are unaffected. Raises NotFound, PermissionDenied."""
     preset = access_preset(actor, preset_id)
     _demand_writes(actor, preset)
     audit_log.record(actor=actor, action="sessions.delete_preset", target=preset)
@@ -102,14 +107,14 @@ def _demand_writes(actor: Actor, preset: ResourcePreset) -> None:
 
 
 def by_size(preset: ResourcePreset) -> tuple[Any, ...]:
-    """The smallest first, by devices, then cores, then memory."""
+    """Sort key: devices, then cores, then memory, then name."""
     amounts = preset.amounts
     devices = sum(amount for name, amount in amounts.items() if name not in (CPU, MEM))
     return devices, amounts[CPU], amounts[MEM], preset.name
 
 
 def _amounts(resources: object) -> dict[str, Any]:
-    """As a request would be refused, with the same words at the same fields."""
+    """Validate resources like those of a session request, with the same errors and field names."""
     asked = {"name": "preset", "project": "any", "image": "any", "resources": resources}
     request = parse_request(asked)
     says_shm = isinstance(resources, Mapping) and resources.get("shm") is not None

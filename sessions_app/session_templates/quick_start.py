@@ -1,4 +1,4 @@
-"""Sessions without a form: the usual one of an image, and one like an earlier one."""
+"""Start sessions without a form: the default session of an image, and a copy of an earlier session."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,12 +29,13 @@ OWN_FOLDER = "my-files"
 
 
 def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession:
-    """A usual session of the image in the person's first project, with the folder "my-files" mounted, which is made
-    the first time: what is saved there is found again in the next session."""
+    """Start a default session of the image in the actor's first project, with the folder "my-files"
+    mounted. Creates the folder on first use; later sessions mount it again.
+    """
     image = access_image(actor, image_reference)
     raw = quick_request(actor, image, name=suggest_name(actor, stem_of(image)))
     own = own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).first()
-    if own is None:  # what refuses the session does so before there is a folder
+    if own is None:  # check first: a refused session must not leave a new folder
         check_session(actor, [parse_request(raw)])
     folder = own or create_folder(actor=actor, name=OWN_FOLDER)
     return enqueue_session(
@@ -43,8 +44,9 @@ def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession
 
 
 def folder_objection(actor: Actor, scopes: Sequence[Scope]) -> str:
-    """Why "my-files" cannot be made: the list that has no storage host for it; "" if it can, or is there. No query where no
-    scope has such a list."""
+    """Return why "my-files" cannot be created: the allow list of storage hosts that excludes it; ""
+    if it can be created or exists. No query if no scope restricts storage hosts.
+    """
     theirs = [scope for scope in scopes if scope.level is not Level.PROJECT]
     if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in theirs):
         return ""
@@ -58,7 +60,9 @@ def folder_objection(actor: Actor, scopes: Sequence[Scope]) -> str:
 
 
 def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
-    """A new session like an earlier one of one's own, on the newest build where its image was replaced. Raises NotFound, PermissionDenied, and what enqueueing raises."""
+    """Start a copy of one of the actor's earlier sessions, with the newest build if its image was
+    replaced. Raises NotFound, PermissionDenied, and the errors of `enqueue_session`.
+    """
     earlier = access_session(actor, session_id, Action.OPEN_APP)
     raw = request_like(earlier, name=suggest_name(actor, stem_of_name(earlier.name)))
     if not earlier.image.is_enabled and (successor := newest_image(actor, earlier.image_reference)):
@@ -67,7 +71,7 @@ def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
 
 
 def stem_of(image: ContainerImage) -> str:
-    """A short name for sessions of this image: "python" of "berth/python:1"."""
+    """Return a short base name for sessions of the image: "python" for "berth/python:1"."""
     last = image.reference.rpartition("/")[2].partition(":")[0].partition("@")[0]
     return re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-")[:40] or "session"
 
@@ -77,7 +81,9 @@ def stem_of_name(name: str) -> str:
 
 
 def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str, object]:
-    """A usual session of `image` in the person's first project. Raises NotFound if there is no project."""
+    """Return the request body of a default session in the actor's first project. Raises NotFound if
+    the actor has no project.
+    """
     project = usable_projects(actor).first()
     if project is None:
         raise NotFound(
@@ -93,9 +99,10 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
 
 
 def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -> ResourceSlots:
-    """The usual size, or what the image needs where that is more; instead the smallest of `presets`, which come in that order, that is
-    enough for the image and nowhere larger: nobody gets more without asking, or is refused where the usual size starts. Those of one's
-    own are for choosing."""
+    """Return the default size, raised to the image's minimum; or the first shared preset (smallest
+    first) that covers the minimum and does not exceed the default. Thus nobody gets more than the
+    default by accident, nor is refused where the default starts. Personal presets are skipped.
+    """
     minimum = ResourceSlots(image.min_slots)
     usual = ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
     amounts = (preset.amounts for preset in presets if preset.sharing != Sharing.OWN)
@@ -103,7 +110,7 @@ def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -
 
 
 def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
-    """The body that asks for a session like `session`; folders that are gone are left out."""
+    """Return a request body equal to that of `session`, without folders that were deleted."""
     return {
         "name": name,
         "project": session.project.name,
@@ -129,11 +136,11 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "may_run_elsewhere": session.may_run_elsewhere,
         "device_model": session.device_model,
         "placement_group": session.placement_group,
-        # One more is of no array, so there is nothing that it could be placed beside.
+        # A copy belongs to no array, so without a placement group the rule has nothing to apply to.
         "placement_rule": session.placement_rule if session.placement_group else "",
     }
 
 
 def raw_resources(slots: Mapping[str, int]) -> dict[str, object]:
-    """Base units as the REST body has them."""
+    """Convert base units to the units of the REST body (cores and devices, memory in bytes)."""
     return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}

@@ -1,5 +1,4 @@
-"""Whose things are that are kept under a name for others: of a person, a project, a domain or everybody. Who finds them, and who writes
-them; the same for templates and presets."""
+"""Visibility and write access of shared templates and presets (own, project, domain, everybody)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ from sessions_app.core.template_rules import Sharing
 
 
 class Shared(Protocol):
-    """A row with a place: what `sharing` names is set, and no other."""
+    """Row with an owner, project or domain; only the one named by `sharing` is set."""
 
     pk: Any
     sharing: Any
@@ -28,7 +27,9 @@ class Shared(Protocol):
 
 
 def found_by(actor: Actor) -> Q:
-    """What the actor finds: their own, that of projects and domains that they see, and of everybody."""
+    """Return a filter for the rows visible to the actor: their own, those of visible projects and
+    domains, and those shared with everybody.
+    """
     return (
         Q(owner_id=actor.user_id or 0)
         | Q(project__in=visible_projects(actor))
@@ -38,13 +39,13 @@ def found_by(actor: Actor) -> Q:
 
 
 def may_write(actor: Actor, things: Iterable[Shared]) -> set[int]:
-    """Ids of those of these that the actor may change. One query."""
+    """Return the ids of those rows that the actor may change. One query."""
     may_change = writes_which(actor)
     return {each.pk for each in things if may_change(each)}
 
 
 def writes_which(actor: Actor) -> Callable[[Shared], bool]:
-    """Tells of one whether the actor may change it. One query for all of them."""
+    """Return a predicate: may the actor change this row? One query for any number of rows."""
     if actor.behind_id is not None:
         return lambda thing: False
     standing = standing_of(actor)
@@ -52,12 +53,12 @@ def writes_which(actor: Actor) -> Callable[[Shared], bool]:
 
 
 def writes(actor: Actor, thing: Shared) -> bool:
-    """Whether the actor may change it, or make it there. One query."""
+    """Return True if the actor may change the row, or create it in its place. One query."""
     return _writes(standing_of(actor), actor, thing)
 
 
 def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
-    """Projects and domains whose things the actor writes, and whether those of everybody too."""
+    """Return (projects, domains, everybody): where the actor may write shared rows."""
     standing = standing_of(actor)
     projects = [
         project
@@ -73,8 +74,10 @@ def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
 
 
 def place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
-    """The columns of a place. `name` is that of the project, as “domain/project” where several domains have one of that name, or of the domain;
-    without one it is the own domain. Raises NotFound, Conflict, InvalidInput."""
+    """Return the columns that place a row. `name` is the project, or “domain/project” if the
+    project name is ambiguous, or the domain (default: the own domain). Raises NotFound, Conflict,
+    InvalidInput.
+    """
     if sharing == Sharing.OWN:
         return {"sharing": sharing, "owner_id": actor.user_id}
     if sharing == Sharing.PROJECT:
@@ -92,7 +95,7 @@ def place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
 
 
 def _project_named(actor: Actor, text: str) -> Project:
-    """Raises NotFound, and Conflict where several domains have one of that name."""
+    """Return the project. Raises NotFound; Conflict if several domains have a project of that name."""
     domain, _slash, name = text.rpartition("/")
     projects = known_projects(actor).filter(name=name, is_active=True)
     found = list((projects.filter(domain__name=domain) if domain else projects)[:2])

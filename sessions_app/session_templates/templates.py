@@ -1,4 +1,4 @@
-"""Templates of sessions: who finds them, who writes them, and a session from one."""
+"""Session templates: visibility, create, change, delete, and starting a session from one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
 
 
 def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> SessionTemplate:
-    """Raises NotFound."""
+    """Return one visible template, with its row locked if `locked`. Raises NotFound."""
     rows = visible_templates(actor)
     found = (rows.select_for_update(of=("self",)) if locked else rows).filter(pk=template_id).first()
     if found is None:
@@ -45,13 +45,15 @@ def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> 
 
 
 def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
-    """Its body; without variables for whoever looks at the portal as somebody else: secrets may stand there."""
+    """Return the template's body; without environment variables under impersonation, because they
+    may hold secrets.
+    """
     hidden = set() if actor.behind_id is None else {"environment"}
     return {name: value for name, value in _body_now(template).items() if name not in hidden}
 
 
 def _body_now(template: SessionTemplate) -> dict[str, Any]:
-    """Its project may have another name than when it was written."""
+    """Return the body with the project's present name (it may have been renamed)."""
     project = {} if template.project is None else {"project": template.project.name}
     return {**template.body, **project}
 
@@ -60,8 +62,12 @@ def _body_now(template: SessionTemplate) -> dict[str, Any]:
 def create_template(
     *, actor: Actor, name: str, sharing: str, body: object, description: str = "", place: str = ""
 ) -> tuple[SessionTemplate, list[str]]:
-    """`place` names the project, as “domain/project” where several domains have one of that name, or the domain; without one it is the
-    project of the body, or the own domain. Also the names of variables that were left out. Raises InvalidInput, NotFound, PermissionDenied, Conflict, LimitExceeded."""
+    """Create a template; also return the names of variables that were left out.
+
+    `place` names the project (as “domain/project” if the name is ambiguous) or the domain; default
+    is the project of the body, or the own domain. Raises InvalidInput, NotFound, PermissionDenied,
+    Conflict, LimitExceeded.
+    """
     checked = _checked(name=name, description=description)
     kept, left_out = kept_choices(body)
     if sharing == Sharing.PROJECT:
@@ -94,7 +100,9 @@ def create_template(
 def change_template(
     *, actor: Actor, template_id: int, changes: Mapping[str, Any]
 ) -> tuple[SessionTemplate, list[str]]:
-    """`changes` are of name, description and body. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    """Change name, description or body; also return the names of variables that were left out.
+    Raises NotFound, PermissionDenied, InvalidInput, Conflict.
+    """
     template = access_template(actor, template_id, locked=True)
     _demand_writes(actor, template)
     left_out: list[str] = []
@@ -115,7 +123,7 @@ def change_template(
 
 @transaction.atomic
 def delete_template(*, actor: Actor, template_id: int) -> None:
-    """Sessions that were started from it stay. Raises NotFound, PermissionDenied."""
+    """Delete a template; existing sessions are unaffected. Raises NotFound, PermissionDenied."""
     template = access_template(actor, template_id)
     _demand_writes(actor, template)
     audit_log.record(actor=actor, action="sessions.delete_template", target=template)
@@ -125,16 +133,19 @@ def delete_template(*, actor: Actor, template_id: int) -> None:
 def start_from_template(
     *, actor: Actor, template: SessionTemplate, name: str = "", project: str = ""
 ) -> ComputeSession:
-    """A session as the template says, with all that is asked of one: rights, images, policies, limits of now, and of the actor. Raises
-    what enqueueing raises."""
+    """Start a session from a template, with the checks of any request: the actor's present
+    permissions, images, policies and limits. Raises the errors of `enqueue_session`.
+    """
     raw = body_of(actor, template, project=project)
     raw["name"] = name or suggest_name(actor, stem_of_template(template.name))
     return enqueue_session(actor=actor, request=parse_request(raw))
 
 
 def body_of(actor: Actor, template: SessionTemplate, *, project: str = "") -> dict[str, Any]:
-    """The body of a request: in the project that it names, or, where one that is meant for people of many projects names none of
-    the actor's, in their first; with the newest build of its image where that was replaced."""
+    """Return the request body for a session of the actor. The project is `project` or the
+    template's; a template shared with the domain or everybody falls back to the actor's first
+    project. A replaced image is updated to its newest build.
+    """
     raw = _body_now(template)
     own = list(usable_projects(actor).order_by("name").values_list("name", flat=True))
     named = project or raw.get("project") or ""

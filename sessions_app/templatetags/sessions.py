@@ -1,4 +1,4 @@
-"""Tags for pages that lead into sessions: `{% load sessions %}`."""
+"""Template tags for links into sessions and REST examples: `{% load sessions %}`."""
 
 import json
 from collections.abc import Sequence
@@ -22,15 +22,17 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def app_url(context: RequestContext, session: ComputeSession, app: str) -> str:
-    """Where the reader of this page opens an app of a session, or of its row, by the name under which the portal was opened;
-    "" for no app."""
+    """Return the URL at which the reader opens an app of a session or session row, under the host
+    name by which the portal was opened; "" for no app.
+    """
     return app_link(context["request"], session, app) if app else ""
 
 
 @register.inclusion_tag("includes/copy_as.html")
 def copy_as(session: ComputeSession) -> dict[str, Any]:
-    """`{% copy_as session %}`: how its owner would ask for such a session by program; nothing for one whose request would
-    be refused today. No query if it came `with_parts`."""
+    """Render `{% copy_as session %}`: the session's request for the command line, curl, Python and
+    YAML; empty if the request would be invalid today. No query if the session came `with_parts`.
+    """
     try:
         request = parse_request(request_like(session, name=session.name))
     except InvalidInput:
@@ -46,17 +48,17 @@ def copy_as(session: ComputeSession) -> dict[str, Any]:
 
 @register.simple_tag
 def languages_of_ways() -> Sequence[tuple[str, str]]:
-    """(key, title) of each language of includes/copy_as.html."""
+    """Return (key, title) of each language of includes/copy_as.html."""
     return [(key, _(title)) for key, title in LANGUAGES]
 
 
 @register.filter
 def way_of(ways: Sequence[Way] | None, key: str) -> Way | None:
-    """The way in one language; None before the launcher knows one."""
+    """Return the example in one language; None if there is none yet (launcher before valid input)."""
     return next((way for way in ways or () if way.key == key), None)
 
 
 @register.filter
 def as_json(value: object) -> str:
-    """For a data attribute; Django escapes it there."""
+    """Return JSON for a data attribute; Django escapes it there."""
     return json.dumps(value)

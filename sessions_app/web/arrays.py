@@ -1,4 +1,4 @@
-"""Arrays on pages: the list of sessions narrowed to one, what is said of it there, and stopping all of it."""
+"""Pages of session arrays: filter of the session list, summary above it, and stopping an array."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,24 +27,25 @@ from sessions_app.selectors import Action, may
 
 
 def of_array(text: str) -> Q:
-    """Sessions of the array with this id; none for what is no id."""
+    """Return a filter for the sessions of the array with this id; matches none if `text` is no id."""
     array_id = _id_of(text)
     return Q(array_id=array_id) if array_id else Q(pk__in=())
 
 
 def address_of(array_id: UUID) -> str:
-    """The list of its elements, in their order, whatever project was chosen."""
+    """Return the URL of the session list filtered to one array, ordered by index, for any project."""
     return f"{reverse('session-list')}?{urlencode({'array': str(array_id), 'project': ANY, 'sort': 'started'}, safe=ANY)}"
 
 
 def page_of(session: ComputeSession) -> str:
-    """Where one goes that has asked for `session`: its page, or of the first of an array the list of all."""
+    """Return the page of a new session; for an array the list of its elements."""
     return address_of(session.array_id) if session.array_id else reverse("session-detail", args=[session.pk])
 
 
 def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
-    """Of the array to which a list is narrowed: {"array", "parts": [{"look", "count"}], "held", "ended", "can_stop"}. None where it
-    is narrowed to none, or to one that the actor does not see. 2 queries."""
+    """Return {"array", "parts": [{"look", "count"}], "held", "succeeded", "can_stop"} for the array
+    that the list is filtered to; None without a filter or if the actor may not see it. 2 queries.
+    """
     array_id = _id_of(chosen[0]) if chosen else None
     array = visible_arrays(actor).filter(pk=array_id).first() if array_id else None
     if array is None:
@@ -64,7 +65,7 @@ def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
 @require_POST
 @login_required
 def array_stop(request: HttpRequest, array_id: UUID) -> HttpResponse:
-    """Stop all elements in ten seconds, with a way back until then."""
+    """Schedule a stop of all elements in ten seconds and offer an undo until then."""
     count = stop_array_soon(actor=actor_of(request), array_id=array_id)
     if count:
         sentence = ngettext("{count} session is being stopped.", "{count} sessions are being stopped.", count)
@@ -77,7 +78,7 @@ def array_stop(request: HttpRequest, array_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def array_keep(request: HttpRequest, array_id: UUID) -> HttpResponse:
-    """Take the stops back that have not begun."""
+    """Cancel the scheduled stops that have not begun."""
     count = keep_array(actor=actor_of(request), array_id=array_id)
     sentence = ngettext("{count} session goes on.", "{count} sessions go on.", count)
     messages.success(request, sentence.format(count=count))

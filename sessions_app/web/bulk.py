@@ -1,4 +1,4 @@
-"""Stopping many sessions at once, with one way back for all of them."""
+"""Stop many sessions at once from the list, with one undo for all."""
 
 from collections.abc import Callable, Collection
 from uuid import UUID
@@ -23,8 +23,9 @@ from sessions_app.termination.delayed_stop import keep_session, stop_soon
 @require_POST
 @login_required
 def stop_many(request: HttpRequest) -> HttpResponse:
-    """Stop the chosen sessions in ten seconds, with a way back until then. Where one is refused, the answer says for each
-    what came of it."""
+    """Schedule a stop of the selected sessions in ten seconds, with undo. If any is refused, show a
+    result for each.
+    """
     actor = actor_of(request)
     ids = chosen_ids(request.POST, "session")
     if not ids:
@@ -55,7 +56,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def keep_many(request: HttpRequest) -> HttpResponse:
-    """Take the stops of these sessions back. Where it is too late for one, the answer says for each what came of it."""
+    """Cancel the scheduled stops of these sessions. If any is too late, show a result for each."""
     actor = actor_of(request)
     ids = chosen_ids(request.POST, "session")
 
@@ -93,5 +94,5 @@ def _answer(request: HttpRequest, outcomes: list[Outcome], *, is_worth_telling: 
 
 
 def _list_of(request: HttpRequest) -> str:
-    """The list as it was."""
+    """Return the URL of the session list with its former filters."""
     return f"{reverse('session-list')}?{request.POST.get('back', '')}"

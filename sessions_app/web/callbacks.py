@@ -1,4 +1,4 @@
-"""The page of what callbacks are signed with."""
+"""Profile page of the secret that signs callbacks."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -27,7 +27,7 @@ def is_from_berth(secret: str, headers, body: bytes) -> bool:
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="callbacks")
 def callbacks_page(request: HttpRequest) -> HttpResponse:
-    """POST makes another secret, and shows it this once."""
+    """Show the page; POST creates a new secret and shows it once."""
     actor = actor_of(request)
     text = make_callback_secret(actor=actor) if request.method == "POST" else ""
     context = {"kept": callback_secret(actor), "secret": text, "example": EXAMPLE}

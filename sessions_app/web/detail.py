@@ -1,4 +1,4 @@
-"""Pages of one session: its tabs, its terminals, its log, and stopping it."""
+"""Pages of one session: tabs, terminals, log download, stop, extend."""
 
 from typing import Any
 from uuid import UUID
@@ -41,8 +41,9 @@ from sessions_app.web.rows import element_words
 @require_GET
 @login_required
 def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """One tab of a session; the same view answers the fragment that follows its changes, or with `part=tab` what is below
-    the tabs."""
+    """Show one tab of a session. Also answers the fragment for live updates, or with `part=tab` the
+    content below the tabs.
+    """
     actor = actor_of(request)
     tab = detail.chosen_tab(request.GET.get("tab", ""))
     session = access_session(actor, session_id, detail.TABS[tab][-1])
@@ -67,7 +68,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
 
 
 def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: str) -> dict[str, Any]:
-    """What this tab alone shows."""
+    """Return the template context of one tab."""
     if tab == "overview":
         steps = presentation_session.steps(session, pull_progress(session.pk))
         return {
@@ -104,7 +105,7 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
 
 
 def _address_of(dependency: Dependency, session: ComputeSession, actor: Actor) -> str:
-    """Of what `session` comes after; "" where the actor is not told which that is."""
+    """Return the URL of the session or array that `session` depends on; "" if the actor may not see it."""
     after = dependency.after
     if not is_named(after, session, user_id=actor.user_id):
         return ""
@@ -127,7 +128,7 @@ def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
 @require_GET
 @login_required
 def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Terminals of one session in a window of their own, as many as one likes, side by side as tabs."""
+    """Show the terminals of one session in a separate window, as tabs."""
     session = access_session(actor_of(request), session_id, Action.OPEN_TERMINAL)
     terminal_url = f"/ws/sessions/{session.pk}/terminal/"
     return render(request, "sessions_app/terminal.html", {"session": session, "terminal_url": terminal_url})
@@ -137,7 +138,7 @@ def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @require_GET
 @login_required
 def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """The log of one container as a file."""
+    """Download the log of one container."""
     session = access_session(actor_of(request), session_id, Action.READ_LOGS)
     kernel = kernel_named(session, request.GET.get("kernel", "main1"))
     response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")
@@ -149,7 +150,7 @@ def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Stop a session in ten seconds, with a way back until then, and go back to where the button was."""
+    """Schedule a stop in ten seconds with undo, and return to the page of the button."""
     session = stop_soon(actor=actor_of(request), session_id=session_id)
     back = request.POST.get("back", "")
     if session.stops_at is not None and session.is_live:
@@ -163,7 +164,7 @@ def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Take a stop back."""
+    """Cancel a scheduled stop."""
     try:
         session = keep_session(actor=actor_of(request), session_id=session_id)
     except Conflict as refusal:
@@ -177,7 +178,7 @@ def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @login_required
 @once_a_form(otherwise="session-list")
 def session_extend(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Put off the end of a session, and go back to its page."""
+    """Extend a session, and return to its page."""
     try:
         session = extend_session(actor=actor_of(request), session_id=session_id)
     except (Conflict, LimitExceeded) as refusal:

@@ -1,5 +1,6 @@
-"""Environment variables as lines of NAME=value. A value of several lines, or one that looks like it, is written as in
-a shell: NAME=$'one\\ntwo'. Pure."""
+r"""Parse and format environment variables as lines of NAME=value. Values with line breaks, or that
+begin with $', are escaped as in a shell: NAME=$'one\ntwo'. Pure.
+"""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ _PLAIN = {"n": "\n", "r": "\r"}
 
 
 def parse_variables(text: str) -> dict[str, str]:
-    """Variables of the lines; empty lines mean nothing. Raises ValueError that quotes the line."""
+    """Return the variables of the lines; blank lines are ignored. Raises ValueError quoting the line."""
     pairs = {}
     for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
         name, equals, value = line.partition("=")
@@ -23,7 +24,7 @@ def parse_variables(text: str) -> dict[str, str]:
 
 
 def format_variables(variables: Mapping[str, str]) -> str:
-    """The lines that `parse_variables` reads back."""
+    """Return the lines that `parse_variables` reads back."""
     return "\n".join(f"{name}={_written(value)}" for name, value in variables.items())
 
 

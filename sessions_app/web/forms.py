@@ -1,4 +1,4 @@
-"""The launcher's form. It only shapes what people typed; sessions_app.core.request checks it, as for REST."""
+"""Form of the launcher. Shapes input only; sessions_app.core.request validates it, as for REST."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,8 +40,11 @@ DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 
 
 class LauncherForm(LauncherFields):
-    """What of it this person can choose, and the request that they mean. 9 queries, all when it is made, 10 where there are accelerators. `image_objections` says by
-    reference which images may not be used in the chosen project."""
+    """Form with the actor's choices, convertible to a session request.
+
+    9 queries, all in the constructor; 10 with accelerators. `image_objections` maps image
+    references to the reason why they are not allowed in the chosen project.
+    """
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
@@ -52,7 +55,7 @@ class LauncherForm(LauncherFields):
         usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
         self.groups = list(usable.order_by("-is_default", "name"))
         self.mountable = list(own_folders(actor))
-        # An array, not each of its elements.
+        # one name for an array instead of one for each element
         live = own_sessions(actor).live().values_list(Coalesce("array__name", "name"), flat=True)
         self.live_names = list(live.order_by(Coalesce("array__name", "name")).distinct()[:MOST_NAMES])
         self._rooms = rooms_by_group(
@@ -82,8 +85,11 @@ class LauncherForm(LauncherFields):
         self.fields[name].choices = choices  # type: ignore[attr-defined]
 
     def _offered_sizes(self, actor: Actor) -> list[Size]:
-        """Presets, and the usual sizes unless superadmins have made presets for everybody; one of those that is chosen stays. One's own come last: the
-        first is chosen where nobody chooses."""
+        """Return the sizes on offer: shared presets, default sizes, then the actor's own presets.
+
+        Presets for everybody replace the default sizes, except for one that is selected. Own
+        presets come last because the first size is the default.
+        """
         presets = offered_presets(actor, self.chosen_project)
         usual: Sequence[Size] = SIZES
         if any(preset.sharing == Sharing.EVERYBODY for preset in presets):
@@ -95,7 +101,7 @@ class LauncherForm(LauncherFields):
         return [*made[False], *usual, *made[True]]
 
     def _first_size(self) -> str:
-        """What an address without a size means: its amounts, or the first size that fits."""
+        """Return the size for a URL without one: its amounts, or the first size that fits."""
         if "cpu" in self.initial or "mem" in self.initial:
             amounts = (str(self.initial.get(name, self.fields[name].initial)) for name in ("cpu", "mem"))
             return size_like(*amounts)
@@ -107,7 +113,7 @@ class LauncherForm(LauncherFields):
 
     @property
     def chosen_image(self) -> ContainerImage | None:
-        """The chosen environment; the first that may be used where none is chosen."""
+        """Image that is selected; by default the first one that is allowed."""
         chosen = self.said("image")
         if chosen:
             return next((image for image in self.images if image.reference == chosen), None)
@@ -116,28 +122,28 @@ class LauncherForm(LauncherFields):
 
     @property
     def chosen_project(self) -> Project | None:
-        """The chosen project; the first where none of theirs is."""
+        """Project that is selected; by default, or if unknown, the first one."""
         named = (project for project in self._projects if project.name == self.said("project"))
         return next(named, self._projects[0] if self._projects else None)
 
     @property
     def chosen_group(self) -> ResourceGroup | None:
-        """The chosen resource group; the first where none is named."""
+        """Resource group that is selected; by default the first one."""
         chosen = self.said("resource_group")
         return next((group for group in self.groups if group.name == chosen or not chosen), None)
 
     @property
     def room(self) -> dict[str, SlotRoom]:
-        """By slot, of the chosen resource group and of machines that can run the chosen environment."""
+        """Capacity by slot in the chosen resource group, counting agents that can run the chosen image."""
         group = self.chosen_group
         return self._rooms.get(group.pk, {}) if group else {}
 
     def said(self, name: str) -> str:
-        """What was typed or is suggested for a control, which may be no field of the form."""
+        """Return the submitted or initial value of a control, which need not be a field of the form."""
         return str((self.data if self.is_bound else self.initial).get(name) or "")
 
     def objection_to(self, slots: Mapping[str, int]) -> str:
-        """Why a size cannot be had from this image and group; "" if it can."""
+        """Return why a size is not available with this image and group; "" if it is."""
         minimum = self.chosen_image.min_slots if self.chosen_image else {}
         if any(slots.get(name, 0) < minimum.get(name, 0) for name in (CPU, MEM)):
             return _("Too small for this environment")
@@ -156,24 +162,26 @@ class LauncherForm(LauncherFields):
         return ""
 
     def choose_own_folder(self, actor: Actor) -> None:
-        """Begin with the folder that quick starts mount too: files outside of folders are gone at the end."""
+        """Preselect the folder "my-files", as quick start does: files outside folders are deleted
+        at the end.
+        """
         own = (each for each in self.mountable if each.owner_id == actor.user_id and each.name == OWN_FOLDER)
         self.initial["folders"] = [str(folder.pk) for folder in own]
 
     def clean_command(self) -> str:
-        """Browsers send lines with a carriage return, which a shell would take for a part of the command."""
+        """Remove the carriage returns that browsers send: a shell would take them as part of the command."""
         typed: str = self.cleaned_data["command"]
         return typed.replace("\r\n", "\n")
 
     def clean_environment(self) -> dict[str, str]:
-        """Variables of NAME=value lines."""
+        """Return the variables of NAME=value lines."""
         try:
             return parse_variables(self.cleaned_data["environment"])
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 
     def clean_pending_timeout_s(self) -> int | None:
-        """Seconds of "30m"."""
+        """Return the seconds of a duration such as "30m"."""
         typed = self.cleaned_data["pending_timeout_s"].strip()
         try:
             return parse_duration(typed) if typed else None
@@ -181,8 +189,10 @@ class LauncherForm(LauncherFields):
             raise forms.ValidationError(str(error)) from error
 
     def resources(self) -> dict[str, str]:
-        """As they are meant: CPU and memory of the chosen size, else what was typed; devices and shared memory of a preset where nothing else
-        was typed; "0" takes a device away."""
+        """Return the resources to request: CPU and memory of the chosen size, else as entered.
+        Devices and shared memory of a preset apply unless other values were entered; "0" removes a
+        device.
+        """
         typed = self.cleaned_data
         size = self._size_of(typed.get("size", ""))
         amounts = {"cpu": typed["cpu"], "mem": typed["mem"]}
@@ -198,7 +208,7 @@ class LauncherForm(LauncherFields):
         return {**amounts, "shm": shm} if shm else amounts
 
     def raw_request(self) -> dict[str, object]:
-        """The body that REST would get for what was typed."""
+        """Return the input as the body of a REST request."""
         typed = self.cleaned_data
         is_batch = typed["type"] == SessionType.BATCH
         return {
@@ -244,7 +254,7 @@ class LauncherForm(LauncherFields):
         ]
 
     def add_refusal(self, error: BerthError) -> None:
-        """Mark a refusal at the fields it names, and say on top of the form what is about none of them."""
+        """Show an error at the fields it names; show what concerns no field above the form."""
         for name, messages in error.fields.items():
             for text in messages:
                 self.add_error(self._control_of(name), text)
@@ -257,12 +267,12 @@ class LauncherForm(LauncherFields):
                 self.add_error(None, sentence)
 
     def _control_of(self, name: str) -> str | None:
-        """The field at which a refusal of `name`, of the REST body, is shown."""
+        """Return the form field for an error of the REST field `name`."""
         slot = name.removeprefix("resources.")
         if name.startswith("dependencies"):
             return "after_when" if name.endswith(".when") else "after"
         own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else slot
         if own in ("cpu", "mem") and self._size_of(self.cleaned_data.get("size", "")):
-            own = "size"  # the numbers are not seen then
+            own = "size"  # the CPU and memory fields are hidden then
         own = DEVICE_PREFIX + own if own in self.device_names else own
         return own if own in self.fields else None

@@ -1,4 +1,4 @@
-"""Pages that start sessions: the launcher with its summary, quick start, start again."""
+"""Pages that start sessions: launcher with its summary, quick start, start again."""
 
 from typing import Any
 from uuid import UUID
@@ -27,15 +27,16 @@ from sessions_app.web.forms import LauncherForm
 
 SEVERAL = ("folders", "readonly")
 NOT_IN_ADDRESS = ("environment", "command", "callback_url")
-"""They come from the session that one began with where the address does not say them."""
+"""Fields never put in the URL; they are copied from the session that the form was opened with."""
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 @once_a_form(otherwise="session-list")
 def launcher(request: HttpRequest) -> HttpResponse:
-    """The form for a new session. What was typed stays in the query string, so that a form can be shared. Without scripts
-    its button “Check first” shows what the summary says."""
+    """Show the form of a new session. Its values are in the query string, so the form can be
+    shared. Without scripts the button “Check first” shows the summary.
+    """
     actor = actor_of(request)
     context: dict[str, Any] = {}
     if request.method == "POST":
@@ -54,7 +55,9 @@ def launcher(request: HttpRequest) -> HttpResponse:
 
 
 def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
-    """What the form begins with, from the address and the session it names; and why that session cannot be had."""
+    """Return the form's initial values, from the URL and the session or template it names; and an
+    error message if that cannot be used.
+    """
     typed: dict[str, Any] = request.GET.dict()
     like, trouble, earlier = typed.pop("like", ""), "", {}
     if like:
@@ -72,7 +75,8 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
             trouble = _("The address names no template to begin with.")
         except BerthError as error:
             trouble = error.message
-    if earlier and "name" not in typed:  # the form's own address has all its fields; a link only what differs
+    # the form's own URL has all fields; other links have only the differences
+    if earlier and "name" not in typed:
         if {"cpu", "mem"} & typed.keys():
             del earlier["size"]
         return {**earlier, **typed}, trouble
@@ -96,8 +100,9 @@ def _try_enqueue(actor: Actor, form: LauncherForm) -> ComputeSession | None:
 @require_POST
 @login_required
 def launch_summary(request: HttpRequest) -> HttpResponse:
-    """What the launcher's form asks for now, and what would come of it. A fragment; it writes nothing, and is a POST so
-    that variables stay out of addresses."""
+    """Render the summary of the form's request and its forecast as a fragment. Changes nothing; is
+    a POST so that variables stay out of URLs.
+    """
     actor = actor_of(request)
     summary = launcher_context.summary(actor, LauncherForm(request.POST, actor=actor))
     return render(request, "sessions_app/_summary.html", {"summary": summary, "is_fragment": True})
@@ -107,7 +112,7 @@ def launch_summary(request: HttpRequest) -> HttpResponse:
 @login_required
 @once_a_form(otherwise="session-list")
 def quick_start(request: HttpRequest) -> HttpResponse:
-    """Start an image with its usual size: one click from the Start page."""
+    """Start a default session of an image with one click from the Start page."""
     session = quick_start_session(actor=actor_of(request), image_reference=request.POST.get("image", ""))
     return redirect("session-detail", session_id=session.pk)
 
@@ -116,6 +121,6 @@ def quick_start(request: HttpRequest) -> HttpResponse:
 @login_required
 @once_a_form(otherwise="session-list")
 def start_again(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Start a session like an earlier one."""
+    """Start a copy of an earlier session."""
     session = start_session_again(actor=actor_of(request), session_id=session_id)
     return redirect("session-detail", session_id=session.pk)

@@ -1,4 +1,4 @@
-"""What the launcher shows, worked out here so that templates only display."""
+"""Compute what the launcher displays: cards, rows, slider bounds, summary with forecast."""
 
 import json
 from dataclasses import replace
@@ -45,7 +45,7 @@ SHOWN_GROUPS = 3
 
 
 def parts(form: LauncherForm) -> dict[str, Any]:
-    """The form as cards and rows."""
+    """Return the form as cards and rows."""
     return {
         "types": type_cards(form),
         "images": image_cards(form) if len(form.images) <= MOST_IMAGE_CARDS else [],
@@ -78,7 +78,7 @@ def parts(form: LauncherForm) -> dict[str, Any]:
 
 
 def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """[{"value", "label", "icon", "words", "is_chosen"}]."""
+    """Return [{"value", "label", "icon", "words", "is_chosen"}]."""
     chosen = form["type"].value() or SessionType.INTERACTIVE.value
     return [
         {
@@ -93,7 +93,7 @@ def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """[{"image", "apps", "objection", "is_chosen"}]."""
+    """Return [{"image", "apps", "objection", "is_chosen"}]."""
     return [
         {
             "image": image,
@@ -106,7 +106,9 @@ def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """Presets and usual sizes: [{"size", "title", "amounts", "fields", "objection", "is_chosen"}]; `fields` are what the card fills in."""
+    """Return presets and default sizes as [{"size", "title", "amounts", "fields", "objection",
+    "is_chosen"}]; `fields` are the form values that the card fills in.
+    """
     chosen = form["size"].value() or CUSTOM
     return [
         {
@@ -122,14 +124,16 @@ def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def _fields_of(size: Size) -> dict[str, str]:
-    """What it says by the names of the form's fields."""
+    """Return the amounts of a size by form field."""
     devices = {DEVICE_PREFIX + name: amount for name, amount in size.devices.items()}
     shm = {"shm": size.shm} if size.shm else {}
     return {"cpu": size.cpu, "mem": size.mem, **devices, **shm}
 
 
 def slider(form: LauncherForm, name: str) -> dict[str, Any]:
-    """A number with its slider: {"field", "slot", "label", "room"}; the script moves it by `room_facts`."""
+    """Return a number field with slider: {"field", "slot", "label", "room"}; the script updates it
+    from `room_facts`.
+    """
     return {
         "field": form[name],
         "slot": name,
@@ -139,7 +143,9 @@ def slider(form: LauncherForm, name: str) -> dict[str, Any]:
 
 
 def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
-    """Nobody types into it where the resource group has none; what was typed stays, to be changed."""
+    """Return a device field; disabled if the resource group has no such device, unless a value was
+    entered that must be corrected.
+    """
     field = form[DEVICE_PREFIX + name]
     if name not in form.room and not field.value():
         field.field.widget.attrs["disabled"] = True
@@ -155,8 +161,10 @@ def _device_words(form: LauncherForm, name: str) -> str:
 
 
 def room_facts(form: LauncherForm) -> dict[str, Any]:
-    """For the script, base units: {"slots": {name: {"min", "left", "most", "step"}}, "sizes": {key: objection}, "images":
-    {reference: objection}, "devices": {control: {"has", "words"}}}."""
+    """Return bounds for the script in base units: {"slots": {name: {"min", "left", "most", "step",
+    "words"}}, "sizes": {key: objection}, "images": {reference: objection}, "devices": {control:
+    {"has", "words"}}}.
+    """
     minimum = ResourceSlots(form.chosen_image.min_slots if form.chosen_image else {})
     slots = {
         name: {
@@ -188,7 +196,9 @@ def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[s
 
 
 def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
-    """Folders with what was chosen: [{"pk", "name", "project", "place", "default_place", "is_chosen", "is_readonly"}]."""
+    """Return folders with the user's choices: [{"pk", "name", "project", "place", "default_place",
+    "is_chosen", "is_readonly"}].
+    """
     chosen = {str(value) for value in form["folders"].value() or ()}
     readonly = {str(value) for value in form["readonly"].value() or ()}
     return [
@@ -206,8 +216,9 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
-    """What the form begins with for a session like `session`, under a name that is free. Whoever looks at the portal as its
-    owner is shown no variables: secrets stand there."""
+    """Return the form's initial values for a copy of `session`, with a free name. Omits environment
+    variables under impersonation, because they may hold secrets.
+    """
     raw = request_like(session, name=suggest_name(actor, stem_of_name(session.name)))
     image = session.image_reference
     if not session.image.is_enabled and (successor := newest_image(actor, image)):
@@ -248,8 +259,9 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
 
 
 def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
-    """What the form begins with for a session of this template; folders that the actor does not have are left out, and variables
-    where somebody looks at the portal as the actor."""
+    """Return the form's initial values for a template. Omits folders that the actor cannot mount,
+    and environment variables under impersonation.
+    """
     request = parse_request({**body_of(actor, template), "name": "template"})
     cpu, mem = typed_amount(CPU, request.slots[CPU]), typed_amount(MEM, request.slots[MEM])
     folders = list(own_folders(actor))
@@ -290,7 +302,9 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
 
 
 def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
-    """What the form asks for and what would come of it, for sessions_app/_summary.html. {"verdict": now|wait|no, …}."""
+    """Return the form's request and its forecast for sessions_app/_summary.html: {"verdict":
+    now|wait|no, …}.
+    """
     request, forecast = None, None
     if form.is_valid():
         try:
@@ -332,7 +346,9 @@ def _of_forecast(forecast: Forecast) -> dict[str, Any]:
 
 
 def _nearest(forecast: Forecast) -> dict[str, str] | None:
-    """The most of what is asked for that has room now; None where that is too little, or where devices are short."""
+    """Return the largest part of the request that fits now; None if that is below the minimum, or
+    if devices are short.
+    """
     asked, room = forecast.inputs.request.slots, forecast.outlook.best_room
     minimum = ResourceSlots(forecast.inputs.image.min_slots)
     offered = ResourceSlots(
@@ -353,7 +369,7 @@ def _round_down(name: str, amount: int) -> int:
 
 
 def _meters(form: LauncherForm) -> list[dict[str, Any]]:
-    """What of the group is in use: [{"label", "slot", "used", "limit"}]."""
+    """Return the use of the resource group: [{"label", "slot", "used", "limit"}]."""
     return [
         {"label": _(LABELS.get(name, name)), "slot": name, "used": room.occupied, "limit": room.capacity}
         for name, room in sorted(form.room.items(), key=lambda pair: (pair[0] not in STEPS, pair[0]))
@@ -361,7 +377,7 @@ def _meters(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def _problems(form: LauncherForm) -> list[dict[str, str]]:
-    """What must be changed, in the order of the page: [{"id", "label", "text"}]."""
+    """Return the errors in page order: [{"id", "label", "text"}]."""
     found = []
     for name in (None, *form.fields):
         errors = form.non_field_errors() if name is None else form[name].errors
@@ -374,7 +390,7 @@ def _problems(form: LauncherForm) -> list[dict[str, str]]:
 
 
 def with_names(request: SessionRequest, form: LauncherForm) -> SessionRequest:
-    """The same request, folders by name where one name means one folder."""
+    """Return the request with folders by name wherever the name is unique."""
     names = [folder.name for folder in form.mountable]
     by_id = {str(folder.pk): folder.name for folder in form.mountable if names.count(folder.name) == 1}
     mounts = [replace(mount, folder=by_id.get(mount.folder, mount.folder)) for mount in request.mounts]

@@ -1,4 +1,4 @@
-"""What the launcher asks, field by field."""
+"""Fields of the launcher's form."""
 
 from django import forms
 from django.utils.translation import gettext_lazy
@@ -18,7 +18,7 @@ WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
 
 class LauncherFields(forms.Form):
-    """They carry the names of the REST body, so that refusals find their place."""
+    """Fields named like those of the REST body, so that errors map to them."""
 
     type = TypedChoice(
         choices=SessionType.choices, initial="interactive", required=False, label=gettext_lazy("Type")

@@ -1,4 +1,4 @@
-"""The page Sessions: all that the reader may see, with search, filters, export, and stopping many at once."""
+"""Page “Sessions”: all visible sessions with search, filters, export and bulk stop."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ EXPORTED = (
 @require_GET
 @login_required
 def session_list(request: HttpRequest) -> HttpResponse:
-    """Live or ended sessions; the same view answers the fragment that refreshes the rows."""
+    """Show live or ended sessions; also answers the fragment that refreshes the rows."""
     actor = actor_of(request)
     listing = _listing(request, actor)
     if not is_fragment(request):
@@ -97,7 +97,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def session_export(request: HttpRequest) -> StreamingHttpResponse:
-    """The list with its present search, filters and order, of all pages, as CSV."""
+    """Export all pages of the filtered, ordered list as CSV."""
     actor = actor_of(request)
     rows = _listing(request, actor).of_tab(visible_sessions(actor))
     return csv_response("sessions.csv", EXPORTED, rows, ComputeSessionQuerySet.with_parts, _cells)
@@ -115,7 +115,7 @@ def _listing(request: HttpRequest, actor: Actor) -> Listing:
 
 
 def _choices(actor: Actor) -> dict[str, Choices]:
-    """What each filter offers. One query."""
+    """Return the options of each filter. One query."""
     return {
         "status": [(status.value.lower(), look_of(status.value).word) for status in Status],
         "type": [(kind.value, str(kind.label)) for kind in SessionType],
@@ -128,7 +128,7 @@ def _choices(actor: Actor) -> dict[str, Choices]:
 
 
 def _cells(session: ComputeSession) -> tuple[Any, ...]:
-    """One line of EXPORTED. Amounts in cores and bytes, instants in UTC."""
+    """Return one CSV row in the order of EXPORTED; amounts in cores and bytes, times in UTC."""
     slots = session.slots
     times = (session.created_at, session.started_at, session.ended_at)
     return (

@@ -1,4 +1,4 @@
-"""The links of this room in the menu."""
+"""Menu entries of sessions, templates and presets."""
 
 from django.utils.translation import gettext_noop
 

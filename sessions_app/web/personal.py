@@ -1,4 +1,4 @@
-"""The page of what one keeps for the home directory of one's sessions: dotfiles and the start-up script."""
+"""Profile page of dotfiles and the start-up script for the home directory of new sessions."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ CODE = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off", "
 
 
 class CodeField(TypedField):
-    """Text of a file: browsers end its lines as DOS does."""
+    """Text of a file; converts the CRLF line ends that browsers send."""
 
     def clean(self, value: Any) -> str:
         return super().clean(value).replace("\r\n", "\n")
@@ -66,7 +66,7 @@ class ScriptForm(forms.Form):
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def dotfiles_page(request: HttpRequest) -> HttpResponse:
-    """POST keeps a file, a new one or `?path=` anew."""
+    """Show the page; POST saves a new file, or replaces the one at `?path=`."""
     actor = actor_of(request)
     path = request.GET.get("path", "")
     file = service.access_dotfile(actor, path) if path else None

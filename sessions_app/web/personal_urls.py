@@ -1,4 +1,4 @@
-"""Addresses below /profile/ of what one keeps for one's sessions."""
+"""URLs below /profile/: callbacks, dotfiles, start-up script."""
 
 from django.urls import path
 

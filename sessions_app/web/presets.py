@@ -1,4 +1,4 @@
-"""Pages of presets: which sizes people are offered, making and changing them."""
+"""Pages of resource presets: list, create, change, delete."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def _amount(label: Any, help_text: Any = "", *, required: bool = True) -> TypedF
 
 
 class PresetForm(forms.Form):
-    """Amounts are read where requests are read, and refused in the same words."""
+    """Form of a preset. Amounts are parsed and refused like those of a session request."""
 
     name = TypedField(
         label=gettext_lazy("Name"),
@@ -67,7 +67,7 @@ class PresetForm(forms.Form):
             del self.fields["place"]
 
     def clean_devices(self) -> dict[str, int]:
-        """Raises ValidationError for what has a field of its own, which would be lost."""
+        """Raise ValidationError for slots that have fields of their own; their value would be lost."""
         devices: dict[str, int] = self.cleaned_data["devices"]
         if others := sorted(OWN_FIELDS & devices.keys()):
             sentence = _("{names} has a field of its own.").format(names=", ".join(others))
@@ -75,7 +75,7 @@ class PresetForm(forms.Form):
         return devices
 
     def resources(self) -> dict[str, Any]:
-        """As a request for a session has them. Only where the form is valid."""
+        """Return the resources in the format of a session request; only for a valid form."""
         typed = self.cleaned_data
         devices = {slot: typed_amount(slot, amount) for slot, amount in typed["devices"].items()}
         asked = {**devices, CPU: typed["cpu"], MEM: typed["mem"]}
@@ -86,7 +86,7 @@ class PresetForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="session-presets")
 def preset_list(request: HttpRequest) -> HttpResponse:
-    """A POST makes one. At most 8 queries beside the frame's."""
+    """List the presets; POST creates one. At most 8 queries besides those of the page frame."""
     actor = actor_of(request)
     if request.method != "POST":
         return _page(request, actor, PresetForm(actor=actor))
@@ -110,7 +110,7 @@ def preset_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def preset_page(request: HttpRequest, preset_id: int) -> HttpResponse:
-    """A POST changes it."""
+    """Show one preset; POST changes it."""
     actor = actor_of(request)
     preset = presets.access_preset(actor, preset_id)
     if preset.pk not in may_write(actor, [preset]):
@@ -140,7 +140,7 @@ def delete_preset(request: HttpRequest, preset_id: int) -> HttpResponse:
 
 
 def _mark(form: PresetForm, refusal: BerthError) -> None:
-    """At the fields of the form. Whoever may make none there is refused as everywhere."""
+    """Show an error at the form's fields; re-raises PermissionDenied."""
     if isinstance(refusal, PermissionDenied):
         raise refusal
     refusal.fields = {_field_of(path): sentences for path, sentences in refusal.fields.items()}
@@ -148,7 +148,7 @@ def _mark(form: PresetForm, refusal: BerthError) -> None:
 
 
 def _field_of(path: str) -> str:
-    """Of a path in a request: "resources.cuda" is among the devices."""
+    """Return the form field for a path of the request: "resources.cuda" belongs to "devices"."""
     room, _dot, name = path.partition(".")
     if room != "resources":
         return "place" if room == "sharing" else room

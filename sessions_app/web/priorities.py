@@ -1,4 +1,4 @@
-"""The form that changes the priority of a session that waits, on its page and in queues."""
+"""Form that changes the priority of a waiting session, on its page and in queues."""
 
 from uuid import UUID
 
@@ -19,7 +19,9 @@ from sessions_app.queue.priority import change_priority
 @require_POST
 @login_required
 def session_priority(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Change it, and go back to where the form was: `back` is the name of a resource group, with `page`, for its queue."""
+    """Change the priority, and return to the page of the form: the session, or with `back` (name of
+    a resource group) and `page` its queue.
+    """
     try:
         session = change_priority(
             actor=actor_of(request), session_id=session_id, priority=request.POST.get("priority", "")

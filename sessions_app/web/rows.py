@@ -1,4 +1,6 @@
-"""Rows of the page Sessions: all that their template depends on, so that it draws a row again only where something changed."""
+"""Build the rows of the page “Sessions” as plain values, so that a row is rendered again only if it
+changed.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,8 +22,9 @@ from sessions_app.selectors import Action, is_stoppable, may
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a running session uses of what it has, in base units; None: not known. To a tenth of a core, which is what people
-    read, and leaves rows alone that hardly change. `devices` is what it has besides, in words."""
+    """Use of a running session in base units, None if unknown; `devices` are its other resources in
+    words. CPU is rounded to a tenth of a core, so that rows rarely change.
+    """
 
     cpu: int | None
     cpu_limit: int
@@ -32,8 +35,12 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session, ready to print. `details` stand under its name: what has no column of its own. `exit_code` is that of a
-    command that failed. `note` says in a few words why it is as it is, `whole_note` in a sentence. `app` is the name of what can be opened, or ""; the tag app_url leads there."""
+    """One session, ready for display.
+
+    `details` is shown below the name and holds values without a column. `exit_code` is set only if
+    the command failed. `note` is the short explanation of the state, `whole_note` the full
+    sentence. `app` is the name of the app to open, or ""; the tag app_url gives its URL.
+    """
 
     pk: UUID
     host_label: str
@@ -65,7 +72,9 @@ class SessionRow:
 def session_rows(
     actor: Actor, sessions: Iterable[ComputeSession], shown: Collection[str]
 ) -> list[SessionRow]:
-    """The rows of sessions that came `for_rows`, where the columns `shown` are. One query, for what running ones use now."""
+    """Return rows for sessions loaded with `for_rows`, for the columns in `shown`. One query, for
+    the use of running sessions.
+    """
     found = list(sessions)
     running = [kernel.pk for session in found if session.is_running for kernel in session.kernels.all()]
     uses = present_use_of(running) if "resources" in shown and running else {}
@@ -117,7 +126,9 @@ def _details(session: ComputeSession, is_own: bool, shown: Collection[str]) -> S
 
 
 def element_words(session: ComputeSession) -> list[str]:
-    """Which of its array it is; none for one that is alone. No query if it came `for_rows` or `with_kernels`."""
+    """Return the position in the array as words; [] for a session without array. No query if the
+    session was loaded with `for_rows` or `with_kernels`.
+    """
     if session.array is None:
         return []
     words = _("element {index} of {array} ({count})")
@@ -125,7 +136,7 @@ def element_words(session: ComputeSession) -> list[str]:
 
 
 def _use(session: ComputeSession, uses: dict[UUID, PresentUse]) -> Use | None:
-    """Of all its containers together; None where none was measured lately."""
+    """Return the use of all containers together; None if none was measured recently."""
     kernels = session.kernels.all()
     measured = [use for kernel in kernels if (use := uses.get(kernel.pk))]
     if not measured or not session.is_running:

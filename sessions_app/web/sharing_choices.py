@@ -1,4 +1,4 @@
-"""In which words pages say with whom things under a name are shared, and what they offer."""
+"""Labels and choices for sharing templates and presets."""
 
 from typing import Any
 
@@ -19,7 +19,9 @@ SHARING_WORDS = {
 
 
 def place_choices(actor: Actor) -> list[tuple[str, Any]]:
-    """Of a select: where the actor keeps things: "own", "project:uni/vision", "domain:uni", "everybody". 3 queries."""
+    """Return the options of a select, where the actor may create shared rows: "own",
+    "project:uni/vision", "domain:uni", "everybody". 3 queries.
+    """
     projects, domains, is_central = writable_places(actor)
     has_many = len({each.domain_id for each in projects}) > 1
     choices: list[tuple[str, Any]] = [(Sharing.OWN.value, SHARING_WORDS[Sharing.OWN])]
@@ -32,17 +34,17 @@ def place_choices(actor: Actor) -> list[tuple[str, Any]]:
 
 
 def chosen_place(choice: str) -> dict[str, str]:
-    """What services take of one of these."""
+    """Convert an option into the arguments of the services."""
     sharing, _colon, place = choice.partition(":")
     return {"sharing": sharing, "place": place}
 
 
 def whose(thing: Shared) -> str:
-    """The name of its project or domain, or how it is shared else."""
+    """Return the name of the project or domain, or the label of the sharing."""
     place = thing.project or thing.domain
     return str(place or SHARING_WORDS[Sharing(thing.sharing)])
 
 
 def _named(project: Project, has_many: bool) -> str:
-    """With its domain where those of several are offered."""
+    """Return the project's name, with its domain if projects of several domains are offered."""
     return f"{project} ({project.domain})" if has_many else str(project)

@@ -1,4 +1,4 @@
-"""Pages of session templates: which there are, saving one, and starting from one."""
+"""Pages of session templates: list, create, delete, start."""
 
 import json
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ from sessions_app.web.forms import LauncherForm
 from sessions_app.web.sharing_choices import chosen_place, place_choices, whose
 
 LONGEST_BODY = 256 * 1024
-MOST_DIGITS = 18  # of an id
+MOST_DIGITS = 18  # digits of an id
 
 
 class TemplateForm(forms.Form):
-    """`place` is a way to share with its project or domain: "own", "project:uni/vision", "domain:uni", "everybody"."""
+    """Form of a template; `place` is one of "own", "project:uni/vision", "domain:uni", "everybody"."""
 
     name = TypedField(max_length=MAX_NAME_LENGTH, label=gettext_lazy("Name"))
     description = TypedField(
@@ -67,7 +67,9 @@ def template_list(request: HttpRequest) -> HttpResponse:
 
 
 def row_of(template: SessionTemplate, references: Mapping[str, str]) -> dict[str, Any]:
-    """{"template", "place", "slots", "image", "is_batch"}; `references` are of images, which a template may name by id."""
+    """Return {"template", "place", "slots", "image", "is_batch"}; `references` maps image ids to
+    references, because a template may name its image by id.
+    """
     image = str(template.body.get("image", ""))
     asked = {name: text for name, text in template.body.get("resources", {}).items() if name != "shm"}
     return {
@@ -84,7 +86,9 @@ def row_of(template: SessionTemplate, references: Mapping[str, str]) -> dict[str
 @login_required
 @once_a_form(otherwise="session-templates")
 def new_template(request: HttpRequest) -> HttpResponse:
-    """GET with `?session=` begins with a session of one's own; POST with the launcher's form with what was chosen there."""
+    """Create a template: GET with `?session=` starts from one of the user's sessions, POST from the
+    launcher's form; the form itself is a POST with `body`.
+    """
     actor = actor_of(request)
     if request.method == "GET":
         return _page(
@@ -102,13 +106,13 @@ def new_template(request: HttpRequest) -> HttpResponse:
 
 
 def _of_session(actor: Actor, session_id: str) -> dict[str, Any]:
-    """Raises NotFound, PermissionDenied, InvalidInput."""
+    """Return initial values from a session. Raises NotFound, PermissionDenied, InvalidInput."""
     try:
         session = access_session(actor, UUID(session_id), Action.OPEN_APP)
     except ValueError as error:
         raise InvalidInput(_("The address names no session to begin with.")) from error
     body = request_like(session, name=session.name)
-    body.pop("callback_url")  # no template keeps it, so it needs to stand in no page
+    body.pop("callback_url")  # templates never keep it, so keep it out of the page too
     return {"name": session.name, "body": json.dumps(body)}
 
 
@@ -156,7 +160,7 @@ def delete_template(request: HttpRequest, template_id: int) -> HttpResponse:
 @login_required
 @once_a_form(otherwise="session-list")
 def start_template(request: HttpRequest, template_id: int) -> HttpResponse:
-    """A session with one click; what is refused is shown by the launcher, which begins with the template."""
+    """Start a session with one click."""
     actor = actor_of(request)
     template = session_templates_templates.access_template(actor, template_id)
     session = session_templates_templates.start_from_template(actor=actor, template=template)

@@ -1,5 +1,6 @@
-"""Why can somebody not start this? The limits of a person in a project, each with who sets it, and the answer that a
-request of theirs would get."""
+"""Page that explains why a user cannot start a session: the user's limits in a project, who sets
+each, and the result of a hypothetical request.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +34,7 @@ from sessions_app.limits.group_rules import group_words
 
 
 class CouldStartForm(forms.Form):
-    """Empty until something is asked: all of it is in the address."""
+    """Form of a hypothetical request; unbound until submitted, all values are in the URL."""
 
     image = TypedChoice(label=gettext_lazy("Environment"))
     resource_group = TypedChoice(required=False, label=gettext_lazy("Resource group"))
@@ -56,7 +57,7 @@ class CouldStartForm(forms.Form):
         )
 
     def raw_request(self, *, name: str, project: str) -> dict[str, Any]:
-        """As the REST body of a request has it."""
+        """Return the input as the body of a REST request."""
         typed = self.cleaned_data
         devices = (pair.partition("=") for pair in typed["devices"].replace(",", " ").split())
         return {
@@ -80,7 +81,7 @@ class CouldStartForm(forms.Form):
 @require_GET
 @login_required
 def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Of oneself, and of whom one looks after. Nothing is written."""
+    """Show the limits of the reader, or of a user whom the reader administers. Changes nothing."""
     actor = actor_of(request)
     person = access_user(actor, user_id, Action.VIEW)
     projects = list(projects_in_common(actor, person))
@@ -103,7 +104,7 @@ def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
 
 
 def _verdict(themselves: Actor, project: Project, form: CouldStartForm) -> dict[str, Any] | None:
-    """{"word": now|wait|no, "sentences": […]}; None where the form itself is wrong."""
+    """Return {"word": now|wait|no, "sentences": […]}; None if the form is invalid."""
     if not form.is_valid():
         return None
     try:
@@ -122,7 +123,7 @@ def _owners(person: User, project: Project | None) -> list[Owner]:
 
 
 def _as(person: User) -> Actor:
-    """The actor that a request of theirs would carry: for reading what they would be told, never for writing."""
+    """Return an actor for the user, for reading forecasts only, never for writing."""
     return Actor(
         kind=ActorKind.USER,
         user_id=person.pk,

@@ -1,1 +1,1 @@
-"""User activity, told from polling."""
+"""Detection and recording of user activity in sessions."""

@@ -1,6 +1,8 @@
-"""Whether a notebook kernel is at work in sessions that nobody is seen in: a cell may wait for hours for what computes elsewhere, and
-use no processor meanwhile. Jupyter's servers are asked, as the gateway reaches apps, once a minute by one of all web processes, and
-only where the end is near. What they say may keep a session and never ends one.
+"""Record running notebook cells as user activity, by polling Jupyter's REST API.
+
+A cell may wait hours for a remote computation without using the CPU. Once a minute one web process
+polls the Jupyter servers of sessions that are close to their interaction timeout. The answers can
+keep a session alive, never end it.
 """
 
 import asyncio
@@ -34,13 +36,13 @@ log = structlog.get_logger(__name__)
 
 ASK_S = 60
 AHEAD = timedelta(seconds=2 * ASK_S)
-"""Asked so long before anybody would be warned: who computes is not warned in vain."""
+"""Polling starts this long before the idle warning, so that users with running cells get none."""
 
 PATIENCE_S = 5.0
 AT_ONCE = 16
 MOST_BYTES = 256 * 1024
 MOST_SERVERS = 2
-"""Of one session: an image may name many, and let each of them hang."""
+"""Limit per session: an image may declare many servers, and all of them may hang."""
 
 _ASKED_KEY = "notebooks-asked"
 _PROGRAM = "jupyter"
@@ -48,7 +50,7 @@ _PROGRAM = "jupyter"
 
 @dataclass(frozen=True, slots=True)
 class NotebookServer:
-    """Jupyter's server of one session, and what lets the gateway in."""
+    """Jupyter server of one session, with the token that grants the gateway access."""
 
     session_id: UUID
     target: Target
@@ -56,7 +58,7 @@ class NotebookServer:
 
 
 class NotebookWatch:
-    """One for each web process; used from one event loop."""
+    """Poller of Jupyter servers. One per web process, used from one event loop."""
 
     def __init__(self, noted: Interactions | None = None) -> None:
         self._noted = noted or interactions()
@@ -72,7 +74,7 @@ class NotebookWatch:
         await self._transport.close()
 
     async def ask(self) -> None:
-        """One round, if it is this process's turn. Raises AccessUnknown."""
+        """Poll all due servers if it is this process's turn. Raises AccessUnknown."""
         servers = await in_database(servers_to_ask)
         places = asyncio.Semaphore(AT_ONCE)
 
@@ -81,14 +83,15 @@ class NotebookWatch:
                 if await is_computing(self._transport, server):
                     self._noted.note(server.session_id, Interaction.NOTEBOOK)
 
-        random.shuffle(servers)  # whoever comes last when the minute is over is not always the same
+        random.shuffle(servers)  # if the minute is too short, the servers that are missed should vary
         try:
-            async with asyncio.timeout(ASK_S):  # later the address may be another container's
+            async with asyncio.timeout(ASK_S):  # later the address may belong to another container
                 outcomes = await asyncio.gather(*map(ask_one, servers), return_exceptions=True)
         except TimeoutError:
             log.warning("notebooks.minute_over", servers=len(servers))
             return
-        for fault in filter(None, outcomes):  # of one server: the others are asked all the same, and again
+        # faults of single servers; the others were polled, and all are polled again
+        for fault in filter(None, outcomes):
             log.error("notebooks.not_asked", error=repr(fault))
 
     async def _ask_for_ever(self) -> None:
@@ -102,8 +105,9 @@ class NotebookWatch:
 
 
 def servers_to_ask() -> list[NotebookServer]:
-    """Of running sessions that would end soon as nobody works in them. None where another process asked less than a minute ago.
-    Two queries."""
+    """Return the servers of running sessions close to their interaction timeout; [] if another
+    process polled less than a minute ago. Two queries.
+    """
     if not shared.add(_ASKED_KEY, 1, timeout=ASK_S - 5):
         return []
     now = clock.now()
@@ -133,14 +137,14 @@ def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[N
 
 
 def _is_notebook_server(app: dict[str, Any]) -> bool:
-    """Started by us with the session's token, without which it would answer nobody."""
+    """Return True if the app is Jupyter started with the session's token; others would refuse access."""
     command = app.get("command") or [""]
     is_jupyter = str(command[0]).rpartition("/")[2].startswith(_PROGRAM)
     return is_jupyter and any("{token}" in word for word in command)
 
 
 async def is_computing(transport: Transport, server: NotebookServer) -> bool:
-    """Whether one of its notebook kernels is busy. False where it does not say so, for whatever reason."""
+    """Return True if one of the server's notebook kernels is busy; False on any failure."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             connection = await transport.pool.connect(server.target, is_new=True)
@@ -167,10 +171,10 @@ async def _kernels_told(connection: Connection, server: NotebookServer) -> bytes
 
 
 def has_busy_kernel(told: bytes) -> bool:
-    """Of Jupyter's list of kernels; what is no such list names none."""
+    """Parse Jupyter's list of kernels and return True if one is busy; False for invalid input."""
     try:
         kernels = json.loads(told)
-    except (ValueError, RecursionError):  # the second where it is nested deeply
+    except (ValueError, RecursionError):  # RecursionError for deeply nested JSON
         return False
     if not isinstance(kernels, list):
         return False
@@ -183,10 +187,10 @@ def notebook_watch() -> NotebookWatch:
 
 
 async def start_asking() -> None:
-    """When the web process begins."""
+    """Start polling; called when the web process starts."""
     await notebook_watch().start()
 
 
 async def stop_asking() -> None:
-    """When it ends."""
+    """Stop polling; called when the web process ends."""
     await notebook_watch().stop()

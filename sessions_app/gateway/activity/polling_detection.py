@@ -1,6 +1,7 @@
-"""What a person does, told from what a page does by itself: pages ask and tell in a beat, people do not. Pure.
+"""Distinguish user activity from automatic polling. Pure.
 
-Times are seconds of any steady clock.
+Messages of one kind that repeat at a constant interval are polling; all others count as activity.
+Times are seconds of any monotonic clock.
 """
 
 from collections import OrderedDict
@@ -16,7 +17,7 @@ _KEPT_INTERVALS = 4
 
 
 class Rhythm:
-    """Messages of several kinds, each of which may come in a beat of its own."""
+    """Interval detector for messages of several kinds."""
 
     __slots__ = ("_kinds",)
 
@@ -24,8 +25,10 @@ class Rhythm:
         self._kinds: OrderedDict[Hashable, tuple[float, tuple[float, ...]]] = OrderedDict()
 
     def is_out_of_beat(self, kind: Hashable, at: float) -> bool:
-        """Whether this one comes otherwise than those of its kind before: a beat is known from its third stroke on. Those
-        within BURST_S are typing."""
+        """Return True if this message does not repeat an earlier interval of its kind.
+
+        An interval is known from the third message on. Messages within BURST_S count as typing.
+        """
         before = self._kinds.pop(kind, None)
         if before is None:
             self._keep(kind, at, ())
@@ -45,7 +48,7 @@ class Rhythm:
 
 
 class Attention:
-    """What the pages of one session's apps ask for, as one process sees it."""
+    """Activity detector for the HTTP requests to one session's apps, as seen by one process."""
 
     __slots__ = ("_learns_until", "_paths", "_rhythm")
 
@@ -55,7 +58,9 @@ class Attention:
         self._rhythm = Rhythm()
 
     def is_new_reading(self, path: str, now: float) -> bool:
-        """Whether a script that reads `path` does so for the first time. What a page begins with is no news."""
+        """Return True if `path` is read for the first time after the first LEARNING_S seconds, in
+        which a page loads its resources.
+        """
         if path in self._paths:
             return False
         self._paths[path] = None
@@ -64,12 +69,12 @@ class Attention:
         return now >= self._learns_until
 
     def is_deed(self, method: str, path: str, now: float) -> bool:
-        """Whether a request that changes something is a person's."""
+        """Return True if a request that changes something is a user action, not polling."""
         return self._rhythm.is_out_of_beat((method, path), now)
 
 
 class Conversation:
-    """The messages of one websocket, from the client."""
+    """Activity detector for the client's messages on one websocket."""
 
     __slots__ = ("_rhythm", "_settled_at")
 
@@ -78,6 +83,7 @@ class Conversation:
         self._rhythm = Rhythm()
 
     def is_deed(self, size: int, now: float) -> bool:
-        """Whether a message of `size` bytes is a person's. What a page says to begin with is not: it connects anew by
-        itself."""
+        """Return True if a message of `size` bytes is a user action. Messages in the first
+        SETTLING_S seconds are not: pages reconnect automatically.
+        """
         return now >= self._settled_at and self._rhythm.is_out_of_beat(size, now)

@@ -1,5 +1,5 @@
-"""Who was seen at work in which session: noted in memory by whatever carries people into sessions, and written every few
-seconds by one statement, for all of them. A web process that is killed loses the last few seconds of it.
+"""Record user activity per session: collected in memory, written by one statement every REPORT_S. A
+killed web process loses its last interval.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ REPORT_S = 10
 MOST_SESSIONS = 4096
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 
-# Sessions are locked in one order, and what is known already is not written again.
+# Sessions are locked in one order; times that are not newer are not written.
 WRITE = f"""
     INSERT INTO {SessionIdle._meta.db_table} AS known (session_id, interacted_at, interaction, gap, use, extensions)
     SELECT seen.session_id, seen.at, seen.interaction, '', '{{}}', 0
@@ -41,7 +41,7 @@ WRITE = f"""
 
 
 class Interactions:
-    """One for each web process; used from one event loop."""
+    """Activity recorder. One per web process, used from one event loop."""
 
     def __init__(self) -> None:
         self.name = f"{os.getpid()}.{token_hex(8)}"
@@ -51,12 +51,13 @@ class Interactions:
         self._is_over = asyncio.Event()
 
     def note(self, session_id: UUID, interaction: Interaction) -> None:
-        """Somebody is at work in it now."""
+        """Record user activity in a session now."""
         self._seen[session_id] = (time.monotonic(), interaction)
 
     def note_request(self, session_id: UUID, method: str, path: str, *, is_navigation: bool) -> None:
-        """A request to an app: opening a page counts, as does what changes something out of a beat, and what was never read
-        before. What a page asks for by itself does not, even if it loads itself anew."""
+        """Record a request to an app if it is user activity: navigation or a change that is not
+        polling, or the first read of a path. Automatic requests and reloads of pages do not count.
+        """
         now = time.monotonic()
         attention = self._attention.get(session_id)
         if attention is None:
@@ -73,7 +74,7 @@ class Interactions:
             self._seen[session_id] = (now, Interaction.APP)
 
     def hear(self, session_id: UUID) -> Callable[[int], None]:
-        """To be called with the size of each message of a new websocket to an app."""
+        """Return a callback for a new websocket to an app; call it with the size of each client message."""
         conversation = Conversation(time.monotonic())
 
         def on_message(size: int) -> None:
@@ -84,23 +85,26 @@ class Interactions:
         return on_message
 
     async def start(self) -> None:
-        """Reports now and every REPORT_S."""
-        self._is_over = asyncio.Event()  # of this event loop
+        """Start reporting, now and every REPORT_S."""
+        self._is_over = asyncio.Event()  # bound to this event loop
         self._reporter = asyncio.get_running_loop().create_task(self._report_for_ever())
 
     async def stop(self) -> None:
-        """Tells what is left, and that nothing more is to be expected."""
+        """Write the last report and delete this process's report row, so that no further report is
+        expected.
+        """
         self._is_over.set()
         with suppress(AccessUnknown, TimeoutError):
-            async with asyncio.timeout(DATABASE_PATIENCE_S):  # for all of it: others have to end as well
+            # a total limit, because other components have to stop as well
+            async with asyncio.timeout(DATABASE_PATIENCE_S):
                 if self._reporter is not None:
-                    # A thread writes its report, which nobody could call back.
+                    # The report runs in a thread and cannot be cancelled.
                     await asyncio.wait([self._reporter])
                 await self.report()
                 await in_database(GatewayReport.objects.filter(process=self.name).delete)
 
     async def report(self) -> None:
-        """Raises AccessUnknown; then all that was seen is told later."""
+        """Write what was recorded. Raises AccessUnknown; the records are then kept for the next report."""
         seen, self._seen = self._seen, {}
         try:
             await in_database(write_report, self.name, seen, time.monotonic())
@@ -119,7 +123,9 @@ class Interactions:
 
 
 def write_report(process: str, seen: dict[UUID, tuple[float, Interaction]], as_of: float) -> None:
-    """`seen` holds readings of the steady clock, which was at `as_of` now. Two statements."""
+    """Write activity and the time of this report. `seen` holds monotonic times; `as_of` is the
+    present one. Two statements.
+    """
     now = clock.now()
     if seen:
         ids = list(seen)
@@ -135,10 +141,10 @@ def interactions() -> Interactions:
 
 
 async def start_noting() -> None:
-    """When the web process begins."""
+    """Start recording; called when the web process starts."""
     await interactions().start()
 
 
 async def stop_noting() -> None:
-    """When it ends, after the last connection."""
+    """Stop recording; called when the web process ends, after the last connection."""
     await interactions().stop()

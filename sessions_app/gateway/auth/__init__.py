@@ -1,1 +1,1 @@
-"""Who may reach an app or a terminal."""
+"""Authentication and access control for apps and terminals."""

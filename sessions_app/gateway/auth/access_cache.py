@@ -1,4 +1,6 @@
-"""What cookies open, remembered for seconds, so that a page of a hundred requests asks the database once."""
+"""Cache access decisions for app cookies and tokens for a few seconds, so that a page with a
+hundred requests causes one query.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,16 +12,16 @@ from sessions_app.core.app_address import Door
 from sessions_app.gateway.proxy.interfaces import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.gateway.proxy.open_connections import OpenConnections
 
-# Counted from the moment of asking, so that what was lost meanwhile lets nobody in for longer than this.
+# Measured from the start of the query, so that revoked access ends within this time.
 FRESH_S = 5.0
-# A session on its way is looked at more often: its person waits.
+# Sessions that are starting are checked more often, because a user waits.
 WAITING_FRESH_S = 1.0
 UNKNOWN_LIMIT_S = 30.0
-# While the database takes longer than this, what was known goes on for UNKNOWN_LIMIT_S.
+# If the database takes longer, cached access is used, for up to UNKNOWN_LIMIT_S.
 PATIENCE_S = 1.0
 _SIZE_LIMIT = 4096
 
-# Door, hash of the cookie, address of the client.
+# App endpoint, hash of the secret, address of the client.
 _Key = tuple[Door, str, str]
 
 
@@ -31,8 +33,9 @@ class _Entry:
 
 
 class Admissions:
-    """One for each process; used from one event loop. Requests that miss at the same moment share one question, and what is
-    known ends with the presence, as open connections do."""
+    """Cache of access decisions. One per process, used from one event loop. Concurrent misses share
+    one query. An entry is removed when its presence ends, like open connections.
+    """
 
     def __init__(self, authorizer: Authorizer, connections: OpenConnections) -> None:
         self._authorizer = authorizer
@@ -41,8 +44,10 @@ class Admissions:
         self._asking: dict[_Key, asyncio.Task[Admission | None]] = {}
 
     async def find(self, door: Door, cookie: str, ip: str) -> Admission | None:
-        """What the cookie opens at this door for a client at `ip`, at most `FRESH_S` ago. Raises AccessUnknown when
-        the database has not answered for longer than `UNKNOWN_LIMIT_S`."""
+        """Return the access that the secret grants at this endpoint to a client at `ip`, at most
+        `FRESH_S` old, or None. Raises AccessUnknown if the database has not answered for
+        `UNKNOWN_LIMIT_S`.
+        """
         if (fresh := self.known(door, cookie, ip)) is not None:
             return fresh
         key = (door, hash_secret(cookie), ip)
@@ -58,14 +63,14 @@ class Admissions:
             raise
 
     def known(self, door: Door, cookie: str, ip: str) -> Admission | None:
-        """What the cookie is known to open, without asking; None where that is not fresh."""
+        """Return cached access without a query; None if there is none or it is stale."""
         entry = self._entries.get((door, hash_secret(cookie), ip))
         if entry is None or asyncio.get_running_loop().time() - entry.asked_at >= _fresh_s(entry.admission):
             return None
         return entry.admission
 
     def forget(self, door: Door, cookie: str, ip: str) -> None:
-        """Ask again next time: what is known led nowhere."""
+        """Remove an entry, so that access is checked again; used after a failed request."""
         self._drop((door, hash_secret(cookie), ip))
 
     async def _ask(self, key: _Key, cookie: str) -> Admission | None:
@@ -91,7 +96,7 @@ class Admissions:
         self._entries[key] = _Entry(admission, asked_at, self._follow(key, admission))
 
     def _follow(self, key: _Key, admission: Admission) -> Callable[[], None]:
-        """While it is fresh, as what is let in by it stays open afterwards."""
+        """Remove the entry when its presence ends, as long as it is fresh."""
         if admission.state is not AppState.OPEN:
             return _nothing
         unfollow = self._connections.follow(admission.presence, partial(self._drop, key))
@@ -110,7 +115,7 @@ class Admissions:
 
 
 def _nothing() -> None:
-    """Of what nobody follows."""
+    """Placeholder for entries that follow no presence."""
 
 
 def _fresh_s(admission: Admission) -> float:

@@ -1,4 +1,6 @@
-"""Grants to apps: one-time codes, the cookies that they become, and tokens for programs."""
+"""Issue and redeem app grants: one-time codes, the cookies they are exchanged for, and tokens for
+programs.
+"""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -31,8 +33,11 @@ _BEHIND_A_GRANT = (
 
 
 def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) -> str:
-    """A one-time code for this door and for the browser that holds the secret behind `state`, bound to the actor's
-    portal sign-in. Raises NotFound (absent or hidden), PermissionDenied."""
+    """Issue a one-time code for an app endpoint.
+
+    It is bound to the actor's portal sign-in and to the browser that holds the secret whose hash is
+    `state`. Raises NotFound (absent or hidden), PermissionDenied.
+    """
     app, session_id = _behind(door)
     session = access_session(actor, session_id, Action.OPEN_APP)
     assert actor.user_id is not None, "a ticket is for a person"
@@ -56,8 +61,10 @@ def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) ->
 
 @transaction.atomic
 def redeem_app_ticket(*, door: Door, code: str, states: Collection[str]) -> str | None:
-    """The cookie for a code; None unless it was issued for this door and one of these states, is fresh and was never
-    shown before. However it ends, the code is used up. A browser's earlier cookie of the same door ends."""
+    """Exchange a one-time code for a cookie. Returns None unless the code was issued for this
+    endpoint and one of these states, is not expired and was never used. The code is deleted in any
+    case. An earlier cookie of the same sign-in and endpoint is revoked.
+    """
     ticket = AppTicket.objects.select_for_update().filter(code_hash=hash_secret(code)).first()
     if ticket is None:
         return None
@@ -82,8 +89,11 @@ def redeem_app_ticket(*, door: Door, code: str, states: Collection[str]) -> str 
 
 
 def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -> tuple[str, datetime]:
-    """A token that lets a program into one app's host, and when it ends: with what the program signed in by, or after
-    `TOKEN_LIFETIME`. Raises NotFound, PermissionDenied."""
+    """Issue a token for a program to access one app, and return it with its expiry.
+
+    It ends after `TOKEN_LIFETIME`, or with the sign-in or token that requested it. Raises NotFound,
+    PermissionDenied.
+    """
     session = access_session(actor, session_id, Action.OPEN_APP)
     assert actor.user_id is not None, "a token is for a person"
     if not is_app_name(app):
@@ -111,8 +121,10 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
 
 
 def find_app_login(door: Door, secret: str) -> AppLogin | None:
-    """The grant behind a cookie or token of this door, if its time is not over, with what it came from, its app's session
-    and container (`main_kernel`), and what decides whether they are open to its person. One query."""
+    """Return the unexpired grant of a cookie or token of this endpoint, or None. Loads everything
+    that the access decision needs: sign-in, session, image, container (`main_kernel`), membership.
+    One query.
+    """
     logins = AppLogin.objects.annotate(
         main_kernel=FilteredRelation(
             "session__kernels", condition=Q(session__kernels__role="main", session__kernels__index=1)
@@ -125,12 +137,12 @@ def find_app_login(door: Door, secret: str) -> AppLogin | None:
     logins = logins.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
     if isinstance(door, AppHost):
         return logins.filter(app=door.app, session__host_label=door.session_label).first()
-    # The port may have been lent to another app since.
+    # The port may have been assigned to another app since.
     return logins.filter(session__app_doors__port=door.number, session__app_doors__app=F("app")).first()
 
 
 def login_behind(row: AppLogin, ip: str) -> Login:
-    """What the grant came from, used from `ip`."""
+    """Return the sign-in or token from which the grant was issued, as used from `ip`."""
     if row.keypair_id is None:
         return Login(user_id=row.user_id, session_key=row.login_key, ip=ip)
     return Login(row.user_id, "", row.keypair_id, row.keypair_secret, TokenScope.SESSIONS.value, ip)
@@ -141,7 +153,7 @@ def port_of(door: Door) -> int:
 
 
 def _behind(door: Door) -> tuple[str, UUID]:
-    """(app, session id) that a door leads to; an id that no session has where it leads nowhere."""
+    """Return (app, session id) of an endpoint; the nil UUID if it leads to no session."""
     if isinstance(door, AppPort):
         row = door_of(door)
         return (row.app, row.session_id) if row else ("", UUID(int=0))

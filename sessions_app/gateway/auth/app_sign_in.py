@@ -1,7 +1,8 @@
-"""How a portal sign-in becomes a cookie of one app, as in OAuth's code flow.
+"""Exchange a portal sign-in for a cookie of one app, like the authorization code flow of OAuth 2.
 
-app: a secret in a cookie, redirect with its hash → portal: signed in? allowed? a one-time code, redirect → app: code
-and secret against a cookie for this app alone. Whoever only sees the addresses, as a service worker of the app does,
+The app's host sets a secret in a cookie and redirects to the portal with its hash. The portal
+checks sign-in and permission and redirects back with a one-time code. Code and secret together are
+exchanged for a cookie of this app alone. An observer of the URLs, e.g. a service worker of the app,
 lacks the secret. The portal's own cookie never reaches an app.
 """
 
@@ -16,7 +17,7 @@ from sessions_app.gateway.proxy import status_pages
 from sessions_app.gateway.proxy.interfaces import AccessUnknown, Authorizer
 from sessions_app.gateway.proxy.request import APP_COOKIE, STATE_COOKIE, Call
 
-# The gateway's own part of every app; never forwarded.
+# Reserved for the gateway on every app host; never forwarded.
 OWN_PREFIX = "/.berth/"
 CALLBACK_PATH = "/.berth/callback"
 _STATE_LIFETIME_S = 600
@@ -25,8 +26,12 @@ _EVERYWHERE = "; Path=/; HttpOnly; SameSite=Lax"
 
 @dataclass(frozen=True, slots=True)
 class CookieNames:
-    """The cookies of one door. A host's are bound to it by browsers (`__Host-`), which needs `Secure`; they take
-    *.localhost as secure. A port shares its jar with other ports, so its cookies are named for it."""
+    """Cookie names of one app endpoint.
+
+    On an app host the prefix `__Host-` binds cookies to the host. It requires `Secure`; browsers
+    treat *.localhost as secure. Ports of one host share cookies, so names of ports contain the port
+    number.
+    """
 
     app: str
     state: str
@@ -43,7 +48,7 @@ def names_for(door: Door) -> CookieNames:
 
 
 async def begin(call: Call, door: Door) -> None:
-    """Send the browser to the portal. Tabs that open at the same moment share one secret."""
+    """Redirect the browser to the portal. Tabs that are opened together share one secret."""
     names = names_for(door)
     state = next((value for value in call.cookies(names.state) if is_secret(value)), None) or new_secret()
     place = {"host": door.label} if isinstance(door, AppHost) else {"door": str(door.number)}
@@ -55,8 +60,9 @@ async def begin(call: Call, door: Door) -> None:
 
 
 async def finish(call: Call, door: Door, authorizer: Authorizer) -> None:
-    """Take the code that the portal sent the browser back with. Only the browser's own navigation may: what a script
-    fetches is refused."""
+    """Redeem the code in the redirect from the portal and set the app's cookie. Accepts only a
+    navigation of the browser, no fetch by a script.
+    """
     names = names_for(door)
     query = parse_qs(call.scope["query_string"].decode("ascii", "replace"), max_num_fields=8)
     code, path = (query.get(name, [""])[0] for name in ("code", "next"))

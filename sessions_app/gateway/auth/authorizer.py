@@ -1,4 +1,6 @@
-"""The gateway's Authorizer on the portal's own data, and the one table of open connections of this process."""
+"""Implement the gateway's access checks on the database, and hold the process's registry of open
+connections.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -26,14 +28,14 @@ from transport.proxy import Target
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# A database that hangs is one that does not answer.
+# A slow query counts as a database that does not answer.
 DATABASE_PATIENCE_S = 8.0
 
 _ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, Status.ERROR))
 
 
 class DjangoAuthorizer:
-    """Implements ports.Authorizer; each call runs in a thread of its own beside the event loop."""
+    """Implementation of interfaces.Authorizer; runs each call in a worker thread."""
 
     async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
         return await in_database(find_admission, door, secret, ip)
@@ -55,13 +57,16 @@ def authorizer() -> DjangoAuthorizer:
 
 @cache
 def open_connections() -> OpenConnections:
-    """Apps and terminals share it: what a person may have open, and when it is cut, is one thing."""
+    """Return the process-wide registry, shared by apps and terminals so that limits and revocation
+    apply to both.
+    """
     return OpenConnections(authorizer().still_present)
 
 
 async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function that uses the ORM beside the event loop, not in line with Django's views. Raises AccessUnknown
-    if the database does not answer."""
+    """Run an ORM function in a thread, in parallel with Django's views. Raises AccessUnknown if the
+    database does not answer.
+    """
     call: Any = database_sync_to_async(function, thread_sensitive=False)
     try:
         async with asyncio.timeout(DATABASE_PATIENCE_S):
@@ -71,7 +76,7 @@ async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwarg
 
 
 def actor_of_user(user: User) -> Actor:
-    """The person outside a request of Django."""
+    """Return an actor for the user, for use outside Django requests."""
     return Actor(
         kind=ActorKind.USER,
         user_id=user.pk,
@@ -84,7 +89,9 @@ def actor_of_user(user: User) -> Actor:
 
 
 def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
-    """What the cookie or token opens: grant, sign-in and permission all stand. One query."""
+    """Return the access that a cookie or token grants; None if the grant, the sign-in or the
+    permission has ended. One query.
+    """
     grant = app_credentials.find_app_login(door, secret)
     if grant is None or not _still_opens(grant, login := app_credentials.login_behind(grant, ip)):
         return None
@@ -92,8 +99,9 @@ def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
 
 
 def _still_opens(grant: Any, login: Login) -> bool:
-    """Whether what it came from stands, and `access_session` would let its person open the app: whoever may do that owns the
-    session, and so sees it."""
+    """Return True if the sign-in of the grant is valid and its user may open the app, with the same
+    result as `access_session`: only owners may open apps, and owners see their sessions.
+    """
     is_signed_in = lets_in(
         login,
         user=grant.user,
@@ -106,7 +114,7 @@ def _still_opens(grant: Any, login: Login) -> bool:
 
 
 def describe_app(grant: Any, presence: Presence) -> Admission:
-    """The app's state and address, of a grant of `find_app_login`. No query."""
+    """Return state and address of the app for a grant of `find_app_login`. No query."""
     session, kernel, app = grant.session, grant.main_kernel, grant.app
     declared: dict[str, Any] = next((found for found in session.image.apps if found["name"] == app), {})
     port = declared.get("port") or port_named(app)
@@ -126,7 +134,9 @@ def describe_app(grant: Any, presence: Presence) -> Admission:
 
 
 def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
-    """Those whose sign-in or token, permission, membership and running session all stand. 5 queries, however many."""
+    """Return the presences whose sign-in or token, permission, membership and running session are
+    still valid. 5 queries for any number.
+    """
     users = live_logins({presence.login for presence in presences})
     sessions = ComputeSession.objects.filter(status=Status.RUNNING).in_bulk({p.session_id for p in presences})
     known = [p for p in presences if p.login in users and p.session_id in sessions]
@@ -142,7 +152,7 @@ def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
 
 
 def is_ending(session_id: UUID) -> bool:
-    """Return whether the session ends or has ended. One query."""
+    """Return True if the session is terminating or has ended. One query."""
     return ComputeSession.objects.filter(pk=session_id, status__in=_ENDING).exists()
 
 

@@ -1,9 +1,10 @@
-"""Which cookies pass between browsers and apps. Pure.
+"""Filter and rename cookies between browsers and apps. Pure.
 
-A browser keeps one jar for all ports of a host: an app that is opened by a port shares it with the portal and with
-every other app that is opened so. Hosts of apps have jars of their own, but each can add cookies to all of them by
-`Domain`. What a server marks HttpOnly is therefore renamed and signed for its door: at a port no other app receives it,
-and nowhere can one put another in its place. What scripts may read cannot be kept apart.
+Browsers share cookies between all ports of a host: apps opened by port share them with the portal
+and each other. App hosts have separate cookies, but each can set cookies for all of them with
+`Domain`. Therefore HttpOnly cookies of apps are renamed and signed for their endpoint: other ports
+do not receive them, and no app can forge one for another. Cookies that scripts can read cannot be
+separated.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from common.http.cookies import has_attribute, joined, pairs, set_cookie_name
 
-# No app sees or sets a cookie whose name begins so, nor with these and a browser's prefix in front.
+# Apps can neither read nor set cookies with these prefixes.
 OWN_PREFIXES = (b"berth", b"__host-berth", b"__secure-berth")
 _SIGNATURE_LENGTH = 24
 NAMES_OF_DOOR = 12
@@ -21,14 +22,16 @@ LARGEST_COOKIE = 1024
 
 
 def is_own_name(name: bytes) -> bool:
-    """Whether a cookie of this name is the portal's or a door's, by its name alone. One without a name can imitate
-    any other, as it is sent without its leading "="."""
+    """Return True if a cookie of this name belongs to the portal or the gateway. A cookie without
+    name can imitate any other, because it is sent without its leading "=".
+    """
     return name.lower().startswith(OWN_PREFIXES) or not name
 
 
 class Shelf:
-    """Which HttpOnly names each port has used: scripts cannot throw such cookies away, so their room is bounded. All of
-    a port's together stay below what a request may bring."""
+    """Record of the HttpOnly cookie names of each port, limited in number and size. Scripts cannot
+    delete such cookies, so the total per port must stay below the size limit of requests.
+    """
 
     def __init__(self) -> None:
         self._names: dict[int, set[bytes]] = {}
@@ -44,7 +47,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class AppCookies:
-    """A CookiePolicy for one door: a port, or the label of a host (then `port` is 0)."""
+    """Cookie policy of one endpoint: a port, or the label of a host (then `port` is 0)."""
 
     key: bytes
     shelf: Shelf
@@ -66,7 +69,7 @@ class AppCookies:
             is_kept = self._has_room_for(name, value)
             return (self._renamed(name, value, set_cookie),) if is_kept else ()
         if has_attribute(set_cookie, b"max-age") or has_attribute(set_cookie, b"expires"):
-            # Apps forget HttpOnly when they delete what they set with it.
+            # Apps often omit HttpOnly when they delete a cookie that was set with it.
             is_kept = self._has_room_for(name, value)
             renamed = self._renamed(name, value, set_cookie) + b"; HttpOnly"
             return (set_cookie, renamed) if is_kept else (set_cookie,)
@@ -85,7 +88,7 @@ class AppCookies:
         return signed + separator + attributes
 
     def _read(self, name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-        """The app's own (name, value) of a cookie that was renamed for this door; None for any other."""
+        """Return the app's (name, value) of a cookie renamed for this endpoint; None for any other cookie."""
         if not name.startswith(self._prefix):
             return None
         own_name, (own_value, _, signature) = name[len(self._prefix) :], value.rpartition(b".")

@@ -1,9 +1,9 @@
-"""Whether a browser's request may come from where it comes from. Pure.
+"""Check the origin of browser requests to apps. Pure.
 
-Cookies do not answer that: browsers send even SameSite=Strict ones between sibling sub-domains and between ports, so an
-app of another session could act with the viewer's cookie. `Origin` and `Sec-Fetch-*` cannot be forged by a page. Under a
-plain address browsers send no `Sec-Fetch-*`; there `Origin` and `Referer` must do, and what a page may still send
-blindly is a GET whose answer it cannot read.
+Cookies do not protect: browsers send even SameSite=Strict cookies between sibling sub-domains and
+between ports, so an app of another session could use the viewer's cookie. Pages cannot forge
+`Origin` and `Sec-Fetch-*`. On plain-http addresses browsers send no `Sec-Fetch-*`; there `Origin`
+and `Referer` are checked, and a foreign page can only send a GET whose answer it cannot read.
 """
 
 from transport.proxy.headers import Headers
@@ -13,7 +13,7 @@ _FOREIGN_SITES = frozenset((b"same-site", b"cross-site"))
 
 
 def header(headers: Headers, name: bytes) -> bytes:
-    """The header's first value, or b""."""
+    """Return the first value of the header, or b""."""
     for key, value in headers:
         if key == name:
             return value
@@ -21,8 +21,9 @@ def header(headers: Headers, name: bytes) -> bytes:
 
 
 def is_top_level_navigation(method: str, headers: Headers) -> bool:
-    """Whether a person opens a page in a tab of its own. A client without Sec-Fetch-* that asks for HTML counts too:
-    browsers under a plain address, those of before 2023, and command-line tools."""
+    """Return True if the user opens the page in a tab. Clients without Sec-Fetch-* that accept HTML
+    count too: browsers on plain-http addresses, browsers before 2023, command-line tools.
+    """
     if method not in _NAVIGATION_METHODS:
         return False
     mode = header(headers, b"sec-fetch-mode")
@@ -32,7 +33,7 @@ def is_top_level_navigation(method: str, headers: Headers) -> bool:
 
 
 def allows_http(method: str, headers: Headers, own_origin: bytes) -> bool:
-    """A page of another origin may link here, and do nothing else."""
+    """Return True if the request may pass; from other origins only top-level navigation may."""
     origin, site = header(headers, b"origin"), header(headers, b"sec-fetch-site")
     if site in _FOREIGN_SITES:
         return is_top_level_navigation(method, headers)
@@ -45,6 +46,7 @@ def allows_http(method: str, headers: Headers, own_origin: bytes) -> bool:
 
 
 def allows_websocket(headers: Headers, own_origin: bytes) -> bool:
-    """Only pages of the same origin. A handshake without Origin does not come from a page, yet carries a cookie that
-    only browsers have."""
+    """Return True for a handshake from a page of the same origin. One without Origin does not come
+    from a page, yet only browsers have the cookie.
+    """
     return header(headers, b"origin") == own_origin

@@ -1,5 +1,6 @@
-"""Entering a session by websocket: what let somebody in, and what did not, is in the access log. No middleware sees these
-requests, so the gateway records them itself."""
+"""Check access of websockets to sessions, and record it in the audit log, because no middleware
+sees websocket requests.
+"""
 
 from dataclasses import replace
 from urllib.parse import parse_qs
@@ -24,7 +25,9 @@ RUN_PROCESS = "sessions.run_process"
 def enter_session(
     scope: Scope, user: User, *, action: str, keypair: KeyPair | None = None
 ) -> tuple[ComputeSession, Kernel]:
-    """The session of the address and its running kernel that is asked for. Raises NotFound, PermissionDenied, Conflict."""
+    """Return the session in the URL and its running kernel, and write an audit entry. Raises
+    NotFound, PermissionDenied, Conflict; refusals are recorded.
+    """
     session_id: UUID = scope["url_route"]["kwargs"]["session_id"]
     actor = actor_at(scope, user, keypair)
     try:
@@ -39,7 +42,7 @@ def enter_session(
 
 
 def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
-    """Raises PermissionDenied in a browser in which somebody looks at the portal as another: its terminals are nobody's."""
+    """Raise PermissionDenied under impersonation: terminals are not open to impersonators."""
     person = viewed_in(login_key)
     if person is None:
         return
@@ -56,7 +59,7 @@ def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
 
 
 def actor_at(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
-    """The person, from where the websocket came."""
+    """Return the actor with the address and user agent of the websocket."""
     return replace(
         actor_of_user(user),
         kind=ActorKind.TOKEN if keypair else ActorKind.USER,
@@ -68,11 +71,11 @@ def actor_at(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
 
 
 def address_of(scope: Scope) -> str:
-    """Whence the client comes."""
+    """Return the client's IP address."""
     return str((scope.get("client") or [""])[0])
 
 
 def kernel_asked_for(scope: Scope) -> str:
-    """`?kernel=`, or the first one."""
+    """Return the kernel name in `?kernel=`; default main1."""
     query: str = scope["query_string"].decode("ascii", "replace")
     return parse_qs(query).get("kernel", ["main1"])[0]

@@ -1,1 +1,1 @@
-"""Terminals and processes over websockets."""
+"""Terminals and exec processes over websockets."""

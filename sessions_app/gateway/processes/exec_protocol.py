@@ -1,4 +1,4 @@
-"""What programs may ask for over the websocket of exec (ADR 19), read from JSON. Pure."""
+"""Parse and validate the JSON messages of the exec websocket (ADR 19). Pure."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _KNOWN = frozenset({"argv", "tty", "env", "cwd", "rows", "cols"})
 
 
 def parse_order(message: object) -> ProcessSpec:
-    """What the first message asks for. Raises InvalidInput with the field that is wrong."""
+    """Parse the first message into a process specification. Raises InvalidInput naming the wrong field."""
     if not isinstance(message, dict):
         raise _wrong("argv", _("The first message is an object with “argv”."))
     if unknown := sorted(set(message) - _KNOWN):
@@ -45,14 +45,14 @@ def parse_order(message: object) -> ProcessSpec:
 
 
 def parse_signal(name: object) -> str:
-    """Raises InvalidInput for what is none of ours."""
+    """Return the signal name. Raises InvalidInput if it is not supported."""
     if name not in SIGNALS:
         raise _wrong("signal", _("Signals are {names}.").format(names=", ".join(SIGNALS)))
     return str(name)
 
 
 def bearer_of(headers: Mapping[bytes, bytes], subprotocols: list[str]) -> str:
-    """The token of a handshake, from its header or its subprotocols; "" without one."""
+    """Return the token of a handshake, from its Authorization header or subprotocols; "" without one."""
     scheme, _blank, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
@@ -121,7 +121,7 @@ def _side(message: Mapping[str, object], name: str, default: int) -> int:
 
 
 def _is_text(value: object) -> bool:
-    """Text that a program can be given: no NUL, no half of a surrogate pair."""
+    """Return True for text that can be passed to a process: no NUL, no lone surrogate."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:

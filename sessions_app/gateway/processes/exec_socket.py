@@ -1,4 +1,4 @@
-"""Programs of a session over a websocket: `berth exec`. The protocol is that of ADR 19."""
+"""Websocket for `berth exec`: runs one program in a session, with the protocol of ADR 19."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ ACK_BYTES = INPUT_WINDOW_BYTES // 8
 
 
 class ExecSocket(ProcessSocket):
-    """One process for a program with a token. No cookie counts here, so pages of other origins are no danger."""
+    """One process for a client with a token. Cookies are ignored, so pages of other origins cannot use it."""
 
     input_limit = INPUT_WINDOW_BYTES
     interaction = Interaction.COMMAND
@@ -136,7 +136,9 @@ class ExecSocket(ProcessSocket):
         await self.say({"error": {name: body[name] for name in ("code", "message", "hint")}})
 
     async def _tell_taken(self) -> None:
-        """Few acknowledgements while all is taken at once; each bit of it while the process is slow."""
+        """Acknowledge taken input: in steps of ACK_BYTES while the process keeps up, every bit
+        while it is slow.
+        """
         taken = self._untold_bytes - self.waiting_bytes
         if self.waiting_bytes and self.process is not None:
             if self._drainer is None or self._drainer.done():
@@ -148,6 +150,6 @@ class ExecSocket(ProcessSocket):
             await self.say({"ack": taken})
 
     async def _tell_when_taken(self, process: Process) -> None:
-        with suppress(RuntimeFault, OSError, TimeoutError):  # whoever reads and listens meets the same
+        with suppress(RuntimeFault, OSError, TimeoutError):  # `read` and `send` report the same fault
             await process.drain()
             await self._tell_taken()

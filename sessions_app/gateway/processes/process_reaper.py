@@ -1,9 +1,9 @@
-"""Who keeps the processes that this web process started in sessions, so that none outlives it.
+"""End the processes that web processes started in sessions, even after a web process was killed.
 
-Each such process carries the name of its keeper. A keeper belongs to a life: one run of one web process, which holds a file
-in the data directory locked for as long. The kernel lets go of the lock however the process ends, so whether a life is over
-is known at once and for certain, without a clock, a database or Redis. What a life left behind is ended by any web process
-on the same data directory.
+Each such process carries the name of its owner record, which belongs to a lease: one run of one web
+process, which holds a locked file in the data directory. The kernel releases the lock however the
+web process ends, so an expired lease is detected at once, without clock, database or Redis. Any web
+process on the same data directory ends the processes of expired leases.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ NAME_BYTES = 8
 
 
 class Life:
-    """A locked file, named for one run of one web process."""
+    """Lease of one run of one web process: a locked file."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -44,21 +44,21 @@ class Life:
         hidden = directory / f".{self.name}"
         self._file = os.open(hidden, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        hidden.rename(self._path)  # nobody sees it before it is locked
+        hidden.rename(self._path)  # invisible to other processes until it is locked
 
     def end(self) -> None:
-        """Nothing of this life is left anywhere."""
+        """Delete the lease; no process of it may be left."""
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
     def earlier_lives(self) -> list[Path]:
-        """The files of lives that are over."""
+        """Return the files of expired leases."""
         others = [path for path in self._directory.glob("[!.]*") if path != self._path]
         return [path for path in others if _is_over(path)]
 
 
 class Keeper:
-    """Sees to the end of one process, in `container` on `agent`."""
+    """Owner record of one process, in `container` on `agent`."""
 
     def __init__(self, name: str, agent: Agent, container: str) -> None:
         self.name = name
@@ -68,8 +68,9 @@ class Keeper:
         self._settling: asyncio.Task[None] | None = None
 
     async def settle(self, let_go: Coroutine[Any, Any, None]) -> None:
-        """Await `let_go`, which calls `end` or `leave`. It runs on when the caller is cancelled, and until then no sweep
-        ends the process."""
+        """Run `let_go`, which calls `end` or `leave`, to its end, even if the caller is cancelled.
+        Until then no sweep ends the process.
+        """
         self._settling = asyncio.get_running_loop().create_task(let_go)
         await asyncio.shield(self._settling)
 
@@ -78,17 +79,17 @@ class Keeper:
         return self._settling is not None and not self._settling.done()
 
     async def end(self, process: Process) -> None:
-        """Hang up. Where the engine refuses, a later sweep ends the process."""
+        """Hang up the process. If the engine refuses, a later sweep ends it."""
         self.is_done = await process.close()
 
     def leave(self, process: Process) -> None:
-        """Close the connection to the process without hanging up: it goes on until its container stops."""
+        """Close the connection to the process without hanging up: it runs until its container stops."""
         process.leave()
         self.is_done = True
 
 
 class Keepers:
-    """One for each web process; used from one event loop."""
+    """Registry of process owners. One per web process, used from one event loop."""
 
     def __init__(self, directory: Path) -> None:
         self.life = Life(directory)
@@ -99,7 +100,9 @@ class Keepers:
 
     @contextmanager
     def keep(self, agent: Agent, container: str) -> Iterator[Keeper]:
-        """A keeper for one process: what it cannot end is ended by a later sweep."""
+        """Yield an owner record for one process. If the process is not ended on exit, a later sweep
+        ends it.
+        """
         self._started += 1
         keeper = Keeper(f"{self.life.name}.{self._started}.", agent, container)
         self._open[keeper.name] = keeper
@@ -111,11 +114,13 @@ class Keepers:
                 self._left[keeper.name] = keeper
 
     async def start(self) -> None:
-        """Sweeps now and each minute."""
+        """Sweep now and every SWEEP_S."""
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_for_ever())
 
     async def stop(self) -> None:
-        """Ends what is left. The life's file stays if something may still run: a later life looks after it."""
+        """End remaining processes. The lease file stays if any may still run, so that a later sweep
+        ends them.
+        """
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self._end_left()
@@ -123,7 +128,9 @@ class Keepers:
             self.life.end()
 
     async def sweep(self) -> None:
-        """Ends what keepers of earlier lives left, on all machines, and what ours could not end."""
+        """End processes of expired leases on all agents, and processes of this lease that could not
+        be ended.
+        """
         await self._end_left()
         earlier = self.life.earlier_lives()
         if not earlier:
@@ -139,7 +146,7 @@ class Keepers:
             if keeper.is_settling:
                 continue
             with suppress(RuntimeFault):
-                if not keeper.is_done:  # by a keeper that settled after its connection had gone
+                if not keeper.is_done:  # settled after its connection had gone
                     await async_runtime_of(keeper.agent).end_kept(keeper.container, name)
                 self._left.pop(name, None)
 
@@ -158,17 +165,17 @@ def keepers() -> Keepers:
 
 
 async def start_keeping() -> None:
-    """When the web process begins."""
+    """Start sweeping; called when the web process starts."""
     await keepers().start()
 
 
 async def stop_keeping() -> None:
-    """When it ends, after the last connection."""
+    """Stop sweeping; called when the web process ends, after the last connection."""
     await keepers().stop()
 
 
 async def _end_all(agent: Agent, lives: list[str]) -> bool:
-    """Whether each of the machine's containers was asked."""
+    """End the leases' processes in all containers of the agent. Returns False if the agent failed."""
     runtime = async_runtime_of(agent)
     try:
         for container in await runtime.running_containers({INSTALLATION_LABEL: settings.BERTH_INSTALLATION}):
@@ -185,7 +192,7 @@ def _is_over(path: Path) -> bool:
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        return False  # somebody else cleared it away
+        return False  # another process has deleted it
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

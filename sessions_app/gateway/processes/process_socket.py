@@ -1,7 +1,8 @@
-"""One process of a session over one websocket: the core that terminals and exec share.
+"""Connect one process in a session to one websocket; the base of terminals and exec.
 
-Bytes go both ways at the pace of the slower side, and the process ends with the websocket, whoever closed that. The
-connection is always listened to, however much waits, so that its end, a signal and an acknowledgement are seen at once.
+The faster side waits for the slower one, and the process ends with the websocket, whoever closes
+it. The websocket is always read, however much output waits, so that its end, signals and
+acknowledgements are seen at once.
 """
 
 import asyncio
@@ -34,10 +35,10 @@ from transport.proxy.asgi import Message, Receive, Scope, Send
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429
 open_processes = ConcurrencyLimit("processes", 128)
-"""Of one person, over all sessions."""
+"""Limit per user, over all sessions."""
 
 SEND_PATIENCE_S = 120
-"""So long may a client take nothing at all before it counts as gone."""
+"""A client that accepts no data for this time counts as gone."""
 
 ORDERS_LIMIT = 32
 LARGEST_SIDE = 1000
@@ -46,7 +47,7 @@ LARGEST_TEXT = 256 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to run, where, and for whom."""
+    """Process to run, with its place and the access that permits it."""
 
     presence: Presence
     container: str
@@ -55,14 +56,15 @@ class Order:
 
 
 class ProcessSocket(ABC):
-    """One websocket, from its handshake to the end of its process. A dialect says who may connect, what is run, and how
-    its messages look."""
+    """One websocket from its handshake to the end of its process. Subclasses define who may
+    connect, what is run, and the message format.
+    """
 
     input_limit: int
-    """Bytes of input that may wait for the process."""
+    """Limit of input bytes that wait for the process."""
 
     interaction: Interaction
-    """Kind of work of somebody who gives it input, or takes its output."""
+    """Kind of user activity recorded for input and output."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -84,48 +86,48 @@ class ProcessSocket(ABC):
 
         return application
 
-    # The dialect
+    # Implemented by subclasses
 
     @abstractmethod
     def may_connect(self) -> bool:
-        """Whether the handshake is taken; asks nobody."""
+        """Return True to accept the handshake. Must not block."""
 
     @abstractmethod
     async def order(self) -> Order:
-        """Who asks for what. Raises BerthError, AccessUnknown."""
+        """Check access and return what to run. Raises BerthError, AccessUnknown."""
 
     @abstractmethod
     async def hear(self, text: str) -> None:
-        """A text message. Raises InvalidInput, or what broken JSON raises."""
+        """Handle a text message. Raises InvalidInput, or any error of parsing JSON."""
 
     @abstractmethod
     async def hear_bytes(self, data: bytes) -> None:
-        """A binary message. Raises InvalidInput."""
+        """Handle a binary message. Raises InvalidInput."""
 
     @abstractmethod
     async def tell_start(self) -> None:
-        """The process runs."""
+        """Notify the client that the process runs."""
 
     @abstractmethod
     async def show(self, channel: Channel, data: bytes) -> None:
-        """What the process said; waits while the client does not take it."""
+        """Send output of the process; waits while the client does not accept it."""
 
     @abstractmethod
     async def tell_end(self, code: int | None) -> None:
-        """The process ended."""
+        """Notify the client that the process has ended."""
 
     @abstractmethod
     async def tell_refusal(self, refusal: BerthError) -> None:
-        """Why there is no process, or no longer."""
+        """Send the reason why there is no process, or no longer."""
 
     @property
     def subprotocol(self) -> str | None:
         return None
 
-    # For dialects
+    # Used by subclasses
 
     def type(self, data: bytes) -> None:
-        """Input for the process; kept while it starts. Raises InvalidInput for more than it takes in."""
+        """Write input to the process; buffered while it starts. Raises InvalidInput beyond `input_limit`."""
         if self.process is None:
             self._early.append(data)
             self._early_bytes += len(data)
@@ -136,41 +138,43 @@ class ProcessSocket(ABC):
 
     @property
     def waiting_bytes(self) -> int:
-        """Input that the process did not take yet."""
+        """Bytes of input that the process has not taken yet."""
         return self._early_bytes if self.process is None else self.process.unwritten_bytes
 
     def resize(self, columns: Any, rows: Any) -> None:
-        """The newest size counts. Raises ValueError, TypeError."""
+        """Resize the terminal; only the newest size is applied. Raises ValueError, TypeError."""
         is_waiting = self._size is not None
         self._size = side(columns), side(rows)
         if self.process is not None and not is_waiting:
             self.obey_later(self._resize_now)
 
     def obey_later(self, order: Callable[[Process], Awaitable[None]]) -> None:
-        """Has the process do something that the engine takes a moment for, in the order given. Raises InvalidInput."""
+        """Queue an engine call for the process; calls run in order. Raises InvalidInput if the
+        queue is full.
+        """
         try:
             self._orders.put_nowait(order)
         except asyncio.QueueFull:
             raise InvalidInput(_("These are more orders than the process can follow.")) from None
 
     def note(self) -> None:
-        """Somebody is at work; before the process runs that is not counted."""
+        """Record user activity; ignored before the process runs."""
         if self._session_id is not None:
             interactions().note(self._session_id, self.interaction)
 
     def note_output(self) -> None:
-        """Somebody has taken what the process said: whoever watches a program is at work, too."""
+        """Record output taken by the client as user activity: watching a program counts."""
         self.note()
 
     async def send(self, message: Message) -> None:
-        """Raises OSError when the client is gone, or as good as gone."""
+        """Send a message. Raises OSError or TimeoutError if the client is gone."""
         async with asyncio.timeout(SEND_PATIENCE_S):
             await self._raw_send(message)
 
     async def say(self, message: dict[str, Any]) -> None:
         await self.send({"type": "websocket.send", "text": json.dumps(message)})
 
-    # The way of a connection
+    # Life of a connection
 
     async def run(self) -> None:
         await self._receive()
@@ -188,7 +192,7 @@ class ProcessSocket(ABC):
             await asyncio.wait(ways)
 
     async def _listen(self) -> None:
-        """Until the client goes, or talks nonsense."""
+        """Handle messages until the client disconnects or sends an invalid one."""
         try:
             while (message := await self._receive())["type"] == "websocket.receive":
                 if (data := message.get("bytes")) is not None:
@@ -246,12 +250,14 @@ class ProcessSocket(ABC):
                 await self._close(ENDED_CODE)
             finally:
                 following.cancel()
-                # The engine never ends a process whose connection is gone; a second cancellation must not stop this.
+                # The engine never ends a process whose connection is gone, so this must survive a
+                # second cancellation.
                 await keeper.settle(self._let_go(keeper, process, has_ended=has_ended))
 
     async def _let_go(self, keeper: Keeper, process: Process, *, has_ended: bool) -> None:
-        """Hangs up, unless the session ends: then its container tells every process to stop and gives them time
-        (`main_process`), and hanging up would cut that short."""
+        """Hang up the process, unless the session is ending: then its container signals all
+        processes and gives them time to stop (`main_process`), which hanging up would cut short.
+        """
         session_id = self._session_id
         if not has_ended and session_id is not None and await _is_ending(session_id):
             keeper.leave(process)
@@ -259,7 +265,7 @@ class ProcessSocket(ABC):
             await keeper.end(process)
 
     def _begin(self, process: Process, size: tuple[int, int]) -> None:
-        """What came while it started."""
+        """Pass on input and the size that arrived while the process was starting."""
         self.process = process
         for data in self._early:
             process.write(data)
@@ -275,7 +281,7 @@ class ProcessSocket(ABC):
     async def _follow_orders(self, process: Process) -> None:
         while True:
             order = await self._orders.get()
-            with suppress(RuntimeFault):  # reading meets the same fault and tells the client
+            with suppress(RuntimeFault):  # reading meets the same fault and notifies the client
                 await order(process)
 
     async def _resize_now(self, process: Process) -> None:
@@ -297,7 +303,7 @@ class ProcessSocket(ABC):
 
 
 async def _is_ending(session_id: UUID) -> bool:
-    """False also where the database does not answer."""
+    """Return True if the session is ending; False if the database does not answer."""
     try:
         return await in_database(is_ending, session_id)
     except AccessUnknown:
@@ -305,5 +311,5 @@ async def _is_ending(session_id: UUID) -> bool:
 
 
 def side(value: Any) -> int:
-    """Columns or rows of a terminal, made to fit. Raises ValueError, TypeError, OverflowError."""
+    """Clamp columns or rows of a terminal to 1..LARGEST_SIDE. Raises ValueError, TypeError, OverflowError."""
     return min(max(int(value), 1), LARGEST_SIDE)

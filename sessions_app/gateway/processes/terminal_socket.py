@@ -1,8 +1,9 @@
-"""A terminal in the page: a shell in a container of a session, over a websocket.
+"""Websocket for the terminal in the page: a shell in a container of a session.
 
-Binary frames carry the terminal's bytes both ways. Text frames are JSON: up {"type": "resize", "columns", "rows"} and
-{"type": "ack", "bytes"}; down {"type": "exit", "code"} and {"type": "error", "message"}. Output stops while more than
-`WINDOW_BYTES` are not acknowledged, so a browser that cannot keep up holds back the shell, not our memory.
+Binary frames carry the terminal's bytes in both directions. Text frames are JSON: from the client
+{"type": "resize", "columns", "rows"} and {"type": "ack", "bytes"}; to the client {"type": "exit",
+"code"} and {"type": "error", "message"}. Output pauses while more than `WINDOW_BYTES` are
+unacknowledged, so a slow browser slows the shell and does not fill the server's memory.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from sessions_app.selectors import Action
 from transport.proxy.asgi import Receive, Scope, Send
 
 WINDOW_BYTES = 512 * 1024
-# What a person has typed or pasted and the shell has not read yet.
+# Limit of typed or pasted input that the shell has not read yet.
 TYPED_LIMIT_BYTES = 4 * 1024 * 1024
 
 
 class TerminalSocket(ProcessSocket):
-    """A shell for the person who is signed in to the page."""
+    """Shell for the signed-in user of the page."""
 
     input_limit = TYPED_LIMIT_BYTES
     interaction = Interaction.TERMINAL
@@ -65,7 +66,9 @@ class TerminalSocket(ProcessSocket):
         self.type(data)
 
     def note_output(self) -> None:
-        """The first prompt comes to a page that was only opened, or reloads itself."""
+        """Record output as user activity only after the first input: a page that was merely opened,
+        or reloads itself, gets a prompt too.
+        """
         if self._was_typed_in:
             self.note()
 

@@ -1,1 +1,1 @@
-"""Requests to apps, from the browser to the container."""
+"""Reverse proxy from browsers to the apps in containers."""

@@ -1,4 +1,4 @@
-"""Apps by a port of the portal's own address, for browsers that cannot look up a host for each app (ADR 12)."""
+"""Assign ports of the portal's address to apps, for browsers that cannot resolve app hosts (ADR 12)."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -18,14 +18,15 @@ from sessions_app.app_services.urls import app_url
 from sessions_app.core.app_address import AppHost, AppPort, host_name
 from sessions_app.models import AppDoor, ComputeSession
 
-# After the end of its session a port rests: a tab that the earlier app left open is of the same origin as the next.
+# Time before a port is reused after its session ended: a tab of the earlier app has the same
+# origin.
 REST_S = 3600
 _TRIES = 5
-_listening: dict[int, None] = {}  # in order
+_listening: dict[int, None] = {}  # ordered set
 
 
 def open_ports(ports: Iterable[int]) -> None:
-    """Tell this process which ports of apps its server listens on."""
+    """Set the ports on which this process's server listens for apps."""
     global _listening
     _listening = dict.fromkeys(ports)
 
@@ -35,50 +36,57 @@ def listening_ports() -> Collection[int]:
 
 
 def are_allowed() -> bool:
-    """Whether this process gives out ports at all: an administrator may forbid it, and a portal behind TLS has names."""
+    """Return True if this process may assign ports: it listens on some, the administrator allows
+    it, and the portal does not use TLS (then it has host names).
+    """
     return bool(_listening) and settings.BERTH_APPS_BY_ADDRESS == "allowed" and not settings.IS_HTTPS
 
 
 def knows_hosts(name: str) -> bool:
-    """Whether a browser that opened the portal by this name can look up the hosts of apps. `*.localhost` means the
-    browser's own computer; any other domain was set up by an administrator, with DNS."""
+    """Return True if a browser that opened the portal under this name can resolve app hosts.
+    `*.localhost` is the browser's own computer; any other domain has DNS set up by an
+    administrator.
+    """
     if settings.BERTH_APPS_DOMAIN.endswith("localhost"):
         return name == "localhost" or name.endswith(".localhost")
     return True
 
 
 def opens_by_port(request: HttpRequest) -> bool:
-    """Whether apps get a port for this browser."""
+    """Return True if apps are opened by port for this browser."""
     return not knows_hosts(host_name(request.get_host())) and are_allowed()
 
 
 def app_link(request: HttpRequest, session: ComputeSession, app: str) -> str:
-    """Where a page that was asked for by `request` lets people open an app of a session."""
+    """Return the URL of an app for links in a page requested by `request`."""
     if knows_hosts(host_name(request.get_host())):
         return app_url(session, app)
     return reverse("app-open", args=[session.pk, app])
 
 
 def may_knock(host: str, port: int) -> bool:
-    """Whether a Host header is this portal's by name and names the door's own port. Any other name may have been made
-    to point here by somebody else's DNS."""
+    """Return True if a Host header has a name of the portal and this port. Any other name may be
+    foreign DNS that points here.
+    """
     name, given_port = split_domain_port(host)
     is_ours: bool = validate_host(name, settings.ALLOWED_HOSTS)
     return is_ours and given_port == str(port) and not knows_hosts(name) and are_allowed()
 
 
 def door_of(port: AppPort) -> AppDoor | None:
-    """What the port is lent to, with its session. One query."""
+    """Return the app endpoint assigned to the port with its session, or None. One query."""
     return AppDoor.objects.select_related("session").filter(port=port.number).first()
 
 
 def lend_port(session: ComputeSession, app: str) -> AppPort:
-    """The app's port; one is lent if it has none that we listen on. Raises LimitExceeded, Unavailable."""
+    """Return the app's port; assigns one if it has none that this process listens on. Raises
+    LimitExceeded, Unavailable.
+    """
     for _attempt in range(_TRIES):
         try:
             return _lend_port(session, app)
         except IntegrityError:
-            continue  # another process took the same port at the same moment
+            continue  # another process took the same port concurrently
     raise Unavailable(_("No port for the app could be found."), hint=_("Try again."))
 
 
@@ -108,7 +116,7 @@ def _lend_port(session: ComputeSession, app: str) -> AppPort:
 
 
 def _choose(doors: list[AppDoor]) -> tuple[int, AppDoor | None]:
-    """A port and the row that holds it: one never lent, else the one that has rested for the longest."""
+    """Return a port and its row: one never assigned (row None), else the one unused for the longest time."""
     lent = {door.port: door for door in doors}
     fresh = next((port for port in _listening if port not in lent), None)
     if fresh is not None:
@@ -140,11 +148,11 @@ def _ended_at(door: AppDoor) -> datetime | None:
 
 
 def portal_at(name: str) -> str:
-    """The portal's address under the host name of a door."""
+    """Return the portal's URL under the host name of an app port."""
     port = urlsplit(settings.BERTH_URL).port
     return f"http://{name}:{port}" if port else f"http://{name}"
 
 
 def place_of(door: AppDoor) -> AppHost:
-    """The app as its host would name it."""
+    """Return the app host equivalent to an app port."""
     return AppHost(door.app, door.session.host_label)

@@ -1,7 +1,7 @@
-"""The ASGI callable in front of everything: hosts under the apps' domain and ports of apps go to apps of sessions,
-all else to the portal.
+"""Route requests: app hosts and app ports to the apps of sessions, everything else to the portal.
 
-No Django middleware and no database call stands in the way of a request whose cookie was checked within seconds.
+The outermost ASGI application. Requests whose cookie was checked within seconds pass no Django
+middleware and cause no query.
 """
 
 import asyncio
@@ -43,20 +43,20 @@ from transport.proxy import (
 from transport.proxy.asgi import AsgiApp, Receive, Scope, Send
 from transport.server import Exchange
 
-# How often a page that waits for an app may ask for its start.
+# Shortest time between two attempts to start an app, while a page waits for it.
 START_AGAIN_S = 15.0
 _FAREWELL = (CUT_CODE, "Access has ended.")
 _OUR_TOKEN = re.compile(rb"bearer\s+(?:bk|ba\.)", re.IGNORECASE)
 _RESPONSE_POLICY = ((b"cross-origin-resource-policy", b"same-origin"),)
-# A port is lent again: what a browser kept of one app must not be served as the next one's.
+# Ports are reused: a cached response of one app must not be served as another's.
 _RESPONSE_POLICY_OF_PORTS = (*_RESPONSE_POLICY, (b"cache-control", b"no-store"))
-# It would empty the jar that other ports and the portal share, and take the app's own sign-in with it.
+# Would clear the cookies of other ports and of the portal, and the app's own sign-in.
 _NOT_FOR_APPS = frozenset((b"clear-site-data",))
 _FRAME_POLICY = ((b"content-security-policy", b"frame-ancestors 'self'"),)
 
 
 class AppProxy:
-    """One for each process; used from one event loop."""
+    """Gateway proxy. One per process, used from one event loop."""
 
     def __init__(
         self,
@@ -92,18 +92,22 @@ class AppProxy:
             await self._answer(call)
 
     def take(self, exchange: Exchange) -> bool:
-        """As server.Front: what can be carried at once."""
+        """Serve the exchange on the fast path if possible; returns False if not. Pre-app handler of
+        the server.
+        """
         return self._at_once.take(exchange)
 
     def owns(self, scope: Scope) -> bool:
-        """As server.Front: whether the address is one of apps, even if it leads to none."""
+        """Return True if the address is an app host or app port, even one without app. Pre-app
+        handler of the server.
+        """
         port = scope["server"][1] if scope.get("server") else None
         return port in app_ports.listening_ports() or any(
             is_under(host, self._apps_domain) for host in _hosts(scope)
         )
 
     def door_of(self, scope: Scope) -> Door | None:
-        """The app that an address of apps leads to."""
+        """Return the app endpoint of a request, or None."""
         hosts = _hosts(scope)
         if len(hosts) != 1:
             return None
@@ -132,8 +136,8 @@ class AppProxy:
             await call.answer(status_pages.no_such_place())
 
     async def _enter(self, call: Call, door: Door) -> None:
-        """Origin, then cookie or token, then the state of the session and the app, then upstream."""
-        # A program's token is not in a browser's jar: no page can have it sent.
+        """Check origin, then cookie or token, then the state of session and app; then forward."""
+        # A browser stores no program's token, so no page can have it sent.
         if not call.token and not may_come_from_there(call):
             await call.answer(status_pages.from_elsewhere())
             return
@@ -151,8 +155,9 @@ class AppProxy:
             await call.answer(_page_of_state(admission))
 
     async def _admitted(self, call: Call, door: Door) -> tuple[str, Admission | None]:
-        """The secret that lets this request in, and what it opens. Scripts at other ports may have put cookies of the
-        same name beside ours, so each is tried."""
+        """Return the secret that grants access and the access, or ("", None). Tries each cookie,
+        because scripts at other ports may have added cookies of the same name.
+        """
         given = [call.token] if call.token else call.cookies(app_sign_in.names_for(door).app)
         for secret in filter(is_secret, given):
             admission = await self._admissions.find(door, secret, call.client_ip)
@@ -174,7 +179,7 @@ class AppProxy:
             await call.answer(status_pages.too_many(admission))
         except ConnectionCut:
             obstacle = await self._what_stands_in_the_way(call, door, secret)
-            if not call.has_begun:  # else the answer has broken off, and that is how the client learns of it
+            if not call.has_begun:  # otherwise the response is cut off, which shows the client the end
                 await call.answer(obstacle or status_pages.signed_out())
         else:
             self._starts.note_up(admission.presence.session_id, admission.app)
@@ -182,13 +187,15 @@ class AppProxy:
     async def answer_fault(
         self, call: Call, door: Door, admission: Admission, secret: str, fault: UpstreamError
     ) -> None:
-        """What a client gets that the app gave no answer to."""
+        """Answer a request for which the app gave no response."""
         with in_language_of(call.headers):
             obstacle = await self._what_stands_in_the_way(call, door, secret)
             await call.answer(obstacle or await self._explain(fault, admission))
 
     async def _what_stands_in_the_way(self, call: Call, door: Door, secret: str) -> status_pages.Page | None:
-        """Asked anew, as the admission that led nowhere may be seconds old; None if the app is still open."""
+        """Check access again, because the cached access may be seconds old. Returns the page to
+        show, or None if the app is still accessible.
+        """
         self._admissions.forget(door, secret, call.client_ip)
         try:
             admission = await self._admissions.find(door, secret, call.client_ip)
@@ -224,7 +231,7 @@ class AppProxy:
             await forward_http(*way, transport=self._transport, target=admission.target, rules=rules)
 
     def rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules:
-        """What is changed on the way to this app and back."""
+        """Return the header changes for requests to this app and its responses."""
         is_ours = _OUR_TOKEN.match(header(call.headers, b"authorization")) is not None
         token = admission.app_token.encode()
         port, label = (door.number, "") if isinstance(door, AppPort) else (0, door.label)
@@ -238,7 +245,7 @@ class AppProxy:
         )
 
     async def _explain(self, exc: UpstreamError, admission: Admission) -> status_pages.Page:
-        """What to show for an app that gave no answer; one that is not up is asked to start."""
+        """Return the page for an app that did not answer; starts the app if it is not running."""
         if isinstance(exc, UpstreamTimeout):
             return status_pages.broken(admission, str(exc), is_timeout=True)
         if not isinstance(exc, UpstreamUnreachable):
@@ -257,13 +264,13 @@ class AppProxy:
 
 
 class _Starts:
-    """Apps that were asked to start and have not answered since: {(session, app): (first asked, last asked)}."""
+    """Pending starts of apps: {(session, app): (first request, last request)}."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[UUID, str], tuple[float, float]] = {}
 
     def is_due(self, session_id: UUID, app: str) -> bool:
-        """Whether to ask now; True is taken as asked."""
+        """Return True, and record a request, if the app should be started now."""
         now = asyncio.get_running_loop().time()
         first, last = self._asked.get((session_id, app), (now, now - START_AGAIN_S))
         is_due = now - last >= START_AGAIN_S

@@ -1,7 +1,7 @@
-"""The short way for most of what browsers ask of apps: a request without a body, by a person who was let in seconds
-ago, to an app that a connection is kept to. It is carried in the turn of the event loop in which it came.
+"""Forward most app requests in the same turn of the event loop, without an ASGI task.
 
-Nothing is decided here otherwise than on the long way; whatever is not plain is left to that one.
+Takes GET and HEAD requests with recently checked access to apps with an idle kept connection. Makes
+the same decisions as `AppProxy`; everything else is left to it.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _ROUTE_LIMIT_BYTES = 4096
 
 
 class LongWay(Protocol):
-    """What AppProxy is here."""
+    """Interface of AppProxy that the fast path uses."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -46,18 +46,18 @@ class LongWay(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """What a request's fields come to, whatever its path: the same for each request with the same fields."""
+    """Routing result for one set of request headers, independent of the path."""
 
     door: Door
     secret: str
     admission: Admission
     rules: HeaderRules
-    lines: bytes  # of the head for the app, behind the first
+    lines: bytes  # head for the app, after its request line
     is_navigation: bool
 
 
 class AtOnce:
-    """Belongs to one AppProxy."""
+    """Fast path of one AppProxy."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class AtOnce:
         self._routes: dict[tuple[object, ...], _Route] = {}
 
     def take(self, exchange: Exchange) -> bool:
-        """Whether the exchange is under way from here."""
+        """Serve the exchange if possible; returns False if the regular path must serve it."""
         scope = exchange.scope
         if scope["method"] not in _METHODS or scope["path"].startswith(app_sign_in.OWN_PREFIX):
             return False
@@ -91,8 +91,9 @@ class AtOnce:
         return False
 
     def _route(self, exchange: Exchange, scope: Scope) -> _Route | None:
-        """Who asks is looked up each time; what follows from that and from the fields is remembered: a page asks a
-        hundred times with the same ones."""
+        """Return the route of a request, or None. Access is looked up for every request; the rest
+        is cached by headers, because a page sends a hundred requests with the same ones.
+        """
         key = (scope["method"], scope["scheme"], scope["client"][0], scope["server"][1], *scope["headers"])
         route = self._routes.get(key)
         if (
@@ -120,12 +121,12 @@ class AtOnce:
         try:
             head = request_head(scope, rules)
         except RequestRefused:
-            return None  # the long way says so
+            return None  # the regular path reports it
         return _Route(door, secret, admission, rules, head[head.index(b"\r\n") :], call.is_navigation)
 
 
 class _Passage:
-    """One request on the short way, and its return to the long one."""
+    """One request on the fast path, with fallback to the regular one."""
 
     __slots__ = ("_exchange", "_leave", "_relay", "_route", "_way")
 
@@ -138,7 +139,9 @@ class _Passage:
         self._route = route
 
     def begin(self, connection: Connection) -> bool:
-        """False where the session has too much open; the long way says so."""
+        """Start the relay. Returns False if the session has too many connections; the regular path
+        reports it.
+        """
         way, route, scope = self._way, self._route, self._exchange.scope
         try:
             self._leave = way.connections.enter(route.admission.presence, Kind.REQUEST, self._cut)
@@ -173,7 +176,9 @@ class _Passage:
         await self._way.long_way.answer_fault(call, route.door, route.admission, route.secret, fault)
 
     def _cut(self) -> None:
-        """Access has ended: the answer breaks off, or is the page that says so."""
+        """Stop because access has ended: cut off the response, or answer with a status page if it
+        has not begun.
+        """
         self._leave()
         self._relay.stop()
         if not self._exchange.has_begun:
@@ -183,7 +188,7 @@ class _Passage:
 
 
 def _secret(call: Call, door: Door) -> str:
-    """The one secret that the request brings, if it comes from where it may; "" where that takes a closer look."""
+    """Return the only secret of the request if its origin is allowed; "" if the regular path must decide."""
     if call.token:
         return call.token if is_secret(call.token) else ""
     if not allows_http(call.method, call.headers, call.own_origin):

@@ -1,4 +1,4 @@
-"""Leads browsers from a number to the name under which apps have hosts."""
+"""Redirect browsers from 127.0.0.1 to localhost, under which app hosts resolve."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,9 @@ _THIS_COMPUTER = frozenset(("127.0.0.1", "[::1]"))
 
 
 class ByNameMiddleware:
-    """On the portal's own computer 127.0.0.1 and localhost are the same, but only below the latter can a browser look
-    up the hosts of apps. Programs are left alone."""
+    """Middleware for the portal's own computer: 127.0.0.1 equals localhost, but browsers resolve
+    app hosts only below the latter. Only page loads are redirected, not programs.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

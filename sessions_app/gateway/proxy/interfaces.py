@@ -1,4 +1,4 @@
-"""What the gateway asks of the rest of the portal."""
+"""Define the gateway's interface to the rest of the portal: access decisions and their types."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,24 +11,24 @@ from transport.proxy import Target
 
 
 class AppState(StrEnum):
-    OPEN = "open"  # the session runs and the app's address is known
-    WAITING = "waiting"  # the session is on its way
+    OPEN = "open"  # session runs and the app's address is known
+    WAITING = "waiting"  # session is starting
     ENDED = "ended"
-    UNKNOWN = "unknown"  # the session's image declares no such app
+    UNKNOWN = "unknown"  # the image declares no such app
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Somebody inside a session, by way of one sign-in or token. What is open for it is cut when it ends."""
+    """Use of a session by one sign-in or token. Its connections are cut when the access ends."""
 
     login: Login
     session_id: UUID
-    action: str  # a selectors.Action: what must stay allowed
+    action: str  # selectors.Action that must stay permitted
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a cookie opens, as of a moment."""
+    """Access granted by a cookie or token at one moment, with the app's state and address."""
 
     presence: Presence
     state: AppState
@@ -37,26 +37,30 @@ class Admission:
     app: str = ""
     status: str = ""
     target: Target | None = None
-    app_token: str = ""  # sent upstream instead of the client's own Authorization; empty: the app has none
+    app_token: str = ""  # replaces the client's Authorization header upstream; empty: the app has none
     is_startable: bool = False
     known_apps: tuple[str, ...] = ()
 
 
 class AccessUnknown(Exception):
-    """The database does not answer: nobody can say now who may enter."""
+    """The database does not answer, so access cannot be checked."""
 
 
 class Authorizer(Protocol):
-    """Decides; implemented on the models by `access.DjangoAuthorizer`. Each raises AccessUnknown."""
+    """Access decisions; implemented on the database by authorizer.DjangoAuthorizer. All methods
+    raise AccessUnknown.
+    """
 
     async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
-        """What the cookie or token opens at this door for a client at `ip`; None if it opens nothing (any more)."""
+        """Return the access that a cookie or token grants at this endpoint to a client at `ip`, or None."""
 
     async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
-        """A cookie for a one-time code that was issued for this door and one of these states; None for any other."""
+        """Exchange a one-time code for a cookie; None unless it was issued for this endpoint and
+        one of these states.
+        """
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
-        """Those that may stay. A bounded number of queries, however many."""
+        """Return the presences whose access is still valid. Constant number of queries."""
 
     async def start_app(self, session_id: UUID, app: str) -> str:
-        """Start an app that the image declares. "" or, for people, why it cannot be."""
+        """Start an app that the image declares. Returns "" or a sentence for users why it cannot start."""

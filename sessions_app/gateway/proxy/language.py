@@ -1,4 +1,4 @@
-"""The language of whoever asks the gateway, where no middleware of Django's is on the way."""
+"""Choose the language of gateway responses, which no Django middleware handles."""
 
 from functools import lru_cache
 
@@ -12,8 +12,9 @@ from transport.proxy import Headers
 
 
 def in_language_of(headers: Headers) -> translation.override:
-    """`with in_language_of(scope["headers"]):` sentences are in the language that the browser's cookie names, which ports of
-    the portal's own host get too, else in the best of Accept-Language; in English for whoever asks for none."""
+    """Return a context manager that activates the client's language: from the portal's language
+    cookie (sent to ports of its host too), else from Accept-Language, else English.
+    """
     wanted = settings.LANGUAGE_COOKIE_NAME.encode()
     cookies = (pair for name, value in headers if name == b"cookie" for pair in pairs(value))
     chosen = next((value for name, value in cookies if name == wanted), b"")

@@ -1,4 +1,6 @@
-"""All that this process carries into sessions: counted, re-checked every few seconds, and cut when it may not stay."""
+"""Count this process's connections to sessions, re-check their access every few seconds, and cut
+those whose access has ended.
+"""
 
 import asyncio
 import logging
@@ -14,7 +16,7 @@ from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
 
 logger = logging.getLogger(__name__)
 
-# How long connections stay when nobody can say whether they may.
+# How long connections stay open while access cannot be checked.
 UNKNOWN_LIMIT_S = 30.0
 
 
@@ -24,23 +26,26 @@ class Kind(StrEnum):
     TERMINAL = "terminal"
 
 
-# For one session and process; a browser tab of JupyterLab has some ten requests and as many websockets open.
+# Per session and process. One browser tab of JupyterLab has about ten requests and ten websockets
+# open.
 LIMITS = {Kind.REQUEST: 200, Kind.WEBSOCKET: 64, Kind.TERMINAL: 32}
 
 
 class TooManyConnections(Exception):
-    """The session has as many connections of the kind as it may."""
+    """The session has reached its limit of connections of this kind."""
 
 
 class ConnectionCut(Exception):
-    """The connection may not stay: signed out, no longer allowed, or the session has ended."""
+    """The connection must end: signed out, no longer permitted, or the session has ended."""
 
 
 StillPresent = Callable[[frozenset[Presence]], Awaitable[frozenset[Presence]]]
 
 
 class OpenConnections:
-    """One for each process; used from one event loop. Its checking task lives while anything is open."""
+    """Registry of open connections. One per process, used from one event loop. A checking task runs
+    while any is open.
+    """
 
     def __init__(self, still_present: StillPresent, *, recheck_s: float = RECHECK_S) -> None:
         self._still_present = still_present
@@ -51,8 +56,9 @@ class OpenConnections:
 
     @asynccontextmanager
     async def carry(self, presence: Presence, kind: Kind) -> AsyncIterator[None]:
-        """Hold a connection open for somebody. Raises TooManyConnections at the start, and ConnectionCut from
-        whatever the body waits for at the moment when the presence ends."""
+        """Register a connection for the duration of the body. Raises TooManyConnections at the
+        start, and ConnectionCut inside the body when the presence ends.
+        """
         lifetime = asyncio.timeout(None)
         leave: Callable[[], None] | None = None
         try:
@@ -69,8 +75,9 @@ class OpenConnections:
                 leave()
 
     def enter(self, presence: Presence, kind: Kind, cut: Callable[[], None]) -> Callable[[], None]:
-        """The same without a task to wait in: `cut` is called at that moment, unless what is returned was called before.
-        Raises TooManyConnections."""
+        """Register a connection without a task: calls `cut` when the presence ends. Returns the
+        function that unregisters it. Raises TooManyConnections.
+        """
         slot = (presence.session_id, kind)
         if self._counts[slot] >= LIMITS[kind]:
             raise TooManyConnections
@@ -86,13 +93,13 @@ class OpenConnections:
         return leave
 
     def follow(self, presence: Presence, on_end: Callable[[], None]) -> Callable[[], None]:
-        """`on_end` is called at the moment when the presence ends, unless what is returned was called before."""
+        """Call `on_end` when the presence ends. Returns the function that unregisters it."""
         self._cuts.setdefault(presence, {})[(key := object())] = on_end
         self._ensure_checker()
         return partial(self._unfollow, presence, key)
 
     def cut(self, presence: Presence) -> None:
-        """End all that is open for somebody; one that fails is given up, and keeps no other open."""
+        """Cut all connections of a presence. A failing one is logged and does not keep the others open."""
         for cut in list(self._cuts.pop(presence, {}).values()):
             try:
                 cut()
@@ -124,7 +131,7 @@ class OpenConnections:
                 try:
                     staying = await self._still_present(asked) if asked else frozenset()
                     known_at = loop.time()
-                except Exception as error:  # nobody else would look again
+                except Exception as error:  # the check must go on: nothing else cuts connections
                     if not isinstance(error, AccessUnknown):
                         logger.exception("could not look who may stay in sessions")
                     if loop.time() - known_at < UNKNOWN_LIMIT_S:

@@ -1,4 +1,4 @@
-"""One request to an app's host, as the gateway looks at it."""
+"""Wrap an ASGI request to an app with the properties that the gateway needs."""
 
 from django.conf import settings
 
@@ -10,7 +10,7 @@ from sessions_app.gateway.proxy.status_pages import Page
 from transport.proxy import Headers, reject_websocket
 from transport.proxy.asgi import Message, Receive, Scope, Send
 
-# Of apps on hosts of their own; browsers bind such names to the host.
+# Names on app hosts; the prefix `__Host-` binds the cookies to the host.
 APP_COOKIE = "__Host-berth-app"
 STATE_COOKIE = "__Host-berth-state"
 CUT_CODE = 4403
@@ -18,7 +18,7 @@ _VALUES_LOOKED_AT = 8
 
 
 class Call:
-    """An ASGI request that knows whether its answer has begun: until then a page can be the answer."""
+    """ASGI request that records whether its response has begun; before that a page can be the response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -39,19 +39,19 @@ class Call:
 
     @property
     def host(self) -> str:
-        """The Host header."""
+        """Value of the Host header."""
         return header(self.headers, b"host").decode("latin-1")
 
     @property
     def portal(self) -> str:
-        """The address under which whoever calls finds the portal."""
+        """URL of the portal for this client."""
         server = self.scope.get("server")
         is_by_port = server is not None and app_ports.may_knock(self.host, server[1])
         return app_ports.portal_at(host_name(self.host)) if is_by_port else settings.BERTH_URL
 
     @property
     def token(self) -> str:
-        """The secret of a program's token for one app, or ""."""
+        """Secret of an app token in the Authorization header, or ""."""
         scheme, _, text = header(self.headers, b"authorization").decode("latin-1").partition(" ")
         return (
             text.removeprefix(TOKEN_PREFIX)
@@ -71,7 +71,7 @@ class Call:
         return path.decode("ascii", "replace")
 
     def cookies(self, name: str) -> list[str]:
-        """Every value that the browser sends under this name: scripts of other ports may have added some."""
+        """Return all values of the cookie: scripts at other ports may have added some."""
         wanted = name.encode()
         headers = (value for key, value in self.headers if key == b"cookie")
         found = (value for header in headers for given, value in pairs(header) if given == wanted)
@@ -82,7 +82,7 @@ class Call:
         await self._send(message)
 
     async def answer(self, page: Page) -> None:
-        """The page, as HTML to a person's browser and as one line to everything else."""
+        """Send the page: HTML for browser navigation, else one line of text."""
         if self.is_websocket:
             status = page.status
             await reject_websocket(self.scope, self.receive, self.send, status=status, text=page.title)

@@ -1,4 +1,4 @@
-"""What the gateway itself answers on an app's host: one small page, or one line for what is not a page."""
+"""Build the gateway's own responses on app hosts: a small page, or one line of text."""
 
 import secrets
 from collections.abc import Mapping
@@ -36,8 +36,9 @@ _PRIVATE: Headers = [
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A calm answer. With `refresh_s` the browser asks again by itself until the app is there. Links are paths of the
-    portal."""
+    """Status page. With `refresh_s` the browser reloads it until the app is available. Links are
+    paths of the portal.
+    """
 
     status: int
     title: str
@@ -47,7 +48,7 @@ class Page:
     links: tuple[dict[str, str], ...] = ()
 
     def as_html(self, portal: str) -> tuple[Headers, bytes]:
-        """`portal` is the address under which the reader finds the portal."""
+        """Return headers and body; `portal` is the URL of the portal for this client."""
         nonce = secrets.token_urlsafe(16)
         context: dict[str, Any] = {
             name: getattr(self, name) for name in ("title", "text", "hint", "refresh_s")
@@ -71,7 +72,7 @@ class Page:
 
 
 def redirect(status: int, location: str, *cookies: str) -> tuple[int, Headers]:
-    """A redirect that leaves no trace in caches and referrers."""
+    """Return a redirect that is neither cached nor sent as referrer."""
     headers = [(b"location", location.encode("ascii")), (b"content-length", b"0"), *_PRIVATE]
     return status, headers + [(b"set-cookie", cookie.encode("ascii")) for cookie in cookies]
 
