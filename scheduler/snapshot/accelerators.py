@@ -8,7 +8,7 @@ from common.values.resources import MILLI
 from scheduler.engine import OpenDevice, SlotDevices
 
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
-# Devices of all slots, also of slots that an agent reports but does not offer yet.
+# Includes slots that an agent reports but does not offer; `reader._given` removes these.
 _DEVICES = f"""
     SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_present),
            count(*) FILTER (WHERE device.is_present AND device.occupied = 0),

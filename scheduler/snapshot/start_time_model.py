@@ -187,7 +187,7 @@ def _draw(
 
 def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:
     """Draw a run time. Without similar sessions: zero or the time limit, so that the range covers
-    all between.
+    all between; infinite without a limit.
     """
     if most_s is None:
         return chance.choice(left) if left else inf
