@@ -44,8 +44,8 @@ _LOCK_AGENTS = f"""
     )
     SELECT agent.id, cores, slot_name, capacity, free FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
 """
-# Runs when the group is locked, so it sees all placements. LATERAL … OFFSET 0 forces an index scan
-# per agent, however few rows there are.
+# Runs when the group is locked, so it sees all placements. LATERAL with OFFSET 0 makes PostgreSQL use
+# the index for each agent, however few rows the other agents have.
 _CORES = f"""
     SELECT held.* FROM unnest({unseen("agents", "bigint")}) AS agent (id), LATERAL (
         SELECT agent_id, amount, cpuset FROM {KernelAllocation._meta.db_table}
