@@ -7,7 +7,7 @@ class SchedulerConfig(AppConfig):
     name = "scheduler"
 
     def ready(self) -> None:
-        """Tick a group when a session begins to wait there, and when it may have room again."""
+        """Subscribe ticks to the events after which a session may be placed."""
         from agents.events import CapacityChanged
         from common.messaging.events import subscribe
         from scheduler.web import menu

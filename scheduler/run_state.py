@@ -1,6 +1,6 @@
-"""Run state of the scheduler (`SchedulerState`): read with its group, written by commits of plans.
+"""Read and advance the scheduler's run state of a resource group (`SchedulerState`).
 
-A plan is committed only if the epoch is still the one that its snapshot saw.
+A plan is committed only if the epoch is still the one of its snapshot.
 """
 
 from collections.abc import Collection
@@ -14,21 +14,25 @@ from scheduler.models import SchedulerState
 
 def state_of(group: ResourceGroup) -> SchedulerState:
     """Return the run state of a group; the defaults if it has no row yet. No query after
-    `select_related("scheduler_state")`."""
+    `select_related("scheduler_state")`.
+    """
     return getattr(group, "scheduler_state", None) or SchedulerState(group=group)
 
 
 def advance(group_id: int, epoch: int, **left: Any) -> bool:
-    """Count a committed plan and record what it leaves, in columns of SchedulerState. Return False, and write
-    nothing, if the epoch is another. Locks the row until the transaction ends."""
+    """Increment the epoch after a plan and save its results, columns of SchedulerState. Return
+    False, and write nothing, if the epoch differs. Locks the row until the transaction ends.
+    """
     if epoch == 0 and ResourceGroup.objects.select_for_update(no_key=True).filter(pk=group_id).first():
-        _create([group_id])  # after the group was locked, as by those who discard plans
+        _create([group_id])  # the lock on the group serialises this with `discard_plans`
     states = SchedulerState.objects.filter(pk=group_id, epoch=epoch)
     return bool(states.update(**left, epoch=epoch + 1))
 
 
 def discard_plans(group_ids: Collection[int]) -> None:
-    """Let no plan of these groups be committed that was made before. The groups are locked. 2 queries."""
+    """Invalidate all plans of these groups that are not committed yet. The caller has locked the
+    groups. 2 queries.
+    """
     _create(group_ids)
     SchedulerState.objects.filter(pk__in=group_ids).update(epoch=F("epoch") + 1)
 

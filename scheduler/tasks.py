@@ -1,4 +1,4 @@
-"""The tick as background work. Events request a tick of their group, a timer one of each group; either alone is right."""
+"""Celery tasks that run ticks of resource groups and delete old tick records."""
 
 from time import monotonic
 
@@ -31,10 +31,11 @@ from scheduler.triggers import (
     time_limit=90,
 )
 def tick(resource_group_id: int | None = None) -> None:
-    """Tick one group; without one, request a tick of each group in which something waits.
+    """Run a tick of one group; without an id, request a tick of each group with pending sessions.
 
-    One worker at a time ticks a group: two would only make each other's plan stale. A task that comes while
-    another ticks the group, or in the pause after that tick, is sent once more for later.
+    One worker at a time runs ticks of a group, as two would only make each other's plan stale. A
+    task that finds the group locked, or comes in the pause after a tick, is sent again with a
+    delay.
     """
     if resource_group_id is None:
         for group_id in groups_with_pending_sessions():

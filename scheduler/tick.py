@@ -1,4 +1,4 @@
-"""One tick of one resource group: snapshot → plan → commit."""
+"""Run one tick of a resource group: read a snapshot, plan, commit, record."""
 
 from time import monotonic
 from uuid import UUID
@@ -15,17 +15,17 @@ from scheduler.snapshot.reader import read_snapshot
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3
 PLANNER_KEPT_S = 60.0
-# A planner goes on from its last pass and decides what a new one would: each worker process may have its own.
+# A planner reuses its last pass but decides as a new one would: each worker process has its own.
 _planners = KeptByGroup[Planner](for_s=PLANNER_KEPT_S)
 
 
 def run_tick(resource_group_id: int) -> list[UUID]:
-    """Place what waits in this group and has room; ids of the sessions that are SCHEDULED now.
+    """Place the pending sessions of the group that fit. Return the ids of those now SCHEDULED.
 
-    Right when it runs twice, late, beside another tick, or dies anywhere: nothing is written before the
-    commit, and the commit is one transaction. A stale plan is made again from a new snapshot, a few times.
-    Raises GroupBusy when another worker commits for long, StalePlan when the group changed too often; a later
-    tick then does the work.
+    Safe to run twice, late, beside another tick, or to be killed: nothing is written before the
+    commit, and the commit is one transaction. A stale plan is made again from a new snapshot,
+    SNAPSHOTS_PER_TICK times in all. Raises GroupBusy if another worker holds the lock too long,
+    StalePlan if the group changed too often; a later tick then does the work.
     """
     for _ in range(SNAPSHOTS_PER_TICK - 1):
         try:

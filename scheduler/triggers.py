@@ -1,8 +1,8 @@
-"""Requests for ticks, debounced for each resource group.
+"""Request ticks, debounced per resource group.
 
-The state is in Redis, so all processes share it. Nothing relies on it: where it is lost, a tick runs once
-more than needed or the timer's next request replaces the lost one. Its keys have `-asked` in their names:
-`common.messaging.cache` forgets those when the clock of the machine is set back.
+The state is in Redis, shared by all processes. Nothing relies on it: if it is lost, one tick too
+many runs, or the timer's next request replaces the lost one. Its keys contain `-asked`:
+`common.messaging.cache` deletes those when the clock of the machine is set back.
 """
 
 from django.core.cache import cache
@@ -10,25 +10,27 @@ from django.core.cache import cache
 from common import clock
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 
-REQUESTED_FOR_S = 5  # a request whose task was lost keeps others back no longer than this
+REQUESTED_FOR_S = 5  # a request whose task was lost suppresses others no longer than this
 LONGEST_PAUSE_S = 1.0
 BUSY_RETRY_S = 0.05
 
 
 def request_tick(resource_group_id: int) -> None:
-    """Have a tick of this group run soon. Requests that come before it begins are one."""
+    """Request a tick of this group. Requests that come before it begins are merged into one."""
     if cache.add(_request_key(resource_group_id), 1, timeout=REQUESTED_FOR_S):
         enqueue_on_commit(TaskName.TICK, resource_group_id=resource_group_id)
 
 
 def postpone_tick(resource_group_id: int, delay_s: float) -> None:
-    """Send the task of a request once more, to run after `delay_s`. Requests until then are one with it."""
+    """Send the task of a request again, to run after `delay_s`. Requests until then are merged into
+    it.
+    """
     cache.set(_request_key(resource_group_id), 1, timeout=REQUESTED_FOR_S)
     enqueue_on_commit(TaskName.TICK, countdown_s=delay_s, resource_group_id=resource_group_id)
 
 
 def begin_tick(resource_group_id: int) -> None:
-    """Let requests from now on send a task of their own: the tick may not see what they are about.
+    """Let later requests send a task of their own, as this tick may not see their changes.
 
     Call it before the snapshot is read.
     """
@@ -36,9 +38,11 @@ def begin_tick(resource_group_id: int) -> None:
 
 
 def end_tick(resource_group_id: int, took_s: float) -> None:
-    """Begin a pause as long as the tick took, LONGEST_PAUSE_S at most, before the next one of the group.
+    """Begin a pause as long as the tick took, LONGEST_PAUSE_S at most, before the next tick of the
+    group.
 
-    However long the queue is, ticks of a group then leave workers and database half of the time to others.
+    However long the queue is, ticks of a group then use workers and database at most half of the
+    time.
     """
     pause_s = min(took_s, LONGEST_PAUSE_S)
     until = clock.now().timestamp() + pause_s
@@ -48,7 +52,7 @@ def end_tick(resource_group_id: int, took_s: float) -> None:
 def pause_left_s(resource_group_id: int) -> float:
     """Seconds until the next tick of this group may begin; 0.0 if it may begin now."""
     until: float = cache.get(_pause_key(resource_group_id), 0.0)
-    # No longer than the longest: the clock of another machine may be ahead of this one's.
+    # Bounded, as the clock of another machine may be ahead of this one's.
     return min(max(until - clock.now().timestamp(), 0.0), LONGEST_PAUSE_S)
 
 

@@ -1,4 +1,6 @@
-"""REST of queues: who waits, told so that nobody learns who others are."""
+"""REST of queues: pending sessions in order, without details of sessions that the caller may not
+see.
+"""
 
 from typing import Any
 
@@ -18,8 +20,10 @@ from sessions_app.queue.listing import places, waiting_in
 
 
 class WaitingOut(serializers.Serializer[Any]):
-    """One place in a queue. Amounts in base units, of each of its containers. Of a session that you do not see: its place, its size,
-    since which minute it waits, and why in words that name nobody."""
+    """One place in a queue. Amounts are in base units, for each of its containers. A session that
+    you may not see shows only its position, its size, the minute since which it waits, and a reason
+    without names.
+    """
 
     position = serializers.IntegerField()
     id = serializers.UUIDField(allow_null=True, help_text="null: a session that you do not see.")
@@ -50,8 +54,9 @@ class QueueView(GenericAPIView[ComputeSession]):
         responses=WaitingOut(many=True),
     )
     def get(self, request: Request) -> Response:
-        """Who waits in a resource group, in order. Sessions that you do not see say their size, since which minute they wait, and why in
-        words that name nobody."""
+        """List the sessions that wait in a resource group, in order. Sessions that you may not see
+        show only their size, the minute since which they wait, and a reason without names.
+        """
         actor = actor_of(request)
         group = group_to_look_at(actor, asked_once(request, "resource_group"))
         page = self.paginate_queryset(waiting_in([group.pk]))

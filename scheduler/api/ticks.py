@@ -1,4 +1,4 @@
-"""REST of kept ticks, who left for others, and how long people waited."""
+"""REST of recorded ticks, preemptions and waiting times."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from sessions_app.models import Preemption
 
 
 class TickOut(serializers.ModelSerializer[KeptTick]):
-    """Times in microseconds."""
+    """One run of the scheduler. Times are in microseconds."""
 
     reasons: Any = serializers.DictField(
         child=serializers.IntegerField(), help_text="How many went on waiting, by reason."
@@ -48,8 +48,9 @@ class TickOut(serializers.ModelSerializer[KeptTick]):
 
 @extend_schema_view(get=extend_schema(operation_id="list_ticks"))
 class TickListView(ListAPIView[KeptTick]):
-    """What the scheduler decided lately in a resource group, newest first; ticks that decided nothing new are not kept. For
-    superadmins and monitors."""
+    """List recent decisions of the scheduler in a resource group, newest first; runs that decided
+    nothing new are not recorded. For superadmins and monitors.
+    """
 
     token_scopes = FOR_ADMIN
     serializer_class = TickOut
@@ -62,7 +63,7 @@ class TickListView(ListAPIView[KeptTick]):
 
 
 class PreemptionOut(serializers.ModelSerializer[Preemption]):
-    """A session that had to leave for another one."""
+    """A session that was preempted for another one."""
 
     session = serializers.UUIDField(source="session_id")
     name = serializers.CharField(source="session.name")
@@ -86,8 +87,9 @@ class PreemptionOut(serializers.ModelSerializer[Preemption]):
 
 @extend_schema_view(get=extend_schema(operation_id="list_preemptions"))
 class PreemptionListView(ListAPIView[Preemption]):
-    """Which sessions of a resource group were ended for others with a higher priority, or spared, newest first. For superadmins
-    and monitors."""
+    """List the preemptions in a resource group, also cancelled ones, newest first. For superadmins
+    and monitors.
+    """
 
     token_scopes = FOR_ADMIN
     serializer_class = PreemptionOut
@@ -100,7 +102,7 @@ class PreemptionListView(ListAPIView[Preemption]):
 
 
 class WaitsOut(serializers.Serializer[Any]):
-    """In seconds, from the queue to the place. null: none started."""
+    """Waiting times in seconds, from entering the queue to placement. null: none started."""
 
     started = serializers.IntegerField(
         help_text=f"Sessions that started in the last hour; the newest {MOST_SEEN:,} count."
@@ -115,6 +117,8 @@ class WaitsView(APIView):
 
     @extend_schema(operation_id="read_waits", responses=WaitsOut)
     def get(self, request: Request, group_id: int) -> Response:
-        """How long those who started in a resource group in the last hour had waited. For superadmins and monitors."""
+        """Return the waiting times of the sessions that started in a resource group in the last
+        hour. For superadmins and monitors.
+        """
         group = access_group_to_administer(actor_of(request), group_id)
         return Response(WaitsOut(waits_in(group, clock.now())).data)

@@ -1,4 +1,4 @@
-"""REST of shares: what everybody has of a resource group, and counts for."""
+"""REST of fair-share entries and weights in a resource group."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ LEVELS = [level.value for level in SHARING]
 
 
 class StandingOut(serializers.Serializer[Any]):
-    """Shares are fractions of all that the group has: of the slot of which it is most."""
+    """Fair-share entry. A share is the largest fraction of any slot of the group."""
 
     level = serializers.ChoiceField(choices=LEVELS)
     id = serializers.IntegerField()
@@ -81,15 +81,18 @@ class WeightListView(GenericAPIView[ShareWeight]):
         responses=StandingOut(many=True),
     )
     def get(self, request: Request, group_id: int) -> Response:
-        """What everybody has of the group, had lately, and counts for, who is next by fair share first. For superadmins and
-        monitors."""
+        """List the fair-share entries of the group with current use, past use and weight, in the
+        order in which fair share serves them. For superadmins and monitors.
+        """
         group = access_group_to_administer(actor_of(request), group_id)
         page = self.paginate_queryset(read_standings(group, _asked_level(request)))  # type: ignore[arg-type]
         return self.get_paginated_response(StandingOut(page, many=True).data)
 
     @extend_schema(operation_id="set_resource_group_weight", request=WeightInput, responses={200: WeightOut})
     def put(self, request: Request, group_id: int) -> Response:
-        """For how much a domain, a project or a person counts in the group. For superadmins."""
+        """Set the fair-share weight of a domain, a project or a person in the group. For
+        superadmins.
+        """
         actor = actor_of(request)
         access_group(actor, group_id)
         require_superadmin(actor)

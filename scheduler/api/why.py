@@ -1,4 +1,4 @@
-"""REST of why a session waited."""
+"""REST of past reasons to wait of a session."""
 
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from sessions_app.selectors import Action, access_session
 
 
 class StayOut(serializers.Serializer[Any]):
-    """For what it waited for a while."""
+    """Period in which the session waited for one reason."""
 
     since = serializers.DateTimeField()
     until = serializers.DateTimeField(allow_null=True, help_text="null: it still does.")
@@ -30,7 +30,7 @@ class StayOut(serializers.Serializer[Any]):
 
 
 class PastTickOut(serializers.Serializer[Any]):
-    """The last tick before that time of which all is kept, decided once more."""
+    """Last recorded run of the scheduler before that time with a full snapshot, decided once more."""
 
     planned_at = serializers.DateTimeField()
     position = serializers.IntegerField()
@@ -65,8 +65,9 @@ class WhyView(APIView):
         responses=WhyOut,
     )
     def get(self, request: Request, session_id: UUID) -> Response:
-        """For what a session waited, and since when; with `at`, why it did so then. Nothing is told of others but how many they
-        were."""
+        """Return the reasons for which a session waited, and since when; with `at`, the reason at
+        that time. Of other sessions only the number is shown.
+        """
         session = access_session(actor_of(request), session_id, Action.VIEW)
         try:
             at = check_start_at(asked_value(request, "at"))

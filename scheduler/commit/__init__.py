@@ -1,1 +1,1 @@
-"""Writes of a plan: placements, devices and the reasons to wait."""
+"""Write a plan to the database: placements, devices and pending reasons."""

@@ -1,4 +1,4 @@
-"""Which devices the kernels of a plan get: by the rules of the engine, on what locked rows say."""
+"""Assign devices to the kernels of a plan, by the engine's rules and the rows locked at commit."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,9 +16,10 @@ _DEVICES = f"""
 
 
 def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
-    """For each kernel, the devices that it gets, of those slots whose devices are known. The rows of these agents and of their slots are
-    locked: without the first nobody says which devices there are, without the second nobody takes or gives back a part of one. 1 query,
-    none where no kernel asks for devices. Raises NoSuchDevices."""
+    """Return the devices of each kernel, for the slots whose devices are known. The caller has
+    locked the rows of the agents, which protects the set of devices, and of their slots, which
+    protects the allocated parts. 1 query, none if no kernel asks for devices. Raises NoSuchDevices.
+    """
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
         return [{}] * len(kernels)

@@ -1,7 +1,8 @@
-"""Which cores of its machine a kernel runs on, and how engines write that down. Pure.
+"""Choose the CPU cores of a kernel on its agent, and convert cpuset strings. Pure.
 
-Sessions that ask for whole cores get them apart from each other as long as there are enough; where more are asked for
-than there are (several small sessions), each core carries as much as the others."""
+Sessions that request whole cores get separate cores as long as there are enough; if more is
+requested than exists (many small sessions), the load is spread evenly.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -12,28 +13,31 @@ MILLI = 1000
 
 
 class CoreUse(NamedTuple):
-    """A kernel that is on the machine: its CPU in millicores, and its cores; none named means all."""
+    """CPU allocation of a kernel on the agent: millicores, and its cores; an empty cpuset means
+    all.
+    """
 
     cpu_milli: int
     cpuset: str
 
 
 class CoreLoads:
-    """What the cores of one machine carry. What a kernel uses is spread evenly over its cores."""
+    """Load of each core of one agent. The load of a kernel is spread evenly over its cores."""
 
     def __init__(self, core_count: int) -> None:
         self._load = [0] * core_count  # in millionths of a core
 
     def add(self, use: CoreUse) -> None:
-        """Cores that the machine does not have count for nothing."""
+        """Add the load of a kernel. Cores that the agent does not have are ignored."""
         cores = parse_cores(use.cpuset)
         if cores and max(cores) >= len(self._load):
             cores = [core for core in cores if core < len(self._load)]
         self._put(use.cpu_milli, cores or range(len(self._load)))
 
     def take(self, cpu_milli: int) -> str:
-        """The least used cores, as many as `cpu_milli` needs, in the form "0-2,5"; they carry it from now on. Of two that are
-        used alike the lower number is taken. Empty, which means all, where it needs them all."""
+        """Allocate the least loaded cores, as many as `cpu_milli` needs; ties go to the lower
+        number. Return a cpuset string like "0-2,5"; empty, meaning all cores, if it needs them all.
+        """
         wanted = max(1, -(-cpu_milli // MILLI))
         if wanted >= len(self._load):
             self._put(cpu_milli, range(len(self._load)))
@@ -48,7 +52,7 @@ class CoreLoads:
 
 
 def choose_cores(cpu_milli: int, core_count: int, others: Iterable[CoreUse]) -> str:
-    """What a kernel gets on a machine that runs `others`."""
+    """Return the cpuset of a new kernel on an agent that runs `others`."""
     loads = CoreLoads(core_count)
     for other in others:
         loads.add(other)
@@ -57,14 +61,14 @@ def choose_cores(cpu_milli: int, core_count: int, others: Iterable[CoreUse]) -> 
 
 @lru_cache(maxsize=10_000)
 def parse_cores(text: str) -> Sequence[int]:
-    """The cores of "0-2,5": 0, 1, 2 and 5."""
+    """Parse a cpuset string: "0-2,5" is 0, 1, 2, 5."""
     ranges = (part.partition("-") for part in text.split(",") if part)
     return tuple(core for low, _, high in ranges for core in range(int(low), int(high or low) + 1))
 
 
 @lru_cache(maxsize=10_000)
 def format_cores(cores: tuple[int, ...]) -> str:
-    """The shortest text for cores that ascend: (0, 1, 2, 5) is "0-2,5"."""
+    """Return the shortest cpuset string of ascending cores: (0, 1, 2, 5) is "0-2,5"."""
     runs = [
         [core for _, core in run] for _, run in groupby(enumerate(cores), key=lambda each: each[1] - each[0])
     ]

@@ -1,4 +1,4 @@
-"""Turns the rest of a plan into rows: who waits on, at which position, and why."""
+"""Write queue position and reason of the sessions that a plan leaves pending."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,13 +37,14 @@ _WRITE_DOWN = f"""
     RETURNING session.id, session.owner_id, session.project_id, session.domain_id
 """
 LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
-_figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # another process may write them once more
+_figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # per process: another process may write them once more
 
 
 def write_waiting(plan: Plan) -> None:
-    """Position, reason code and sentence of each session that waits on; rows that say so already stay as they are. In long
-    queues, where one that starts changes the figures of all the others (positions, and the amounts in their sentences),
-    rows of which only these are others stay for a while."""
+    """Write position, reason code and message of each deferred session; unchanged rows are not
+    written. In queues longer than LONG_QUEUE, where each start changes all positions and amounts,
+    rows in which only these changed are written every FIGURES_EVERY_S.
+    """
     if not plan.deferrals:
         return
     is_long = len(plan.deferrals) > LONG_QUEUE
@@ -57,7 +58,8 @@ def write_waiting(plan: Plan) -> None:
 def _update_waiting(
     deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
 ) -> list[updates.Told]:
-    sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
+    # by object: sessions that wait for the same reason share one explanation
+    sentences: dict[int, dict[str, object]] = {}
     numbers = []
     for why in column_of(deferrals, "why"):
         if id(why) not in sentences:

@@ -1,4 +1,4 @@
-"""Turns a plan into rows: all of it in one transaction, or nothing."""
+"""Write a plan to the database in one transaction, or nothing."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.termination.preemption import Leave, give_notice
 
-# Rows of `_LOCK_AGENTS`, and of `_CORES`: what is free on agents, which cores are used there.
+# Rows of `_LOCK_AGENTS` (free slots) and of `_CORES` (used cores).
 _Rooms = tuple[Sequence[Any], Sequence[Any]]
-GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
+GROUP_WAIT_S = 1  # commits are short: waiting for one costs less than discarding a plan
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
-# First the agents, then their slots: the second waits for what the first returns.
+# Agents are locked before their slots: the second part needs what the first returns.
 _LOCK_AGENTS = f"""
     WITH agent AS MATERIALIZED (
         SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
@@ -44,7 +44,8 @@ _LOCK_AGENTS = f"""
     )
     SELECT agent.id, cores, slot_name, capacity, free FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
 """
-# Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
+# Runs when the group is locked, so it sees all placements. LATERAL with OFFSET 0 makes PostgreSQL use
+# the index for each agent, however few rows the other agents have.
 _CORES = f"""
     SELECT held.* FROM unnest({unseen("agents", "bigint")}) AS agent (id), LATERAL (
         SELECT agent_id, amount, cpuset FROM {KernelAllocation._meta.db_table}
@@ -63,20 +64,22 @@ _ALLOCATE = f"""
 
 
 class GroupBusy(Exception):
-    """Another worker has been committing a plan of this group, or holding what one needs, for as long as one waits."""
+    """Raised if another worker holds the plan lock or rows of this group for longer than the wait
+    limit.
+    """
 
 
 class StalePlan(Exception):
-    """The group changed after the snapshot; nothing was written, and a new snapshot is needed."""
+    """The group changed after the snapshot. Nothing was written; a new snapshot is needed."""
 
 
 def commit_plan(plan: Plan) -> list[UUID]:
-    """Write down who runs where and why the others wait; ids of the sessions that are SCHEDULED now.
+    """Write placements and pending reasons. Return the ids of the sessions now SCHEDULED.
 
-    Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
-    its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the one global
-    order: run state of the group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
-    written.
+    Sessions cancelled since the snapshot are skipped. Each placed session gets its allocation rows
+    and the agents of its kernels; LAUNCH_SESSION is sent on commit. Rows are locked in the global
+    order: run state of the group, sessions by id, agents by id, their slots, their devices, quota
+    rows. Raises GroupBusy, StalePlan; then nothing was written.
     """
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
@@ -101,14 +104,15 @@ def commit_plan(plan: Plan) -> list[UUID]:
 
 @contextmanager
 def all_or_nothing(group_name: str) -> Iterator[None]:
-    """A transaction that writes who runs where in this group. Raises StalePlan where the database refuses it, GroupBusy where somebody
-    held what it needs for longer than it waits."""
+    """Open a transaction for placements in this group. Raises StalePlan if the database refuses
+    them, GroupBusy if a lock is held too long.
+    """
     try:
         with transaction.atomic():
             yield
     except IntegrityError as error:
-        # The database's own checks: of what an agent holds, unreachable while everybody takes the locks; of what
-        # policies allow, where the tick of another group was faster.
+        # Constraints on what an agent has allocated, unreachable while all writers take the locks;
+        # and on quotas, if the tick of another group was faster.
         raise StalePlan(f"The database refused the plan of {group_name}: {error}") from error
     except NotSupportedError as error:
         if is_outdated(error):
@@ -121,8 +125,9 @@ def all_or_nothing(group_name: str) -> Iterator[None]:
 
 
 def lock_plans(group_id: int) -> None:
-    """Nobody else commits a plan of this group until the present transaction ends; waits for others at most GROUP_WAIT_S.
-    Raises GroupBusy."""
+    """Lock the plans of this group until the transaction ends. Waits at most GROUP_WAIT_S. Raises
+    GroupBusy.
+    """
     try:
         wait_exclusive(f"plans of group {group_id}", wait_s=GROUP_WAIT_S)
     except LockTaken as taken:
@@ -130,12 +135,14 @@ def lock_plans(group_id: int) -> None:
 
 
 def _last_agent(plan: Plan) -> int | F:
-    """That gets a kernel by it; where none does, the one before."""
+    """Return the agent that gets the last kernel of the plan; unchanged if it places none."""
     return plan.placements[-1].agent_ids[-1] if plan.placements else F("last_agent_id")
 
 
 def _heads(plan: Plan) -> list[UUID]:
-    """With those that it places: whoever is passed over here, because somebody holds the row, goes on to be first."""
+    """Return the pinned heads, including those placed now: one that is skipped because its row is
+    locked stays pinned.
+    """
     placed = [session.id for session in column_of(plan.placements, "session") if session.head_rank]
     return placed + list(plan.heads)
 
@@ -163,16 +170,16 @@ def _agents_of(kernels: Sequence[KernelPlacement]) -> str:
 
 
 def _hold_agents(kernels: Sequence[KernelPlacement]) -> _Rooms:
-    """Holds the agents of these kernels and their slots until commit. 2 queries."""
+    """Lock the agents of these kernels and their slots until the transaction ends. 2 queries."""
     values = {"agents": _agents_of(kernels)}
     return _ask(_LOCK_AGENTS, values), _ask(_CORES, values)
 
 
 def _place(placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
-    """These, whose sessions are locked, on `ground`, which has their agents."""
+    """Write the placements. The caller has locked the sessions, and the agents in `ground`."""
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
-    # Before the statuses: slots of agents are locked before what limits count (ADR 8).
+    # Before the status change: slots of agents are locked before quota rows (ADR 8).
     _allocate(kernels, _cpusets(kernels, cores, used), _deal(kernels))
     moved = transitions.transition_many(
         [placement.session_id for placement in placements],
@@ -187,7 +194,9 @@ def _place(placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
 
 
 def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
-    """Those that still wait in the queue and that nobody else has locked: since the plan was made one may be held, or asked to end."""
+    """Lock the sessions that are still waiting, and return their ids. Skips rows locked by others,
+    and sessions that were held or ended since the plan was made.
+    """
     if not session_ids:
         return set()
     with connection.cursor() as cursor:
@@ -203,7 +212,9 @@ def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
 
 
 def _demand_room(kernels: Sequence[KernelPlacement], rooms: Sequence[Any]) -> dict[int, int]:
-    """How many cores each of these held agents has, 0 where nobody counted. Raises StalePlan if one of the kernels' takes none or has not enough."""
+    """Return the number of cores of each locked agent, 0 if unknown. Raises StalePlan if an agent
+    is not connected or has too little free.
+    """
     needed: dict[int, Counter[str]] = defaultdict(Counter)
     for kernel in kernels:
         asked = needed[kernel.agent_id]
@@ -211,7 +222,8 @@ def _demand_room(kernels: Sequence[KernelPlacement], rooms: Sequence[Any]) -> di
             asked[name] += amount
     cores = {agent_id: count or 0 for agent_id, count, *_ in rooms}
     free = {(agent_id, name): amount for agent_id, _, name, _has, amount in rooms if name is not None}
-    # Only where more is free than a machine has could one kernel be too large for it.
+    # One kernel can exceed an agent's real capacity only if more is free than the agent has
+    # (overcommit).
     has = {(room[0], room[2]): room[3] for room in rooms if room[2] is not None and room[4] > room[3]}
     if any(
         amount > has.get((each.agent_id, name), amount)
@@ -230,7 +242,7 @@ def _demand_room(kernels: Sequence[KernelPlacement], rooms: Sequence[Any]) -> di
 def _cpusets(
     kernels: Sequence[KernelPlacement], cores: Mapping[int, int], used: Sequence[tuple[int, int, str]]
 ) -> list[str]:
-    """The cores of each kernel, next to those that are `used` on the held agents already."""
+    """Return the cpuset of each kernel, given the cores `used` on the locked agents."""
     loads = {agent_id: CoreLoads(count) for agent_id, count in cores.items()}
     for agent_id, amount, cpuset in used:
         if agent_id in loads:
@@ -246,7 +258,7 @@ def _deal(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
 
 
 def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]) -> None:
-    """Write the agents of these kernels, and what each holds there, with its cores and devices. 2 queries."""
+    """Write the agents and allocations of these kernels, with cores and devices. 2 queries."""
     held = [
         {
             "kernel_id": str(kernel.kernel_id),

@@ -1,4 +1,4 @@
-"""The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
+"""Pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no I/O, no clock."""
 
 from scheduler.engine.accelerators import OpenDevice, Share, SlotDevices
 from scheduler.engine.agent_views import AgentView, Preemptible, Running, Window
@@ -30,7 +30,7 @@ from scheduler.engine.snapshot import (
 from scheduler.engine.values import Companions, Gang, Host, PlacementRule, Policy, ReasonCode, Strategy
 from scheduler.engine.what_if import Foresight
 
-simulate = plan  # what a kept snapshot led to, decided once more
+simulate = plan  # replays the plan of a recorded snapshot
 
 __all__ = [
     "AgentView",

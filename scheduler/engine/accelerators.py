@@ -1,7 +1,8 @@
-"""Accelerators one by one, as far as it matters who gets which: how many are whole, and what is left of those that are shared.
+"""Single accelerators of an agent: count whole and shared devices, and choose the devices of a
+kernel.
 
-A request for a slot of devices asks for whole ones, or for a part of a single one. Of which devices that is, is decided twice by
-the same rules: here by amounts alone, and when it is committed by name (`OpenDevices`, `pick`).
+A request for a device slot is for whole devices or for a part of one. It is decided twice by the
+same rules: during a pass by amounts alone, at commit by device (`OpenDevices`, `pick`).
 """
 
 from bisect import bisect_left, insort
@@ -11,24 +12,25 @@ from typing import NamedTuple
 
 from common.values.resources import CPU, MAX_AMOUNT, MEM, MILLI
 
-WHOLE_MARK = "*"  # no slot has it in its name
-Dealt = Mapping[str, tuple[int, ...]]  # by slot, the ids of the devices that give it
+WHOLE_MARK = "*"  # not used in names of slots
+Dealt = Mapping[str, tuple[int, ...]]  # by slot, ids of the assigned devices
 
 
 class NoSuchDevices(Exception):
-    """The devices of an agent cannot give what a plan has for it."""
+    """The devices of an agent cannot satisfy a placement of a plan."""
 
 
 class OpenDevice(NamedTuple):
-    """One of which somebody holds a part, and what is left of it: neither nothing nor all."""
+    """Shared device with free capacity: more than nothing and less than all."""
 
     id: int
     free: int
 
 
 class SlotDevices(NamedTuple):
-    """The devices that give one slot of an agent: how many there are, how many of them nobody holds a part of, and those that are shared
-    and have something left."""
+    """Devices of one slot of an agent: total number, number of unshared free ones, and shared ones
+    with capacity left.
+    """
 
     slot_name: str
     total: int
@@ -37,7 +39,7 @@ class SlotDevices(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The part of a single device that somebody holds."""
+    """Allocated part of a single device."""
 
     slot_name: str
     device_id: int
@@ -45,8 +47,9 @@ class Share(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of a single device that a kernel asks for. `joins`: its request as a vector, where it joins others on a device of which
-    no whole one has to be given up."""
+    """Requested part of a single device. `joins`: the request vector without a whole device, for a
+    kernel that joins others on a shared device.
+    """
 
     slot_name: str
     amount: int
@@ -54,27 +57,31 @@ class Part(NamedTuple):
 
 
 def whole_of(slot_name: str) -> str:
-    """The name of what is derived from a slot: how much of it is free in whole devices."""
+    """Return the name of the derived slot for whole free devices."""
     return slot_name + WHOLE_MARK
 
 
 def devices_for(amount: int) -> int:
-    """How many devices give it, of which none gives less than all of itself if it is more than one."""
+    """Return the number of devices for an amount in milli-devices, rounded up."""
     return -(-amount // MILLI)
 
 
 def is_dealt(name: str, amount: int) -> bool:
-    """Whether devices can give so much: whole ones, or a part of one."""
+    """Return True if devices can satisfy the amount: whole devices, or a part of one."""
     return name in (CPU, MEM) or amount < MILLI or amount % MILLI == 0
 
 
 def part_in(slots: Mapping[str, int]) -> str | None:
-    """The slot of which `slots` has a part of one device that may be shared. Of a second one it would be given all."""
+    """Return the first slot of which `slots` requests a part of one device; at most one slot may be
+    shared, parts of others use whole devices.
+    """
     return next((name for name, amount in slots.items() if name not in (CPU, MEM) and amount % MILLI), None)
 
 
 def most_of(devices: Iterable[SlotDevices], slot_name: str) -> int:
-    """The most of a slot that one kernel can get of them: whole ones, else what is left of one; without bound where nobody knows them."""
+    """Return the most of a slot that one kernel can get: whole devices, else the rest of one;
+    unbounded if the devices are unknown.
+    """
     known = next((each for each in devices if each.slot_name == slot_name), None)
     if known is None:
         return MAX_AMOUNT
@@ -82,15 +89,17 @@ def most_of(devices: Iterable[SlotDevices], slot_name: str) -> int:
 
 
 class OpenDevices:
-    """The devices of one slot of one agent of which somebody holds a part."""
+    """Shared devices of one slot of one agent."""
 
     def __init__(self, devices: Iterable[OpenDevice] = ()) -> None:
-        self.free = {device.id: device.free for device in devices}  # those opened here have negative ids
+        # devices first shared in this pass have negative ids
+        self.free = {device.id: device.free for device in devices}
         self._opened = 0
 
     def best(self, amount: int) -> int | None:
-        """The one that has least left and yet enough: of equal ones the smallest id, those that were opened here behind others in
-        their order."""
+        """Return the device with the least sufficient rest; ties go to the smallest id, then to
+        devices first shared here, in order. None if no device suffices.
+        """
         found = [(free, each < 0, abs(each)) for each, free in self.free.items() if free >= amount]
         if not found:
             return None
@@ -98,13 +107,15 @@ class OpenDevices:
         return -number if is_opened else number
 
     def open(self) -> int:
-        """A whole one is to be shared: what it is called here."""
+        """Start sharing a whole device. Return its temporary negative id."""
         self._opened += 1
         self.free[-self._opened] = MILLI
         return -self._opened
 
     def change(self, device_id: int, amount: int) -> None:
-        """So much more of it is free; of one that was opened here last and is whole again nobody knows any more."""
+        """Add `amount` to the free part of a device. If it is the last one opened here and whole
+        again, it is removed.
+        """
         self.free[device_id] += amount
         if device_id == -self._opened and self.free[device_id] == MILLI:
             del self.free[device_id]
@@ -112,7 +123,7 @@ class OpenDevices:
 
 
 class SharedDevice:
-    """What is left now of one on that agent."""
+    """Shared device and its free rest at present."""
 
     __slots__ = ("left", "ordinal")
 
@@ -121,15 +132,17 @@ class SharedDevice:
 
 
 class Shelf:
-    """The shared devices of a pool by what is left of them: in which order they came to have so much, whatever became of it since."""
+    """Shared devices of a pool, ordered by rest and then by when they reached it; outdated entries
+    stay.
+    """
 
     def __init__(self) -> None:
-        self.lefts: list[int] = []  # in order
-        self.by_left: dict[int, list[SharedDevice]] = {}  # by what was left
-        self.devices: dict[tuple[int, int], SharedDevice] = {}  # by ordinal and id
+        self.lefts: list[int] = []  # sorted
+        self.by_left: dict[int, list[SharedDevice]] = {}  # by rest at the time
+        self.devices: dict[tuple[int, int], SharedDevice] = {}  # by agent number and device id
 
     def tell(self, left: int, ordinal: int, device_id: int) -> None:
-        """It has so much left now; all, where nobody shares it any more."""
+        """Record the free rest of a device; MILLI if it is no longer shared."""
         device = self.devices.get((ordinal, device_id))
         if device is None:
             device = self.devices[ordinal, device_id] = SharedDevice(ordinal)
@@ -142,16 +155,20 @@ class Shelf:
 
 
 class Finder:
-    """Where a request for a part is looked for. In a pass agents only lose room, so one that had none for it is not looked at again
-    before the shelf tells of it again: else a search would be the longer the more agents are full."""
+    """Search of a pool for agents with a shared device that fits a request. Agents only lose
+    capacity in a pass, so a rejected one is skipped until the shelf records it again; otherwise
+    searches would slow down as agents fill up.
+    """
 
     def __init__(self, shelf: Shelf, amount: int) -> None:
         self._shelf, self._amount = shelf, amount
-        self._looked_at: dict[int, int] = {}  # by what was left, so many of those that were told
+        self._looked_at: dict[int, int] = {}  # by rest, number of entries examined
 
     def candidates(self, free: Sequence[int], guards: int, joins: int) -> Iterator[int]:
-        """The ordinals of the agents with a device that has enough, the least left first: of equal ones the first that had so much. Most have no
-        room for the rest, `joins`, in what is `free` there: these are passed over. Who asks for the next says that this one has none either."""
+        """Yield agent numbers with a device that has enough, the least rest first, ties in recorded
+        order. Agents without capacity for the rest of the request, `joins`, in `free` are skipped.
+        Asking for the next one marks the last as unsuitable.
+        """
         lefts, by_left, looked_at = self._shelf.lefts, self._shelf.by_left, self._looked_at
         for place in range(bisect_left(lefts, self._amount), len(lefts)):
             left = lefts[place]
@@ -167,7 +184,7 @@ class Finder:
 
 
 class Device(NamedTuple):
-    """A whole one that may be given, and what it is joined with. Those that do not say are joined with none."""
+    """Free whole device with its link group and NUMA node; None: not linked."""
 
     id: int
     link_group: int | None = None
@@ -175,8 +192,10 @@ class Device(NamedTuple):
 
 
 def pick(devices: Sequence[Device], count: int) -> tuple[int, ...]:
-    """Which `count` of these free devices go together, in the order of their ids: all of one link group if one has so many,
-    and of such the smallest, so that large ones stay whole; else all of one NUMA node; else of as few groups as possible."""
+    """Choose `count` free devices and return their ids in order: from the smallest link group that
+    has enough, which keeps large groups whole; else from one NUMA node; else from as few groups as
+    possible.
+    """
     if count == len(devices):
         return tuple(sorted([device.id for device in devices]))
     for by in ("link_group", "numa_node"):
@@ -191,19 +210,19 @@ def pick(devices: Sequence[Device], count: int) -> tuple[int, ...]:
 
 
 def _groups(devices: Sequence[Device], by: str) -> list[tuple[int, ...]]:
-    """The ids of those that are joined, by their number; then those that are not, each for itself."""
+    """Return the device ids of each group by group number, then each ungrouped device alone."""
     joined = sorted((getattr(device, by), device.id) for device in devices if getattr(device, by) is not None)
     groups = [tuple([each for _, each in same]) for _, same in groupby(joined, key=lambda pair: pair[0])]
     return groups + sorted((device.id,) for device in devices if getattr(device, by) is None)
 
 
 class DeviceTable:
-    """The devices of one slot of one agent, from which kernels get theirs by name."""
+    """Devices of one slot of one agent, from which kernels get devices by id."""
 
     def __init__(self) -> None:
         self._whole: dict[int, Device] = {}
         self._open = OpenDevices()
-        self._names: dict[int, int] = {}  # of those shared only from now on, by what `_open` calls them
+        self._names: dict[int, int] = {}  # ids of devices shared from now on, by temporary id
 
     def add(self, device: Device, occupied: int) -> None:
         if occupied == 0:
@@ -212,7 +231,9 @@ class DeviceTable:
             self._open.free[device.id] = MILLI - occupied
 
     def give(self, amount: int, *, may_join: bool = True) -> tuple[int, ...]:
-        """Whole devices that go together, or the one of which it is a part. Raises NoSuchDevices."""
+        """Assign whole devices that are linked, or one device for a part of it. Raises
+        NoSuchDevices.
+        """
         if amount % MILLI == 0:
             return self._take_whole(amount // MILLI)
         if amount > MILLI:
@@ -235,7 +256,7 @@ class DeviceTable:
 
 
 def deal(slots: Mapping[str, int], tables: Mapping[str, DeviceTable | None]) -> Dealt:
-    """The devices that a kernel gets, of those slots of which there is a table. Raises NoSuchDevices."""
+    """Return the devices of a kernel for the slots that have a table. Raises NoSuchDevices."""
     joins = part_in(slots)
     return {
         name: table.give(amount, may_join=name == joins)

@@ -1,4 +1,4 @@
-"""What the engine reads of agents: what they have, who runs there, and for whom they are reserved."""
+"""Agents as the engine reads them: capacity, allocations and reservation windows."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,59 +10,62 @@ from scheduler.engine.accelerators import Share, SlotDevices
 
 
 class Running(NamedTuple):
-    """What one kernel holds on an agent, and until when at the latest."""
+    """Allocation of one kernel on an agent, with its latest end."""
 
     slots: ResourceSlots
     ends_at: datetime
-    shares: tuple[Share, ...] = ()  # of this, the parts of devices that it shares
-    is_leaving: bool = False  # for one that waits: it stays where that one needs its room no more
+    shares: tuple[Share, ...] = ()  # parts of devices among `slots`
+    # being preempted: it stays if the preempting session no longer needs the capacity
+    is_leaving: bool = False
 
 
 class Preemptible(NamedTuple):
-    """What a session holds on an agent that may be ended for one of a higher priority."""
+    """Allocation of a session on an agent that may be preempted by one with a higher priority."""
 
     session_id: UUID
     priority: int
-    since: datetime  # it runs
+    since: datetime  # of running
     slots: ResourceSlots
     shares: tuple[Share, ...] = ()
-    ends_at: datetime | None = None  # by itself, as its `Running` says; None: nobody knows
+    ends_at: datetime | None = None  # known end, as in its `Running`; None: unknown
 
 
 class Window(NamedTuple):
-    """A time in which an agent is reserved, for those who may use that reservation alone."""
+    """Time in which an agent is reserved for the sessions that may use the reservation."""
 
     reservation_id: int
     starts_at: datetime
     ends_at: datetime
 
     def opens_at(self, reservations: frozenset[int]) -> datetime:
-        """When the agent takes again what this keeps off, of whoever may use these reservations."""
+        """Return when the agent is open to sessions that may use these reservations."""
         return self.starts_at if self.reservation_id in reservations else self.ends_at
 
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """One agent. `capacity` is what its kernels together may hold, `real` what it has where that is less: more than that no
-    kernel gets. `free` = capacity − occupied; negative amounts count as zero. `window` is open now; when `next_window` opens, what
-    runs there by others should have ended."""
+    """One agent. `capacity` limits all of its kernels together, `real` each single kernel where it
+    is less (overcommit). `free` = capacity − allocated; negative amounts count as zero. `window` is
+    open now; sessions of others should end before `next_window` opens.
+    """
 
     id: int
     architecture: str
     capacity: ResourceSlots
     free: ResourceSlots
     is_schedulable: bool = True
-    running: tuple[Running, ...] = ()  # of what is occupied, that whose end is known
-    preemptible: tuple[Preemptible, ...] = ()  # and that which may be ended for somebody
+    running: tuple[Running, ...] = ()  # allocations with a known end
+    preemptible: tuple[Preemptible, ...] = ()  # allocations that may be preempted
     window: Window | None = None
     next_window: Window | None = None
     real: ResourceSlots | None = None
-    device_model: str = ""  # of all its devices; "" where they differ, or nobody knows
-    devices: tuple[SlotDevices, ...] = ()  # of those slots whose devices are known one by one
-    # Of what is occupied, that whose end nobody knows, with when it is expected: from how long others like it ran, or it has run.
+    device_model: str = ""  # of all its devices; "" if they differ or are unknown
+    devices: tuple[SlotDevices, ...] = ()  # for slots whose devices are known one by one
+    # Allocations without a known end, with an expected one by past run times of similar sessions,
+    # or by their own run time.
     expected: tuple[Running, ...] = ()
 
     @property
     def largest(self) -> ResourceSlots:
-        """What one kernel gets at most, were the agent empty."""
+        """Return the most that one kernel can get on the empty agent."""
         return self.capacity if self.real is None else self.real

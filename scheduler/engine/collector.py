@@ -1,5 +1,8 @@
-"""A pass makes tens of thousands of small objects that live as long as its plan, and hardly any garbage. Python's collector would
-stop again and again to look for some among all of them, and among all of the snapshot: a third of the time of a long pass."""
+"""Suspend garbage collection during a pass.
+
+A pass makes tens of thousands of small objects that live as long as its plan, and hardly any
+garbage; repeated collections would take a third of the time of a long pass.
+"""
 
 import gc
 from collections.abc import Iterator
@@ -8,9 +11,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Meanwhile nothing is collected, in any thread; afterwards the collector is as it was, and catches up.
+    """Disable garbage collection in all threads; restore the previous state at the end.
 
-    Where passes of two threads overlap, the first that ends lets the collector go on: that costs the other time alone.
+    If passes of two threads overlap, the first to end enables it again, which only costs time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,5 +1,8 @@
-"""Rows that are made when they are read: of a long plan a hundred thousand small objects, of which its readers mostly want one column, and at which
-Python's collector would look, for a tenth of the time of a pass."""
+"""Column-wise sequences of named tuples whose rows are made when they are read.
+
+A long plan has a hundred thousand rows of which readers mostly want one column; making them all
+would cost a tenth of the time of a pass in garbage collection.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -9,14 +12,16 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 class Columns(Sequence[Row], Generic[Row]):
-    """Named tuples of one kind; equal to the same in a tuple or a list. Whose columns these are does not change them any more."""
+    """Sequence of named tuples of one kind, stored as columns; equal to a tuple or list of equal
+    rows. The columns must not change any more.
+    """
 
     __slots__ = ("_columns", "_kind", "_make")
 
     def __init__(self, kind: type[Row], *columns: Sequence[Any]) -> None:
-        """`columns`: what the rows have first, second and so on, of all in their order."""
+        """`columns`: values of the first field, the second, and so on, each for all rows."""
         self._kind = kind
-        self._make = partial(tuple.__new__, kind)  # in a third of the time that the class itself takes
+        self._make = partial(tuple.__new__, kind)  # a third of the time of calling the class
         self._columns = columns
 
     def named(self, name: str) -> Sequence[Any]:
@@ -45,10 +50,10 @@ class Columns(Sequence[Row], Generic[Row]):
 
 
 def column_of(rows: Sequence[Row], name: str) -> Sequence[Any]:
-    """What these have by that name, in their order: no row is made for it where they are columns."""
+    """Return the values of one field for all rows; makes no rows if they are `Columns`."""
     return rows.named(name) if isinstance(rows, Columns) else [getattr(row, name) for row in rows]
 
 
 def index_of(thing: object, among: Iterable[object]) -> int | None:
-    """Return where this very object is."""
+    """Return the index of this object by identity; None if absent."""
     return next((index for index, each in enumerate(among) if each is thing), None)

@@ -1,4 +1,4 @@
-"""Why a session found no room, in one code and the numbers that show it."""
+"""Explain why a session found no capacity: a reason code and the numbers that prove it."""
 
 import sys
 from bisect import bisect_left
@@ -22,20 +22,22 @@ from scheduler.engine.policy.quota_tracker import Allowances
 from scheduler.engine.snapshot import PendingSession
 from scheduler.engine.values import HostTerms, ReasonCode
 
-MOST_IN_A_SUM = 1000  # vectors: with more a field could overflow
+MOST_IN_A_SUM = 1000  # vectors: the sum of more could overflow a field
 ANY_PRIORITY = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What some agents have, as one kernel may get it: the outermost of the vectors that occur, and all together."""
+    """Capacity of a set of agents for one kernel: the undominated vectors, and the total."""
 
     vectors: list[int]
     total: ResourceSlots
 
 
 class Diagnosis:
-    """Judges by what is free when the pass ends, one picture for all; equal needs are judged once."""
+    """Explainer of deferrals by the capacity that is free at the end of a pass. Equal needs are
+    judged once.
+    """
 
     def __init__(
         self,
@@ -47,8 +49,9 @@ class Diagnosis:
         *,
         is_raise_enough: bool,
     ) -> None:
-        """`making_room`: the sessions that others are ended for, and when these have ended at the latest. `waiting`: all that the pass
-        did not place, in their order. `is_raise_enough`: waiting counts nothing."""
+        """`making_room`: by session with preemptions in progress, their latest end. `waiting`: all
+        deferred sessions in order. `is_raise_enough`: False with ageing.
+        """
         self._making_room = making_room
         self._allowances = allowances
         self._machines = machines
@@ -56,11 +59,13 @@ class Diagnosis:
         self._rooms: dict[tuple[HostTerms, int | None], tuple[Room, Room]] = {}
         self._device_rooms: dict[HostTerms, dict[str, list[int]]] = {}  # by slot
         self._known: dict[Shape, Explanation] = {}
-        # Of those for whom it matters, by how many windows are before their end.
+        # Explanations of shapes that depend on the end time, by the number of windows that begin
+        # before it.
         self._known_until: dict[int, dict[Shape, Explanation]] = {}
         self._closings = Closings(machines, layout)
         self._waiting = waiting
-        self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
+        # positions of deferred sessions by priority, filled on demand
+        self._positions: dict[int, list[int]] = {}
         self._outranked: dict[tuple[int, int], Explanation] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
         self._endless: dict[tuple[int, bool], Explanation] = {}
@@ -69,7 +74,9 @@ class Diagnosis:
         allowances.open_all()
 
     def of_all(self, sessions: Sequence[PendingSession], shapes: Sequence[Shape]) -> Sequence[Deferral]:
-        """`of` each of these, which are all that wait. Most of a shape are told the same, so little is asked for each of them."""
+        """Explain all deferred sessions. Most sessions of a shape share one explanation, which is
+        reused without a full check.
+        """
         guards, usual, leasts = self._layout.guards, dict[Shape, Explanation](), self._allowances.leasts
         told = list[Explanation]()
         tell = told.append
@@ -87,16 +94,18 @@ class Diagnosis:
         return Columns(Deferral, ids, range(1, len(ids) + 1), told)
 
     def _is_usual(self, why: Explanation, shape: Shape) -> bool:
-        """Whether nothing but its limits makes it another for some sessions of this shape."""
+        """Return True if only quotas can change the explanation among sessions of this shape."""
         return not (shape.is_bounded or self._making_room or why.reason is ReasonCode.KEPT_FREE)
 
     def of(self, session: PendingSession, shape: Shape, position: int) -> Deferral:
-        """The deferral of a session that the pass did not place, `position`-th of those that wait."""
+        """Return the deferral of a session at `position` among those deferred."""
         why = self._why(session, shape, position)
-        return tuple.__new__(Deferral, (session.id, position, why))  # in a third of the time
+        # a third of the time of calling the class
+        return tuple.__new__(Deferral, (session.id, position, why))
 
     def _why(self, session: PendingSession, shape: Shape, position: int) -> Explanation:
-        until = self._machines.ends_at(session.lasts) if shape.is_bounded else None  # else it is all the same
+        # otherwise the end makes no difference
+        until = self._machines.ends_at(session.lasts) if shape.is_bounded else None
         known = self._known
         if until is not None:
             known = self._known_until.setdefault(self._machines.windows_before(until), {})
@@ -114,7 +123,7 @@ class Diagnosis:
     def _kept_from(
         self, why: Explanation, session: PendingSession, shape: Shape, until: Until, position: int
     ) -> Explanation:
-        """Why one does not get the room that there is: what is kept for whom is it that it may not have."""
+        """Refine `kept_free`: determine which reservation keeps the session off the free capacity."""
         allowances = self._allowances
         ahead = self._count_above(session.priority, position)
         if ahead and self._is_outranked(session, shape, until):
@@ -125,7 +134,9 @@ class Diagnosis:
         return self._without_end(why, is_limit=is_limit)
 
     def _without_end(self, why: Explanation, *, is_limit: bool) -> Explanation:
-        """Of limits nothing is lent to what ends in time."""
+        """Return the explanation without an end: reserved quota is not lent to sessions that end in
+        time.
+        """
         key = id(why), is_limit
         if key not in self._endless:
             self._endless[key] = replace(why, is_end_known=False, is_limit_kept=is_limit)
@@ -140,7 +151,9 @@ class Diagnosis:
         return self._exceeding[key]
 
     def _is_outranked(self, session: PendingSession, shape: Shape, until: Until) -> bool:
-        """Whether there would be room, and is none only because it is kept for sessions with a higher priority."""
+        """Return True if the session lacks capacity only because it is reserved for sessions with a
+        higher priority.
+        """
         has_room = self._machines.has_room_beside(shape, until, session.priority)
         return has_room and self._allowances.leave_beside(session, shape, session.priority)
 
@@ -154,7 +167,7 @@ class Diagnosis:
         return self._outranked[key]
 
     def _count_above(self, priority: int, position: int) -> int:
-        """How many with a higher priority wait before that place."""
+        """Return the number of sessions with a higher priority before that position."""
         if not self._positions:
             for place, session in enumerate(self._waiting, start=1):
                 self._positions.setdefault(session.priority, []).append(place)
@@ -202,7 +215,7 @@ class Diagnosis:
         capacity: Room,
         reserved: Reserved | None,
     ) -> tuple[ReasonCode, Room]:
-        """The code, and the room that proves it."""
+        """Return the reason code and the capacity that proves it."""
         asked, is_named = shape.needs.total, shape.needs.required_agent_id is not None
         nobody = ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
         if not (free.vectors or self._closings.is_any(shape, until)):
@@ -219,7 +232,7 @@ class Diagnosis:
             return ReasonCode.PLACEMENT_RULE, free
         if reserved is not None:
             return ReasonCode.RESERVATION, free
-        if not free.vectors:  # and those that are reserved could never run it
+        if not free.vectors:  # and reserved agents could never run it
             return nobody
         return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
 
@@ -227,7 +240,9 @@ class Diagnosis:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
 
     def _free_and_capacity(self, shape: Shape) -> tuple[Room, Room]:
-        """Of the agents that could host it: what the schedulable have free, what all have at all."""
+        """Return free capacity of the schedulable agents that could host it, and total capacity of
+        all of them.
+        """
         needs, largest = shape.needs, shape.largest_kernel
         key = needs.host_terms, largest
         if key not in self._rooms:
@@ -238,13 +253,15 @@ class Diagnosis:
         return self._rooms[key]
 
     def _device_room(self, shape: Shape, best: int) -> DeviceRoom | None:
-        """Of the devices that are short for its only kernel; None if it is an amount. `best`: what the nearest agent has free."""
+        """Return what is free of the device slot that its only kernel lacks; None if an amount is
+        lacking. `best`: free slots of the nearest agent.
+        """
         asked = shape.needs.total
         if len(shape.order) > 1 or not asked.fits_in(self._layout.unpack(best)):
             return None
         known = self._rooms_by_device(shape)
         rooms = [self._devices_beside(shape, name, found) for name, found in known if name in asked]
-        # Of several kinds one of which there is some where there is room for the rest.
+        # Prefers a slot of which some is free on agents with capacity for the rest.
         some = (each for each in rooms if 0 < most_for(asked, each) < asked[each.slot_name])
         return next(chain(some, rooms), None)
 
@@ -258,7 +275,9 @@ class Diagnosis:
         return self._device_rooms[terms].items()
 
     def _devices_beside(self, shape: Shape, name: str, rooms: Iterable[int]) -> DeviceRoom:
-        """What is free of these devices on agents with room for the rest of its only kernel."""
+        """Return what is free of these devices on agents with capacity for the rest of the only
+        kernel.
+        """
         layout = self._layout
         whole, of_one = layout.shift_of(whole_of(name)), layout.shift_of(name)
         rest = shape.total & ~(FIELD_MASK << whole | FIELD_MASK << of_one)
@@ -268,7 +287,7 @@ class Diagnosis:
         )
 
     def _most_apart(self, shape: Shape, *, is_empty: bool) -> int:
-        """For how many of its kernels there is an agent each, of those that could host it."""
+        """Return how many of its kernels get an agent each."""
         machines, needs = self._machines, shape.needs
         if is_empty:
             return most_apart(shape.requests, machines.sizes_of_each(needs), self._layout.fits)
@@ -276,18 +295,20 @@ class Diagnosis:
         return most_apart(shape.requests, rooms, self._fits_on)
 
     def _fits_on(self, request: int, room: int) -> bool:
-        """Whether that is room enough on the agent whose it is, where it may share a device."""
+        """Return True if the request fits in `room` on its agent, including shared devices."""
         return self._machines.holds(room & FIELD_MASK, request, room)
 
     def _apart_in(self, shape: Shape, reason: ReasonCode) -> int:
-        """The same with what is free now, or at all where that is the reason; one is short in any case."""
+        """Return how many of its kernels get an agent each now (`never_fits`: on empty agents);
+        always one short.
+        """
         if not shape.is_spread:
             return 0
         found = self._most_apart(shape, is_empty=reason is ReasonCode.NEVER_FITS)
         return min(found, len(shape.order) - 1)
 
     def _is_ruled_out(self, shape: Shape, until: Until) -> bool:
-        """Whether there would be room, were it not for the rule of its placement group."""
+        """Return True if only the rule of its placement group prevents a placement."""
         hosting = self._machines.hosting
         if not hosting.is_in_the_way(shape.needs):
             return False
@@ -295,7 +316,9 @@ class Diagnosis:
             return self._machines.has_room(shape, until)
 
     def _count_hosts(self, shape: Shape) -> int:
-        """Of those that are in the way of one that is ruled out."""
+        """Return the number of agents that matter for `placement_rule`: those excluded by it, or
+        those that host the group.
+        """
         assert shape.needs.companions is not None
         key, rule = shape.needs.companions
         machines, smallest = self._machines, shape.requests[-1]
@@ -314,5 +337,7 @@ class Diagnosis:
 
 
 def most_for(asked: ResourceSlots, room: DeviceRoom) -> int:
-    """What devices have for who asks that of them: for a part in one, else in whole ones."""
+    """Return the usable amount of a device slot: of one device for a request in parts, else in
+    whole devices.
+    """
     return room.most_of_one if asked[room.slot_name] % MILLI else room.whole

@@ -1,4 +1,4 @@
-"""A group in which nothing starts: everybody keeps a place in the line."""
+"""Plan of a paused group: no placements, queue positions are kept."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from scheduler.engine.values import ReasonCode
 
 
 def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
-    """A deferral for each pending session, in the order in which they would be tried."""
+    """Defer each pending session, in queue order."""
     known: dict[Needs, Explanation] = {}
     deferrals, heads, gathered = [], [], []
     total: dict[str, int] = {}
@@ -37,7 +37,7 @@ def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def _why(needs: Needs) -> Explanation:
-    """Room is beside the point."""
+    """Explain the pause. Capacity is left out."""
     largest = max(needs.kernels, key=lambda slots: tuple(slots.items()))
     return Explanation(
         reason=ReasonCode.GROUP_PAUSED,

@@ -1,4 +1,4 @@
-"""Output of the engine: placements, deferrals, evictions. Immutable; amounts in base units."""
+"""Output of the engine: placements, deferrals, preemptions. Immutable; amounts in base units."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ from scheduler.engine.values import Companions, Gang, ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A limit that a session would exceed: of the slots in question, what it asks, what is held and what may be."""
+    """Limit that a session would exceed: for the slots concerned, amounts requested, allocated and
+    allowed.
+    """
 
     allowance: Allowance
     asked: Mapping[str, int]
@@ -31,7 +33,7 @@ class Placement(NamedTuple):
     """An agent for every kernel of one session."""
 
     session: PendingSession
-    agent_ids: tuple[int, ...]  # for each of its `kernel_ids`
+    agent_ids: tuple[int, ...]  # one for each of `kernel_ids`
 
     @property
     def session_id(self) -> UUID:
@@ -45,8 +47,10 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Agents with room that are reserved, and keep a session off: how many, and until when the first of them that it may use is.
-    `starts_at`: when that one will be, if it is not yet. `is_own`: for the session too, which may use it from then on."""
+    """Reserved agents with capacity that a session may not use: their number, and the end of the
+    first such reservation. `starts_at`: its start, if it is in the future. `is_own`: the session
+    may use it.
+    """
 
     agents: int
     until: datetime
@@ -55,8 +59,9 @@ class Reserved:
 
 
 class DeviceRoom(NamedTuple):
-    """What is free of the devices of one slot, one by one, on agents with room for the rest of what is asked: how much in whole devices
-    of the agent with most, and the most of any one device."""
+    """Free devices of one slot on agents with capacity for the rest of the request: the most whole
+    devices of one agent, and the most of any one device.
+    """
 
     slot_name: str
     whole: int
@@ -65,38 +70,39 @@ class DeviceRoom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why sessions with equal needs go on waiting, with the numbers that show it."""
+    """Reason for which sessions with equal needs stay pending, with the numbers that prove it."""
 
     reason: ReasonCode
     architecture: str
     kernel_count: int
-    asked: ResourceSlots  # by all kernels together
-    asked_by_kernel: ResourceSlots  # by its largest kernel, if there are such of those without room anywhere
-    best_agent: ResourceSlots  # what the agent nearest to that has free (never_fits: has at all)
-    group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
-    excess: Excess | None = None  # limit_reached: of what
-    ahead: int = 0  # priority: how many with a higher one wait before it
-    is_end_known: bool = False  # kept_free: whether what ends before a known time could have the room
-    is_limit_kept: bool = False  # kept_free: whether it is a limit of its own that is kept for somebody
-    is_raise_enough: bool = True  # priority: whether one above theirs goes first; where waiting counts, not
-    until: datetime | None = None  # making_room: when the others have ended, at the latest
-    reserved: Reserved | None = None  # reservation: where the room is
-    is_host_gone: bool = False  # agent_unavailable: that agent could not run it even if it took sessions
-    device_model: str = ""  # that it waits for
-    devices: DeviceRoom | None = None  # fragmented: where amounts suffice and devices do not
+    asked: ResourceSlots  # of all kernels
+    asked_by_kernel: ResourceSlots  # of the largest kernel, of those that fit nowhere if there are any
+    best_agent: ResourceSlots  # free on the nearest agent (never_fits: its capacity)
+    group: ResourceSlots  # free on all possible agents (never_fits: their capacity)
+    excess: Excess | None = None  # limit_reached, budget_spent
+    ahead: int = 0  # priority: number of sessions with a higher one before it
+    is_end_known: bool = False  # kept_free: a session that ends before a known time could use the capacity
+    is_limit_kept: bool = False  # kept_free: a quota is reserved, not capacity
+    is_raise_enough: bool = True  # priority: one above theirs goes first; False with ageing
+    until: datetime | None = None  # making_room: latest end of the preempted sessions
+    reserved: Reserved | None = None  # reservation: which agents
+    is_host_gone: bool = False  # agent_unavailable: it could not run the session even if it took sessions
+    device_model: str = ""  # requested model
+    devices: DeviceRoom | None = None  # fragmented: amounts suffice, single devices do not
     gang: Gang = Gang.ANYWHERE
-    # Of a gang on one machine `asked_by_kernel` is what all ask together; of one that is spread, for how many there is a machine each.
+    # Gang on one agent: `asked_by_kernel` is the total request. Spread gang: number of kernels that
+    # get an agent each.
     agents_with_room: int = 0
     companions: Companions | None = None
-    # placement_rule: machines that have room and some of its group, or, where it is to be with them, that have some of them.
+    # placement_rule: number of agents that the rule excludes, or that host the group.
     hosts: int = 0
 
 
 class Deferral(NamedTuple):
-    """One session that goes on waiting, and why."""
+    """A session that stays pending, with the reason."""
 
     session_id: UUID
-    position: int  # 1 = first of those that wait in this group
+    position: int  # 1 = first of the deferred sessions of the group
     why: Explanation
 
     @property
@@ -106,18 +112,18 @@ class Deferral(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room that is kept for the first session that found none."""
+    """Backfill reservation: capacity reserved for the first session that found none."""
 
     session_id: UUID
-    agent_ids: tuple[int, ...]  # where its kernels will run, should nothing end earlier than expected
-    starts_at: datetime | None  # at the latest; None: nobody knows when the room will be free
+    agent_ids: tuple[int, ...]  # where its kernels will run if nothing ends early
+    starts_at: datetime | None  # at the latest; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Sessions that are ended because one of a higher priority needs what they hold on an agent."""
+    """Preemption of sessions on an agent for one with a higher priority."""
 
-    session_id: UUID  # for which
+    session_id: UUID  # the preempting session
     agent_id: int
     victims: tuple[UUID, ...]
     ends_at: datetime  # not before
@@ -125,8 +131,10 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: whom the next plan is to try first, the
-    first for whom room is kept of which it is known when it will be there; those of the last plan if it is for them."""
+    """A placement or deferral for each pending session, in the order in which they were tried.
+    `heads`: sessions that the next plan tries first: the first with a backfill reservation whose
+    start is known, or pinned heads of the last plan that have one again.
+    """
 
     group_id: int
     group_name: str
@@ -137,5 +145,6 @@ class Plan:
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()
-    # Of those `reservations` of which nobody knows when they begin, and the last choice of others that wait.
+    # Accumulations among `reservations` (start unknown), and the last choice of other pending
+    # sessions.
     gathered: tuple[Gathering, ...] = ()

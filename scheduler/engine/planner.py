@@ -1,4 +1,4 @@
-"""One pass over the sessions that wait: who runs where, and why the others wait on."""
+"""One scheduling pass: decide for each pending session where it runs or why it stays pending."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,22 +26,26 @@ from scheduler.engine.values import LENGTH_OF_UNKNOWN
 from scheduler.engine.what_if import Foresight, foresight_in
 
 MOST_LOOKS = 8
-"""So often a pass looks in vain for room for a gang of one shape before a reservation: each of its kernels alone would have the time."""
+"""Maximum of failed searches per pass to reserve capacity for gangs of one shape before reservation
+windows: each kernel alone may have the time, though the gang has not.
+"""
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
     """Decide for each pending session of the snapshot: a placement, or a deferral with its reason.
 
-    Promises: no agent gets more than it has free, no scope more than it may hold; a session gets an agent for each
-    kernel or for none; equal snapshots give equal plans. A session without room does not stop the pass: those behind it
-    may start before it, but for the first that finds none room is kept, so that none of them delays it.
+    Guarantees: no agent gets more than it has free, no scope exceeds its quota; a session gets an
+    agent for each kernel or for none; equal snapshots give equal plans. A session without capacity
+    does not stop the pass: later ones may start before it, but capacity is reserved for the first
+    that finds none, so that they do not delay it (backfill).
     """
     return Planner().plan(snapshot, now)
 
 
 class Planner:
-    """Plans for one group again and again, as `plan` would. What it found out about objects that were in the last snapshot
-    too (agents, needs, allowances) it does not find out anew."""
+    """Planner for repeated passes over one group; decides as `plan` does. Data about objects that
+    were in the last snapshot too (agents, needs, allowances) is reused.
+    """
 
     def __init__(self) -> None:
         self._fleet: Fleet | None = None
@@ -54,8 +58,9 @@ class Planner:
             return self._pass_over(snapshot, now).answer()
 
     def foresee(self, snapshot: Snapshot, session: PendingSession | None, now: datetime) -> Foresight:
-        """What `plan` says of `session`, one of the snapshot; None: of nobody alone. Why the others wait is not found out before
-        somebody asks."""
+        """Return the decision about `session`, one of the snapshot (None: no session), and all
+        placements. Reasons of other deferrals are computed when read.
+        """
         if snapshot.rules.is_paused:
             return foresight_in(plan_of_pause(snapshot, now), session)
         with undisturbed():
@@ -89,20 +94,21 @@ class _Pass:
         self._machines = machines_of(fleet, now, snapshot.companions, least_memory)
         self._allowances = allowances
         self._placed: list[PendingSession] = []
-        self._agent_ids: list[tuple[int, ...]] = []  # of each of them
+        self._agent_ids: list[tuple[int, ...]] = []  # one for each of `_placed`
         self._waiting: list[PendingSession] = []
-        self._waiting_shapes: list[Shape] = []  # of each of them
+        self._waiting_shapes: list[Shape] = []  # one for each of `_waiting`
         self._reservations: list[Reservation] = []
         self._gathered: list[Gathering] = []
-        self._runnable: dict[Shape, bool] = {}  # of those that exceeded one
-        self._heads: list[UUID] = []  # who were and for whom room is kept again
-        self._first_kept: UUID | None = None  # of the others, the first for whom it is
+        self._runnable: dict[Shape, bool] = {}  # by shape that exceeded a quota
+        self._heads: list[UUID] = []  # pinned heads with a reservation again
+        self._first_kept: UUID | None = None  # first other session with one
         self._evictions: list[Eviction] = []
-        self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
+        self._making_room: dict[UUID, datetime] = {}  # latest end of the preemptions, by session
         self._nothing_is_left_for: set[tuple[Shape, timedelta | None]] = set()
         rule = snapshot.rules.preemption
         self._preemptor = None if rule is None else Preemptor(fleet, self._machines, rule, now)
-        # Of each limit, what those ask for whom others are being ended, until it is their turn: it is theirs as soon as these are gone.
+        # Pending preemption claims on each quota: reserved until the turn of the claiming sessions,
+        # and theirs as soon as the victims end.
         self._on_the_way: Counter[Account] = Counter()
         promised = [
             (each, each.promised.agent_id) for each in snapshot.pending if self._preemptor and each.promised
@@ -115,7 +121,9 @@ class _Pass:
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total), self if promised else None)
 
     def run(self) -> None:
-        """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
+        """Try every session in order. Takes a few microseconds per session, so lookups are hoisted
+        out of the loop.
+        """
         line, machines, guards = self._line, self._machines, self._layout.guards
         shapes = self._fleet.shapes
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
@@ -125,8 +133,8 @@ class _Pass:
         for session in line:
             needs, scopes, lasts = session.needs, session.scopes, session.lasts
             shape = shapes[id(needs)]
-            # Nothing can come of trying one of a shape that found no room, where it could use nothing that is kept or reserved, and it is
-            # too early to keep or make anything for it. Nearly all sessions of a long queue.
+            # Shortcut for nearly all sessions of a long queue: the shape found no capacity, the
+            # session cannot use reserved capacity, and it is too early to reserve or preempt.
             if (
                 shape.has_no_room
                 and session.enqueued_at > patient_since
@@ -158,7 +166,9 @@ class _Pass:
                 line.was_charged = True
 
     def settle(self, session: PendingSession, charged: tuple[Standing, ...]) -> bool:
-        """Give it the room that others left for it. Whether it was there, and its limits let it have that."""
+        """Place the session on capacity freed by its preemptions. Return False if it is not free
+        yet, or a quota is exceeded.
+        """
         shape, accounts = self._fleet.shapes[id(session.needs)], self._allowances.of(session.scopes)
         guards, total = self._layout.guards, shape.total
         if any((each.left - total) & guards != guards for each in accounts):
@@ -192,7 +202,9 @@ class _Pass:
         self._wait(session, shape)
 
     def _may_run(self, shape: Shape) -> bool:
-        """Whether agents that take sessions are large enough: nothing gathers for what waits for another machine."""
+        """Return True if schedulable agents are large enough; otherwise no quota accumulates for
+        the shape.
+        """
         if shape not in self._runnable:
             self._runnable[shape] = self._fleet.may_hold(shape)
         return self._runnable[shape]
@@ -202,19 +214,21 @@ class _Pass:
         self._waiting_shapes.append(shape)
 
     def _keep_promise(self, session: PendingSession, shape: Shape) -> bool:
-        """Keep the room that others are being ended for, if it still will be."""
+        """Reserve the capacity of its pending preemptions, if still possible."""
         ordinal = self._promises.agent_for(session, shape)
         if session.promised is None or ordinal is None:
             return False
         until = session.promised.until
         for account in self._allowances.of(session.scopes):
-            self._on_the_way[account] -= shape.total  # set aside instead
+            self._on_the_way[account] -= shape.total  # reserved with the agent instead
         self._keep_on(session, shape, [ordinal], until if until > self._now else None, is_first=False)
         self._making_room[session.id] = until
         return True
 
     def _evict_for(self, session: PendingSession, shape: Shape) -> bool:
-        """Have others end for it, unless there will be room as soon without that. Whether room is kept for it now."""
+        """Preempt others for the session, unless capacity becomes free as soon without that. Return
+        True if capacity is reserved for it now.
+        """
         preemptor, rule = self._preemptor, self._snapshot.rules.preemption
         if preemptor is None or rule is None or not preemptor.may_evict_for(session, shape):
             return False
@@ -237,7 +251,9 @@ class _Pass:
         return True
 
     def _keep_beside(self, session: PendingSession, shape: Shape, by: datetime) -> bool:
-        """Keep what is known to be left by then, though room is kept for somebody else of its pools already: nobody has to end for it."""
+        """Reserve capacity that will be free before the preemption grace period ends, even if the
+        pool already has a reservation, so that no session is preempted.
+        """
         key = shape, session.lasts if shape.is_bounded else None
         if shape.designated is not None or key in self._nothing_is_left_for:
             return False
@@ -256,7 +272,9 @@ class _Pass:
         *,
         known_only: bool,
     ) -> Prospect | None:
-        """None, if `known_only`, where it is known of nothing when it will end: no agent has to be looked at for that."""
+        """Return the soonest prospect. If `known_only` and no end is known, return None without
+        looking at agents.
+        """
         machines = self._machines
         if known_only and not machines.has_ends():
             return None
@@ -264,7 +282,7 @@ class _Pass:
         return soonest(machines, self._layout, shape, now, session.lasts, hosts=hosts, known_only=known_only)
 
     def _may_have_on_the_way(self, session: PendingSession, shape: Shape) -> bool:
-        """Whether its limits leave room for it too, once all have what is on the way to them."""
+        """Return True if its quotas suffice even after all pending preemption claims."""
         layout = self._layout
         return all(
             layout.fits(shape.total, layout.less(account.left ^ layout.guards, self._on_the_way[account]))
@@ -272,8 +290,9 @@ class _Pass:
         )
 
     def _keep_room(self, session: PendingSession, shape: Shape) -> None:
-        """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
-        once it has waited long."""
+        """Make a backfill reservation for `session` where capacity is free first; if no time is
+        known, only after the group's patience.
+        """
         has_waited = self._has_waited(session)
         if not shape.may_keep or self._keeps_none(session, shape, has_waited=has_waited):
             return
@@ -291,7 +310,9 @@ class _Pass:
             shape.may_keep, shape.looked_in_vain = not has_waited, True
 
     def _gather(self, session: PendingSession, shape: Shape) -> Prospect | None:
-        """Return where to keep what becomes free, until it suffices: where it was for a while, and else where it is expected to be enough first."""
+        """Return where capacity accumulates for the session: at its last choice while that holds,
+        else where it is expected to suffice first.
+        """
         was, ids, there = session.gathered, self._fleet.ids, None
         if was is not None:
             hosts = [each for each in self._machines.hosts(shape) if ids[each] in was.agent_ids]
@@ -307,8 +328,9 @@ class _Pass:
         return chosen
 
     def _keeps_none(self, session: PendingSession, shape: Shape, *, has_waited: bool) -> bool:
-        """Whether it is known without a look that none can be kept: for another of its sessions none could be, or, where a reservation is to come,
-        it is too long to end before."""
+        """Return True if a search cannot succeed: it failed for another session of the shape, or
+        the session is too long to end before the next reservation windows.
+        """
         if not shape.is_bounded:
             return shape.looked_in_vain and not has_waited
         if has_waited not in shape.longest:
@@ -320,8 +342,9 @@ class _Pass:
         return lasts > shape.longest[has_waited] or shape.looks_in_vain >= MOST_LOOKS
 
     def _note_head(self, session: PendingSession) -> None:
-        """One at a time, else two that need different machines could close these in turn to a third that needs both, or the better one, and
-        is ahead of them."""
+        """Pin at most one new head. With several, two that need different agents could close these
+        in turn to a third that needs both, or the better one, and is ahead of them.
+        """
         if session.head_rank:
             self._heads.append(session.id)
         elif self._first_kept is None:
@@ -342,11 +365,11 @@ class _Pass:
         self._allowances.set_aside(session, shape.total, of_owner_alone=of_owner_alone)
 
     def _has_waited(self, session: PendingSession) -> bool:
-        """As long as the group is patient."""
+        """Return True if the session has waited for the group's patience."""
         return session.enqueued_at <= self._patient_since
 
     def answer(self) -> Plan:
-        """To be asked once, after `run`, as the next."""
+        """Return the plan. Call it, or `answer_for`, once after `run`."""
         snapshot, diagnosis = self._snapshot, self._diagnosis()
         return Plan(
             group_id=snapshot.group_id,

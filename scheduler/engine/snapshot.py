@@ -22,17 +22,18 @@ from scheduler.engine.values import (
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a session asks for, whoever asks. Sessions with equal needs should share one object: what the engine finds out
-    about it, it finds out once a pass."""
+    """Requirements of a session, independent of its owner. Sessions with equal needs should share
+    one object, as the engine evaluates each object once.
+    """
 
     architecture: str
     kernels: tuple[ResourceSlots, ...]
     designated_agent_id: int | None = None
-    reservations: frozenset[int] = NO_RESERVATIONS  # those that it may use, now or later
-    may_run_elsewhere: bool = False  # the designated agent is where it is looked for room first
-    device_model: str = ""  # of the agents that may host it; "": any
-    gang: Gang = Gang.ANYWHERE  # where its kernels may be, if there are several
-    companions: Companions | None = None  # in the placement group that it names
+    reservations: frozenset[int] = NO_RESERVATIONS  # ids of those that it may use, now or later
+    may_run_elsewhere: bool = False  # the designated agent is only preferred
+    device_model: str = ""  # required model; "": any
+    gang: Gang = Gang.ANYWHERE  # arrangement of several kernels
+    companions: Companions | None = None  # its placement group
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -43,28 +44,28 @@ class Needs:
 
     @property
     def total(self) -> ResourceSlots:
-        """Of all kernels together."""
+        """Sum over all kernels."""
         first, *others = self.kernels
         return sum(others, first)
 
     @property
     def required_agent_id(self) -> int | None:
-        """The only agent that it may run on; None: any that suits."""
+        """Id of the only agent that it may run on; None: any."""
         return None if self.may_run_elsewhere else self.designated_agent_id
 
     @property
     def host_terms(self) -> HostTerms:
-        """All that the next two look at: who is alike in this has the same hosts."""
+        """Fields that decide which agents can host it; equal terms have equal hosts."""
         return self.architecture, self.device_model, self.required_agent_id, self.reservations
 
     def may_run_on(self, agent: AgentView) -> bool:
-        """Whether `agent` is one that could host a kernel now, were there room."""
+        """Return True if `agent` could host a kernel now, given capacity."""
         return self.suits(agent) and (
             agent.window is None or agent.window.reservation_id in self.reservations
         )
 
     def suits(self, agent: AgentView) -> bool:
-        """Whether it could at any time."""
+        """Return True if `agent` could host it at any time."""
         return (
             agent.architecture == self.architecture
             and self.required_agent_id in (None, agent.id)
@@ -73,15 +74,17 @@ class Needs:
 
 
 class Promise(NamedTuple):
-    """Others are being ended for a waiting session: where, and until when at the latest."""
+    """Preemption claim of a pending session: the agent, and the latest end of its victims."""
 
     agent_id: int
     until: datetime
 
 
 class Gathering(NamedTuple):
-    """Agents on which room is gathered for a session of which nobody knows when it will find some: whatever becomes free on these agents is kept
-    until it suffices. Chosen at `since`; it is asked again at `until`, by when it was expected."""
+    """Agents on which capacity accumulates for a session with an unknown start: whatever becomes
+    free there is reserved until it suffices. Chosen at `since`; chosen again at `until`, when it
+    was expected to suffice.
+    """
 
     session_id: UUID
     agent_ids: tuple[int, ...]
@@ -89,24 +92,24 @@ class Gathering(NamedTuple):
     until: datetime
 
     def holds_at(self, now: datetime) -> bool:
-        return self.since <= now < self.until  # before: the clock was set
+        return self.since <= now < self.until  # earlier: the clock was set back
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSession:
-    """One waiting session; its kernels get agents all together or not at all."""
+    """One pending session. All of its kernels are placed, or none."""
 
     id: UUID
     enqueued_at: datetime
     needs: Needs
     kernel_ids: tuple[UUID, ...]  # one for each of `needs.kernels`
     priority: int = 0  # higher goes first
-    scopes: tuple[str, ...] = ()  # keys of the allowances that it counts against, the widest first
-    tenants: tuple[str, ...] = ()  # keys of whose share it counts in: domain, project, owner
-    lasts: timedelta | None = None  # at most, once it runs; None: nobody knows
+    scopes: tuple[str, ...] = ()  # keys of the allowances that count it, the widest first
+    tenants: tuple[str, ...] = ()  # keys of its fair-share entries: domain, project, owner
+    lasts: timedelta | None = None  # maximum run time; None: unknown
     promised: Promise | None = None
-    head_rank: int = 0  # its place among the `heads` of the last plan, from 1; 0: it is none of them
-    gathered: Gathering | None = None  # as the last plan said
+    head_rank: int = 0  # rank among the `heads` of the last plan, from 1; 0: none
+    gathered: Gathering | None = None  # choice of the last plan
 
     def __post_init__(self) -> None:
         if len(self.kernel_ids) != len(self.needs.kernels):
@@ -117,24 +120,26 @@ class PendingSession:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What all sessions of one scope may hold together, and hold now. A slot that `limit` does not have is unlimited."""
+    """Quota of one scope, and what its sessions have allocated. Slots missing in `limit` are
+    unlimited.
+    """
 
     key: str
-    level: str  # domain, project, user or keypair; of the group itself: group, or group_user
+    level: str  # domain, project, user, keypair; limits of the group: group, group_user
     name: str
     limit: Mapping[str, int]
     held: Mapping[str, int]
-    is_spent: bool = False  # a budget of the scope is used up: none of its sessions starts
-    until: datetime | None = None  # the limit holds; None: always
+    is_spent: bool = False  # an exhausted budget: no session of the scope starts
+    until: datetime | None = None  # end of the limit's hours; None: always in force
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A domain, project or owner among those that share a group."""
+    """Fair-share data of a domain, project or owner in a group."""
 
     weight: float = 1.0  # twice the weight, twice the share
-    held: ResourceSlots = NO_SLOTS  # in this group now
-    lately: float = 0.0  # the dominant share of the group that it held on average lately, 0 to 1
+    held: ResourceSlots = NO_SLOTS  # allocated in this group
+    lately: float = 0.0  # decayed average of its dominant share, 0 to 1
 
     def __post_init__(self) -> None:
         if not self.weight > 0:
@@ -143,30 +148,33 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Which sessions may be ended for those of a higher priority, and how."""
+    """Preemption rule of a group."""
 
-    up_to: int  # of this priority at most
-    after: timedelta  # running for so long at least
-    grace: timedelta  # from when that is decided
+    up_to: int  # highest priority that may be preempted
+    after: timedelta  # minimum run time of victims
+    grace: timedelta  # notice
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a resource group decides."""
+    """Scheduling rules of a resource group."""
 
     strategy: Strategy = Strategy.CONCENTRATED
     policy: Policy = Policy.FIFO
     ageing: timedelta | None = None  # waiting this long is worth one priority
-    # Room is kept for the first session that finds none: at once where it is known when there will be, else after this.
+    # Wait before a backfill reservation with an unknown start; with a known one it is made at once.
     patience: timedelta = timedelta(minutes=10)
     is_paused: bool = False  # nothing starts
     preemption: Preemption | None = None  # None: nothing is ended for others
-    limits: tuple[str, ...] = ()  # its own that hold now, in words: pictures with others are old
+    # its own limits in force, as text: a cached snapshot with others is outdated
+    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One resource group at one instant. `epoch` grows with each committed plan: it names this instant."""
+    """One resource group at one instant. `epoch` grows with each committed plan and identifies the
+    instant.
+    """
 
     group_id: int
     group_name: str
@@ -174,16 +182,17 @@ class Snapshot:
     agents: tuple[AgentView, ...]
     pending: tuple[PendingSession, ...]
     rules: Rules = Rules()
-    allowances: tuple[Allowance, ...] = ()  # of scopes that limit what their sessions hold
+    allowances: tuple[Allowance, ...] = ()  # quotas of scopes that have one
     tenants: Mapping[str, Tenant] = field(default_factory=dict)  # absent: weight 1, holds nothing
-    last_agent_id: int = 0  # that was given a kernel; behind it round-robin goes on
-    # By key of a scope, what it may use.
+    last_agent_id: int = 0  # that got a kernel last; round-robin continues behind it
+    # Reservation ids that a scope may use, by scope key.
     reservations: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    # By key of a placement group that somebody who waits names: who hosts some of it.
+    # Agents that host sessions of a placement group, by key of the groups that pending sessions
+    # name.
     companions: Mapping[str, tuple[Host, ...]] = field(default_factory=dict)
 
     def reservations_of(self, scopes: Iterable[str]) -> frozenset[int]:
-        """Those that sessions of these scopes may use, now or later."""
+        """Return the ids of reservations that sessions of these scopes may use, now or later."""
         if not self.reservations:
             return NO_RESERVATIONS
         return NO_RESERVATIONS.union(*(self.reservations.get(key, ()) for key in scopes))

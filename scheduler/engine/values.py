@@ -8,12 +8,12 @@ from common.values.resources import ResourceSlots
 
 
 class PlacementRule(StrEnum):
-    """How a session is placed beside the others of its group."""
+    """Placement of a session relative to the others of its placement group."""
 
-    SPREAD = "spread"  # on a machine with the fewest of them that has room
-    PACK = "pack"  # on a machine with some of them, if one has room
-    STRICT_SPREAD = "strict_spread"  # on a machine with none of them, or it waits
-    STRICT_PACK = "strict_pack"  # on a machine with some of them, or it waits; the first of them anywhere
+    SPREAD = "spread"  # prefers agents with the fewest of them
+    PACK = "pack"  # prefers agents with some of them
+    STRICT_SPREAD = "strict_spread"  # only agents with none of them
+    STRICT_PACK = "strict_pack"  # only agents with some of them; the first one anywhere
 
     @property
     def is_apart(self) -> bool:
@@ -25,71 +25,71 @@ class PlacementRule(StrEnum):
 
 
 class Companions(NamedTuple):
-    """Those of one placement group, by its key, and the rule of the session that names it."""
+    """Placement group by key, with the rule of the session that names it."""
 
     key: str
     rule: PlacementRule
 
 
 class Host(NamedTuple):
-    """An agent, and how many sessions of a placement group it has."""
+    """Agent, and the number of sessions of a placement group on it."""
 
     agent_id: int
     sessions: int
 
 
 class Gang(StrEnum):
-    """Where the kernels of a session may be; in each case all of them start, or none."""
+    """Arrangement of the kernels of a session; all of them start, or none."""
 
     ANYWHERE = "anywhere"
-    ONE_MACHINE = "one_machine"  # all on the same agent: one search, for what they ask together
-    SPREAD = "spread"  # no two of them on one agent
+    ONE_MACHINE = "one_machine"  # one search for the total request
+    SPREAD = "spread"  # each on another agent
 
 
 NO_SLOTS = ResourceSlots()
 
 NO_RESERVATIONS: frozenset[int] = frozenset()
 
-# What nobody knows the length of counts as so long where an agent will be reserved: else one reservation far ahead would
-# keep all that has no time limit from the agent until then.
+# Assumed run time of sessions without a limit on agents that will be reserved; otherwise a
+# reservation far ahead would block them until then.
 LENGTH_OF_UNKNOWN = timedelta(days=7)
 
 
 class Strategy(StrEnum):
-    """Which of the agents with room gets a kernel."""
+    """Preference among agents with capacity."""
 
-    CONCENTRATED = "concentrated"  # the fullest: keeps whole machines free for big sessions
+    CONCENTRATED = "concentrated"  # the fullest: keeps whole agents free for large sessions
     DISPERSED = "dispersed"  # the emptiest: sessions disturb each other least
-    ROUND_ROBIN = "round_robin"  # one after the other, whatever they have free
+    ROUND_ROBIN = "round_robin"  # in turn, regardless of load
 
 
 class Policy(StrEnum):
-    """In which order waiting sessions are tried, inside one priority."""
+    """Order of pending sessions within one priority."""
 
     FIFO = "fifo"  # the oldest first
     LIFO = "lifo"  # the newest first
-    DRF = "drf"  # of the owner who holds least of what he holds most of (dominant resource fairness)
-    FAIR_SHARE = "fair_share"  # of the domain, in it the project, in it the owner that held least lately
+    DRF = "drf"  # owner with the smallest dominant share (dominant resource fairness)
+    FAIR_SHARE = "fair_share"  # domain, then project, then owner with the least past and present use
 
 
 class ReasonCode(StrEnum):
-    """Why a session goes on waiting. `scheduler/explain/messages.py` has a sentence for each."""
+    """Reason for which a session stays pending. `scheduler/explain/messages.py` has the sentences."""
 
-    GROUP_PAUSED = "group_paused"  # nothing starts in the group until an administrator lets it
-    NO_AGENTS = "no_agents"  # nothing of this architecture takes sessions now
-    AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on takes none now
-    NEVER_FITS = "never_fits"  # not even if everything in the group were free
-    NO_CAPACITY = "no_capacity"  # more than the group has free
-    BUDGET_SPENT = "budget_spent"  # of its project or owner; it starts when a new period begins
-    LIMIT_REACHED = "limit_reached"  # what its domain, project, owner or token may hold is in use
-    FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
-    KEPT_FREE = "kept_free"  # there is room, but it is kept for a session ahead that needs more of it
-    PRIORITY = "priority"  # the same, and all of it is kept for sessions with a higher priority
-    MAKING_ROOM = "making_room"  # sessions of a lower priority are being ended for it
-    PLACEMENT_RULE = "placement_rule"  # there is room, but not where its placement group lets it be
-    RESERVATION = "reservation"  # there is room, but on machines that are reserved for others
+    GROUP_PAUSED = "group_paused"  # the group is paused by an administrator
+    NO_AGENTS = "no_agents"  # no schedulable agent of this architecture
+    AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on is not schedulable
+    NEVER_FITS = "never_fits"  # not even on an empty group
+    NO_CAPACITY = "no_capacity"  # more than is free in the group
+    BUDGET_SPENT = "budget_spent"  # of its project or owner; starts with the next period
+    LIMIT_REACHED = "limit_reached"  # a quota of its domain, project, owner or keypair is used up
+    FRAGMENTED = "fragmented"  # free in total, but not where one kernel could use it
+    KEPT_FREE = "kept_free"  # free, but reserved for a session ahead
+    PRIORITY = "priority"  # free, but all of it is reserved for sessions with a higher priority
+    MAKING_ROOM = "making_room"  # preemptions for it are in progress
+    PLACEMENT_RULE = "placement_rule"  # free, but excluded by its placement group
+    RESERVATION = "reservation"  # free, but on agents that are reserved for others
 
 
 HostTerms = tuple[str, str, int | None, frozenset[int]]
 
-Fractions = tuple[tuple[int, float], ...]  # of slots (their numbers), how much of all that the group has
+Fractions = tuple[tuple[int, float], ...]  # fractions of the group's total by slot number

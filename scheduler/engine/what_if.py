@@ -1,4 +1,4 @@
-"""What a pass says of one session alone, for whoever asks before it is there."""
+"""Decision of a pass about one session, for forecasts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from scheduler.engine.snapshot import Gathering, PendingSession
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """Either `placement` or `deferral` of the session, if one was asked about; of the others, what is placed and kept. `ahead`: the
-    deferrals of those that wait before it (of all, if it does not wait), in their order, each found out when it is read: once, and
-    before the same planner decides again."""
+    """Result of a forecast: `placement` or `deferral` of the session, if one was given, and
+    placements and reservations of the pass. `ahead`: deferrals before it (all if it is not
+    deferred) in order, computed when read; read them once, before the planner is used again.
+    """
 
     placement: Placement | None
     deferral: Deferral | None
@@ -22,7 +23,7 @@ class Foresight:
 
 
 def foresight_in(plan: Plan, session: PendingSession | None) -> Foresight:
-    """The same of a plan that is there."""
+    """Extract the decision about one session from a complete plan."""
     asked = session and session.id
     place = next((n for n, each in enumerate(plan.deferrals) if each.session_id == asked), None)
     return Foresight(

@@ -1,1 +1,1 @@
-"""Sentences for each reason to wait."""
+"""Messages for each reason to wait."""

@@ -1,4 +1,4 @@
-"""Sentences for people that explain each reason to wait, made from its code and numbers. Pure."""
+"""Explain each pending reason in a sentence, from its code and numbers. Pure."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -15,7 +15,9 @@ FOR_ROOM = (ReasonCode.NEVER_FITS, ReasonCode.NO_CAPACITY, ReasonCode.FRAGMENTED
 
 
 def of_gang(why: Explanation) -> Said | None:
-    """None where it does not matter how its containers lie."""
+    """Return the message of a session with several kernels; None if their arrangement does not
+    matter.
+    """
     if why.kernel_count == 1 or why.reason not in FOR_ROOM:
         return None
     if why.gang is Gang.ONE_MACHINE:
@@ -80,18 +82,19 @@ def placement_rule(why: Explanation) -> Said:
 
 
 def short_of(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
-    """Of what is asked, that of which there is too little."""
+    """Return the requested amounts that exceed `room`."""
     return {name: amount for name, amount in asked.items() if amount > room[name]}
 
 
 def same_slots(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
-    """What `room` has of the slots asked for, zeros included."""
+    """Return what `room` has of the requested slots, zeros included."""
     return {name: room[name] for name in asked}
 
 
 def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
-    """Why the session waits and what would let it start: «Waits for 2 cuda: the agent of resource group “lab”
-    with the most room has 1 cuda free.»"""
+    """Return the sentence that says why the session waits and what would let it start: «Waits for 2
+    cuda: the agent of resource group “lab” with the most room has 1 cuda free.»
+    """
     text, arguments = of_gang(why) or SENTENCES[why.reason](why)
     return KeptSentence(text, {"group": group_name, **arguments})
 
@@ -261,7 +264,7 @@ def _clock(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M}"
 
 
-# By level: what its sessions hold of what they may, and that one session asks for more than all may hold.
+# By level: allocated amounts leave too little.
 _HELD = {
     "domain": gettext_noop(
         "Waits for {short}: sessions of the domain “{name}” have {held} of {most} allocated. It starts when some of them end."
@@ -357,7 +360,7 @@ def _limit_reached(why: Explanation) -> Said:
     return (_HELD_UNTIL if can_start else _NOT_BEFORE)[level], arguments | {"until": _clock(until)}
 
 
-# Whoever may edit the policy, or the budget, of each level.
+# Who may edit the policy or budget of each level.
 _WHO = {
     "domain": gettext_noop("A superadmin may raise the limit of the domain."),
     "project": gettext_noop("An administrator of its domain may raise the limit of the project."),
@@ -373,7 +376,7 @@ _WHO_PRIORITIZES = gettext_noop(
 
 
 def who_may_raise(why: Explanation) -> KeptSentence:
-    """Whom to ask; nothing where neither a limit nor a priority is in the way."""
+    """Return who may raise the limit or priority in the way; empty if there is none."""
     if why.reason is ReasonCode.PRIORITY:
         return KeptSentence(_WHO_PRIORITIZES)
     return KeptSentence(_WHO[why.excess.allowance.level]) if why.excess else KeptSentence()

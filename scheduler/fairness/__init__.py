@@ -1,1 +1,1 @@
-"""Fair share: usage, weights, and the entry of each tenant."""
+"""Fair share: usage, weights, and the fair-share entry of each tenant."""

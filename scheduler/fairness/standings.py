@@ -1,4 +1,6 @@
-"""Who stands where in a resource group: what each domain, project and person shall have, has, and had lately; who is next, first."""
+"""List the fair-share entries of a resource group: target, current and past share of each domain,
+project and user, next to be served first.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,42 +16,46 @@ from scheduler.engine.policy.fair_share import PAST_COUNTS
 from scheduler.fairness.usage import SHARING, Holder, Use, by_holder, dominant_share, read_uses, read_weights
 from sessions_app.models import ComputeSession
 
-Path = tuple[int, ...]  # ids of a domain, in it a project, in it a person
-LEAST_SHARE = 1e-6  # whoever held less for so long is forgotten
+Path = tuple[int, ...]  # ids of domain, project and user, or a prefix of these
+LEAST_SHARE = 1e-6  # smaller past shares are not listed
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One domain, project or person; shares are fractions of all that the group has."""
+    """Fair-share entry of one domain, project or user; shares are fractions of the group's
+    capacity.
+    """
 
     level: Level
     id: int
     name: str
-    above: tuple[str, ...]  # the names of its domain and project
+    above: tuple[str, ...]  # names of its domain and project
     weight: float
-    target: float | None  # what it would have, did all others here want theirs; None: nothing of it is here
+    target: float | None  # share by weight if all present here wanted theirs; None: not present
     held: float
     lately: float
 
     @property
     def counts(self) -> float:
-        """Who has the least of this goes first, among those in the same."""
+        """Usage divided by weight; among siblings the smallest is served first."""
         return _counts(self.held, self.lately, self.weight)
 
     @property
     def holder_name(self) -> str:
-        """That names it to forms and commands: a project with its domain."""
+        """Name for forms and commands: a project with its domain."""
         return f"{self.above[0]}/{self.name}" if self.level is Level.PROJECT else self.name
 
 
 def read_standings(group: ResourceGroup, level: Level) -> list[Standing]:
-    """Those at `level` that hold something, held something lately, wait, or have a weight; in the order in which fair share would
-    serve them. A person is there for each project. 6 to 8 queries, any number of rows."""
+    """Return the entries at `level` that have allocations, past use, pending sessions or a weight,
+    in the order in which fair share serves them. A user appears once per project. 6 to 8 queries,
+    any number of rows.
+    """
     return _Picture(group).standings(level)
 
 
 class _Picture:
-    """Of one group at one instant."""
+    """Fair-share data of one group at one instant."""
 
     def __init__(self, group: ResourceGroup) -> None:
         self._total = _total_of(group)
@@ -58,7 +64,7 @@ class _Picture:
         self._whole = by_holder(uses)
         present = {path for path, use in uses.items() if self._has_share(use)} | _waiting_in(group)
         self._domains, self._projects, self._people = _rows(present, self._weights)
-        # What somebody held who is gone is still their project's.
+        # Past use of deleted users still counts for their project.
         here = {path if path[-1] in self._people else path[:-1] for path in present}
         self._paths = self._all_paths(here)
 
@@ -96,14 +102,16 @@ class _Picture:
         )
 
     def _rank(self, path: Path) -> float:
-        """Of the last of the path, among its siblings."""
+        """Return `counts` of the last element of the path, for sorting among its siblings."""
         holder = SHARING[len(path) - 1], path[-1]
         use = self._whole.get(holder, Use())
         shares = dominant_share(use.held, self._total), dominant_share(use.lately, self._total)
         return _counts(*shares, self._weights.get(holder, 1.0))
 
     def _all_paths(self, present: Iterable[Path]) -> set[Path]:
-        """With all above them, and with what has a weight although nothing of it is here."""
+        """Return the paths with all their ancestors, and those of domains and projects that only
+        have a weight.
+        """
         weighted: set[Path] = {(key,) for level, key in self._weights if level is Level.DOMAIN}
         weighted |= {
             (self._projects[key].domain_id, key)
@@ -118,17 +126,19 @@ class _Picture:
 
 
 def _counts(held: float, lately: float, weight: float) -> float:
-    """As the engine has it."""
+    """Return weighted usage by the engine's formula."""
     return (held + PAST_COUNTS * lately) / weight
 
 
 def _ways(path: Path) -> list[Path]:
-    """From the domain down: (1, 2, 3) → (1,), (1, 2), (1, 2, 3)."""
+    """Return all prefixes from the domain down: (1, 2, 3) → (1,), (1, 2), (1, 2, 3)."""
     return [path[:length] for length in range(1, len(path) + 1)]
 
 
 def _targets(paths: Iterable[Path], weights: Mapping[Holder, float]) -> dict[Path, float]:
-    """What each would have of the group, were all there divided by weight, level by level."""
+    """Return the fraction of the group that each path gets if all is divided by weight, level by
+    level.
+    """
     ordered = sorted(paths, key=len)
     weight_of = {path: weights.get((SHARING[len(path) - 1], path[-1]), 1.0) for path in ordered}
     sums: dict[Path, float] = {}
@@ -155,7 +165,9 @@ def _waiting_in(group: ResourceGroup) -> set[Path]:
 def _rows(
     present: Iterable[Path], weights: Iterable[Holder]
 ) -> tuple[dict[int, str], dict[int, Project], dict[int, str]]:
-    """Of all that are named, by id: names of domains, projects, addresses of people."""
+    """Return names of domains, projects, and e-mail addresses of users, by id, for all paths and
+    weights.
+    """
     domains, projects, people = (
         {*(path[index] for path in present), *(key for each, key in weights if each is level)}
         for index, level in enumerate(SHARING)

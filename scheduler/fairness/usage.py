@@ -1,7 +1,9 @@
-"""Whose share of a resource group is how large: what everybody holds now, held lately, and counts for.
+"""Read current and decayed past use of a resource group per domain, project and user, as input of
+fair share.
 
-What is held lately is an average over all time that is gone, in which what is a half-life ago counts half. Of ended sessions a
-trigger keeps it (`DecayedUse`, ADR 0035); what runs is added when somebody asks, so that nothing is written while it runs.
+Past use is an average over all past time in which weight halves with each half-life. A trigger
+keeps it for ended sessions (`DecayedUse`, ADR 35); running sessions are added when it is read, so
+that nothing is written while they run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +48,7 @@ _KEPT = f"""
 
 
 class Use:
-    """What one holder holds now, and held lately on average, in base units."""
+    """Current allocation and decayed average allocation of one holder, in base units by slot."""
 
     __slots__ = ("held", "lately")
 
@@ -64,7 +66,7 @@ class Use:
 def read_uses(
     group: ResourceGroup, now: datetime, *, with_past: bool = True
 ) -> dict[tuple[int, int, int], Use]:
-    """By domain, project and owner. 1 query."""
+    """Return use by (domain, project, owner). 1 query."""
     values: dict[str, int | datetime] = {
         "group_id": group.pk,
         "half_life_s": group.usage_half_life_s,
@@ -84,7 +86,7 @@ def read_uses(
 def by_holder(
     uses: Mapping[tuple[int, int, int], Use], levels: Iterable[Level] = SHARING
 ) -> dict[Holder, Use]:
-    """Of each domain, project and person alone."""
+    """Sum the use per domain, project and user."""
     wanted = [(SHARING.index(level), level) for level in levels]
     found: dict[Holder, Use] = {}
     for ids, use in uses.items():
@@ -99,7 +101,7 @@ def by_holder(
 
 
 def read_weights(group_id: int, levels: Iterable[Level] = SHARING) -> dict[Holder, float]:
-    """Of those that do not count for 1. 1 query."""
+    """Return the weights that differ from 1. 1 query."""
     rows = ShareWeight.objects.filter(group_id=group_id).values_list(
         "domain_id", "project_id", "user_id", "weight"
     )
@@ -115,7 +117,9 @@ def read_weights(group_id: int, levels: Iterable[Level] = SHARING) -> dict[Holde
 def read_tenants(
     group: ResourceGroup, policy: Policy, agents: Iterable[AgentView], now: datetime
 ) -> dict[Holder, Tenant]:
-    """Who has a share in the group, or a weight: of owners alone where the past does not count. 2 queries."""
+    """Return the tenants with use or a weight in the group; only owners if the policy ignores the
+    past. 2 queries.
+    """
     counts_past = policy is Policy.FAIR_SHARE
     levels = SHARING if counts_past else (Level.USER,)
     uses = by_holder(read_uses(group, now, with_past=counts_past), levels)
@@ -127,20 +131,22 @@ def read_tenants(
 
 
 def tenant_of(use: Use | None, weight: float, total: Mapping[str, int]) -> Tenant:
-    """`total`: what the group has of each slot that counts for the past."""
+    """Make the engine's tenant. `total`: capacity of the slots whose past use counts."""
     if use is None:
         return Tenant(weight)
     return Tenant(weight, ResourceSlots(use.held), dominant_share(use.lately, total))
 
 
 def dominant_share(amounts: Mapping[str, float], total: Mapping[str, int]) -> float:
-    """The largest fraction of any slot of a group, at most 1: machines may have been more."""
+    """Return the largest fraction of any slot, at most 1, as the group may have had more agents in
+    the past.
+    """
     fractions = (amount / total[name] for name, amount in amounts.items() if total.get(name))
     return min(1.0, max(fractions, default=0.0))
 
 
 def total_of(agents: Iterable[AgentView]) -> dict[str, int]:
-    """What a group has of each slot."""
+    """Return the total capacity of the agents by slot."""
     total: dict[str, int] = {}
     for agent in agents:
         for name, amount in agent.capacity.items():

@@ -1,4 +1,4 @@
-"""Writes of weights: for how much domains, projects and people count in a resource group. Superadmins alone set them."""
+"""Set fair-share weights of domains, projects and users in a resource group (superadmins only)."""
 
 from decimal import Decimal
 from typing import Any
@@ -23,8 +23,9 @@ USUAL_WEIGHT = Decimal(1)
 
 @transaction.atomic
 def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: Decimal) -> Decimal:
-    """From now on `holder` counts for so much in the group; 1 is what everybody counts for. What was planned by the old weight
-    is not committed. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Set the weight of `holder` in the group; the default is 1. Discards plans made with the old
+    weight. Raises NotFound, PermissionDenied, InvalidInput.
+    """
     group = access_group(actor, group_id)
     require_superadmin(actor)
     weight = _checked(weight)
@@ -48,7 +49,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
 
 
 def weight_words(weight: Decimal | float) -> str:
-    """3.000 → "3", 0.500 → "0.5"."""
+    """Format a weight without trailing zeros: 3.000 → "3", 0.500 → "0.5"."""
     return f"{Decimal(str(weight)).normalize():f}"
 
 

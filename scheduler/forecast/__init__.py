@@ -1,1 +1,1 @@
-"""Forecast of when a waiting or future session starts."""
+"""Forecast when a pending or future session starts."""

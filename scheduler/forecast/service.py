@@ -1,5 +1,6 @@
-"""What the next tick would do with one more session, and when one that waits will start: the engine is asked, on the picture that a
-tick would have."""
+"""Forecast the next tick with one more session, and the start of pending sessions, by running the
+engine on a cached snapshot.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -56,9 +57,10 @@ MANY_AHEAD = gettext_noop(
     "When it starts is not known: more than {count} sessions wait ahead of it, too many to foresee."
 )
 NEXT_TICK = StartRange(0, 10)
-STARTS_HOLD_S = 10.0  # so many look at a queue, and it changes so often, that nobody could pay for each time
+# many clients poll a queue that changes often: computing ranges each time would cost too much
+STARTS_HOLD_S = 10.0
 NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
-# What these wait for is not that something that runs in the group ends.
+# Reasons for which the end of running sessions does not help.
 NOT_FOR_ROOM = frozenset(
     {
         ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
@@ -68,14 +70,18 @@ NOT_FOR_ROOM = frozenset(
 
 
 class Starts(NamedTuple):
-    """When those that wait in one group will start, and who was looked at; who has no range, nobody can know of."""
+    """Start ranges of a group's pending sessions, and the ids that were considered; no range means
+    unknown.
+    """
 
     waiting: frozenset[UUID]
     ranges: dict[UUID, StartRange]
 
 
 class Estimate(NamedTuple):
-    """Range in which one session will start; `unknown` where nobody knows how late: NO_LIMIT or MANY_AHEAD, "" for another reason."""
+    """Start range of one session; `unknown` says why it has no upper bound: NO_LIMIT, MANY_AHEAD,
+    or "".
+    """
 
     start_range: StartRange | None
     unknown: str = ""
@@ -85,9 +91,10 @@ _starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
 
 
 def foresee(question: Question) -> Outlook:
-    """The outlook of a session that would be enqueued now, behind all of its priority that wait, on the picture of the group that
-    this process keeps: at most 8 queries, 4 more where it would wait, and none where the same was asked a moment ago. Nothing is
-    kept free for it: whoever asks first gets the room."""
+    """Return the outlook of a session that would be enqueued now, behind all pending ones of its
+    priority, on this process's cached snapshot. At most 8 queries, 4 more if it would wait, none if
+    the same question was answered a moment ago. No capacity is reserved for it.
+    """
     now = clock.now()
     owner_id, _image, session_type = question.kind
     limits = GroupLimits(question.group, now)
@@ -147,8 +154,9 @@ def foresee(question: Question) -> Outlook:
 
 
 def prospect_of(session: ComputeSession) -> Prospect | None:
-    """What may become of a session that waits; None for one that does not, is held back, or was placed just now. At most 9 queries,
-    any number of rows."""
+    """Return the outlook of a pending session; None if it is not pending, is held, or was just
+    placed. At most 9 queries, any number of rows.
+    """
     if session.status != Status.PENDING.value:
         return None
     snapshot, now = read_snapshot(session.resource_group_id), clock.now()
@@ -171,7 +179,9 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
 
 
 def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresight) -> KeptSentence:
-    """Return why nobody can know how late a session starts; "" where somebody can. Says of others no more than the machine."""
+    """Return why the latest start is unknown; empty if it is known. Names agents, but no sessions
+    of others.
+    """
     if estimate.unknown == MANY_AHEAD:
         return KeptSentence(MANY_AHEAD, {"count": MOST_AHEAD})
     if estimate.unknown != NO_LIMIT:
@@ -184,20 +194,22 @@ def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresi
 
 
 def _waits_for_group(why: Explanation, asked: PendingSession) -> bool:
-    """Whether it might start in another one: what is in the way is of this group."""
+    """Return True if the session might start in another resource group."""
     is_of_group = why.excess is None or why.excess.allowance.level in OF_GROUP
     return is_of_group and asked.needs.designated_agent_id is None
 
 
 def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, StartRange]:
-    """When those of these sessions that wait there will probably start; who is left out, nobody can know of. The first that wait are
-    found out together, for all who ask in the next `STARTS_HOLD_S`: at most 11 queries then, any number of rows, and else none."""
+    """Return the probable start ranges of these sessions; unknown ones are left out. Ranges of the
+    first pending sessions are computed together and cached for STARTS_HOLD_S: at most 11 queries
+    then, any number of rows, else none.
+    """
     known = _starts.get(group.pk)
     if known is None or not known.waiting.issuperset(ids):
         picture, now = picture_of(group, ()), clock.now()
         with picture.lock:
             ranges = _starts_in(picture.snapshot, picture.foresee_all(now), now)
-        # Whoever was asked about and is not in the picture is not looked for again meanwhile.
+        # Includes ids that are not in the snapshot, so that they are not looked up again meanwhile.
         known = Starts(frozenset({*ids, *(each.id for each in picture.snapshot.pending)}), ranges)
         _starts.put(group.pk, known)
     return {pk: known.ranges[pk] for pk in ids if pk in known.ranges}
@@ -222,7 +234,7 @@ def _estimate_of(
     asked_kind: Mapping[UUID, Kind] = NO_KINDS,
     crowd: Crowd | None = None,
 ) -> Estimate:
-    """`crowd`: of the queue that the snapshot has, where somebody keeps it."""
+    """Estimate the start of `asked`. `crowd`: cached backlog threshold of the snapshot's queue."""
     if not _is_for_room(deferral):
         return Estimate(None)
     crowd = crowd or Crowd()
@@ -241,7 +253,7 @@ def _estimate_of(
 
 
 def _first_for_room(deferrals: Iterable[Deferral]) -> list[Deferral]:
-    """Those that wait for room, in their order, until they are more than MOST_AHEAD."""
+    """Return the first deferrals that wait for capacity, in order, MOST_AHEAD + 1 at most."""
     return list(islice(filter(_is_for_room, deferrals), MOST_AHEAD + 1))
 
 
@@ -255,13 +267,15 @@ def _is_for_room(deferral: Deferral) -> bool:
 
 
 def _is_ruled(session: PendingSession) -> bool:
-    """Whether where it may run depends on others, so that nothing can be drawn."""
+    """Return True if a strict placement rule makes its agents depend on other sessions, so that no
+    estimate is possible.
+    """
     companions = session.needs.companions
     return companions is not None and companions.rule.is_strict
 
 
 def _kept_for(foreseen: Foresight, now: datetime) -> dict[UUID, float]:
-    """In how many seconds room that is kept for a session is there at the latest."""
+    """Seconds until reserved capacity is free at the latest, by session."""
     return {
         each.session_id: max(0.0, (each.starts_at - now).total_seconds())
         for each in foreseen.reservations
@@ -276,7 +290,9 @@ def _ranges_of(
     now: datetime,
     more_kinds: Mapping[UUID, Kind] = NO_KINDS,
 ) -> dict[UUID, StartRange | None]:
-    """Of each in the queue, behind what is placed now; None for one that is gone meanwhile."""
+    """Return the start range of each session of the queue after the placements of this pass; None
+    if it is gone.
+    """
     placed = [each.session for each in foreseen.placements]
     kinds = run_lengths.kinds_of(each.id for each in (*queue, *placed)) | dict(more_kinds)
     held = run_lengths.held_in(snapshot.group_id, now)
@@ -296,7 +312,7 @@ def _ranges_of(
     lengths = run_lengths.lengths_of(images, now)
     kept = _kept_for(foreseen, now)
     found = estimate_each(wanted, held, free, lengths, no_later_s=kept) if wanted else {}
-    # It may find room anywhere, but what others leave elsewhere may go to whoever comes: it is sure of these machines alone.
+    # Capacity elsewhere may go to later sessions: only the reserved agents bound the latest start.
     sure = {each.session_id: tuple(dict.fromkeys(each.agent_ids)) for each in foreseen.reservations}
     if any(each.id in sure for each in wanted):
         there = [replace(each, agent_ids=sure.get(each.id, each.agent_ids)) for each in wanted]
@@ -319,9 +335,11 @@ def _no_later_than_surely(anywhere: StartRange | None, surely: StartRange | None
 def _not_sooner(
     drawn: StartRange | None, session: PendingSession, gathered: Gathering | None, rules: Rules, now: datetime
 ) -> StartRange | None:
-    """The range of a session for which no room is kept of which it is known when it will be there. Where some is gathered, the latest is not
-    before that is asked again, which is later each time. Before, others may pass it: the latest is not before it has waited as
-    long again, or, if that is sooner, before room would be gathered for so long."""
+    """Correct the range of a session without a backfill reservation that has a known start. If
+    capacity accumulates for it, the latest start is not before that choice is made again. Otherwise
+    others may pass it: the latest start is not before it has waited as long again or, if sooner,
+    before capacity would accumulate for as long.
+    """
     if drawn is None or drawn.latest_s is None:
         return drawn
     if gathered is not None:
@@ -336,7 +354,7 @@ def _not_sooner(
 def _wanted(
     session: PendingSession, kind: Kind, snapshot: Snapshot, hosts: dict[int, list[AgentView]], now: datetime
 ) -> Wanted:
-    """`hosts` remembers who could run what: sessions with equal needs share one object."""
+    """Make the model's input. `hosts` caches suitable agents per needs object."""
     needs = session.needs
     if id(needs) not in hosts:
         hosts[id(needs)] = [
@@ -355,8 +373,9 @@ def _wanted(
 
 
 def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:
-    """From when until when a reservation lets it not begin there: it has to have ended when that begins, or, if that is its own, to
-    begin with it."""
+    """Return the spans in which reservations prevent a start on the agent, in seconds: the session
+    must end before a reservation begins or, if it may use that one, begin with it.
+    """
     spans = []
     lasts, own = _counted_lasts(session), session.needs.reservations
     for window in (agent.window, agent.next_window):
@@ -371,7 +390,7 @@ def _fits(kernels: Iterable[ResourceSlots], largest: ResourceSlots) -> bool:
 
 
 def _counted_lasts(session: PendingSession) -> timedelta:
-    """How long it runs, as reservations to come count it."""
+    """Return the run time that future reservations assume for the session."""
     return LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
 
 

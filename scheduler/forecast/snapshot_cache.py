@@ -1,4 +1,6 @@
-"""What a process that answers people keeps of a resource group, so that not each question reads all of it again."""
+"""Cache of resource group snapshots in processes that answer requests, so that not every forecast
+reads the database.
+"""
 
 import sys
 from collections.abc import Collection, Mapping
@@ -26,10 +28,15 @@ from sessions_app.core.states import LIVE
 from sessions_app.models import ComputeSession
 
 LARGE, TRUSTED_FOR_S = 200, 1.0
-"""Of a group with so many machines nobody asks for so long whether anything changed; of smaller ones each time."""
+"""Groups with LARGE agents or more are checked for changes every TRUSTED_FOR_S at most, smaller
+ones on each request.
+"""
 KEPT_FOR_S = 30.0
-"""What no mark tells, such as what others may hold or how they count, is as old as this at most."""
-# Everything of a group that places sessions: its machines, who waits or runs there, and for whom they are reserved.
+"""Maximum age of data that the fingerprint does not cover, such as allocations and shares of
+tenants.
+"""
+# Fingerprint of all that decides placements in a group: agents, live sessions, run state,
+# reservations.
 _MARK = f"""
     SELECT
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
@@ -52,10 +59,11 @@ Mark = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Crowd:
-    """More than anybody draws wait for room up to a place of a queue. Who asks behind them need not find out again: none of them waits
-    otherwise for one more behind them."""
+    """Backlog threshold of a queue: the position behind which too many sessions wait for capacity
+    to estimate a start. It stays valid while sessions are added behind it.
+    """
 
-    ends_at: int = sys.maxsize  # that place, counted from 1, once somebody found out
+    ends_at: int = sys.maxsize  # that position, counted from 1, once known
 
     def is_before(self, position: int) -> bool:
         return position > self.ends_at
@@ -63,24 +71,24 @@ class Crowd:
 
 @dataclass(slots=True)
 class Picture:
-    """One group as it was. Ask it with `lock` held."""
+    """Cached snapshot of one group with derived results. Use it with `lock` held."""
 
     snapshot: Snapshot
     mark: Mark
-    seen_at: float  # by the monotonic clock, when it was read or found to be as it was
+    seen_at: float  # by the monotonic clock: when it was read or last found unchanged
     lock: Lock = field(default_factory=Lock)
     ranges: dict[Any, StartRange | None] = field(default_factory=dict)  # by question
     crowd: Crowd = field(default_factory=Crowd)
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
     _rooms: dict[str, Mapping[str, SlotRoom]] = field(default_factory=dict)
-    _unlike: list[AgentView] = field(default_factory=list)  # one of each kind of machine
+    _unlike: list[AgentView] = field(default_factory=list)  # one per kind of agent
 
     def is_trusted(self, at: float) -> bool:
         return len(self.snapshot.agents) >= LARGE and at - self.seen_at <= TRUSTED_FOR_S
 
     def foresee(self, asked: PendingSession, fresh: Collection[Allowance], now: datetime) -> Foresight:
-        """What the next tick would do with this one, were it there too. `fresh`: what its scopes may hold, as it is now."""
+        """Plan the next tick with this session added. `fresh`: current allowances of its scopes."""
         names = {*asked.scopes}
         others = (each for each in self.snapshot.allowances if each.key not in names)
         pending = (*self.snapshot.pending, asked)
@@ -93,18 +101,20 @@ class Picture:
         return self._planner.foresee(asked_too, asked, now)
 
     def foresee_all(self, now: datetime) -> Foresight:
-        """What the next tick would do with those that wait."""
+        """Plan the next tick for the pending sessions."""
         return self._planner.foresee(self.snapshot, None, now)
 
     def agent_named(self, agent_id: int) -> str:
-        """The name of one of its machines, which may be in another group by now. One query the first time."""
+        """Return the name of an agent of the snapshot, even if it has left the group. One query the
+        first time.
+        """
         if not self._names:
             agents = Agent.objects.filter(pk__in=[agent.id for agent in self.snapshot.agents])
             self._names.update(agents.values_list("pk", "name"))
         return self._names[agent_id]
 
     def rooms(self, architecture: str) -> Mapping[str, SlotRoom]:
-        """By slot, on the machines of this architecture."""
+        """Return free and total amounts by slot on agents of this architecture."""
         if architecture not in self._rooms:
             self._rooms[architecture] = _rooms(self.snapshot, architecture)
         return self._rooms[architecture]
@@ -114,15 +124,17 @@ _pictures = KeptByGroup[Picture](for_s=KEPT_FOR_S)
 
 
 def picture_of(group: ResourceGroup, also: Collection[tuple[Level, int]]) -> Picture:
-    """The group as it is, where it is large as it was `TRUSTED_FOR_S` ago at most. One query or none; where it has changed, those of
-    read_snapshot besides. `group` was just read by whoever asks: its rules hold at once."""
+    """Return the cached snapshot if it is unchanged (large groups: checked within TRUSTED_FOR_S),
+    else a new one. One query or none if cached, else also those of read_snapshot. The caller has
+    just read `group`, so changed rules apply at once.
+    """
     found, at = _pictures.get(group.pk), monotonic()
     if found is not None and found.snapshot.rules != rules_of(group, clock.now()):
         found = None
     if found is not None and found.is_trusted(at):
         return found
     mark = _mark_of(group)
-    # Who may be ended for others changes with what no mark tells.
+    # Which sessions are preemptible changes with data that the fingerprint does not cover.
     if found is not None and found.mark == mark and group.preemptible_priority is None:
         found.seen_at = at
         return found
@@ -132,12 +144,14 @@ def picture_of(group: ResourceGroup, also: Collection[tuple[Level, int]]) -> Pic
 
 
 def forget() -> None:
-    """Begin anew, as a process does."""
+    """Clear the cache, as in a new process."""
     _pictures.clear()
 
 
 def _mark_of(group: ResourceGroup) -> Mark:
-    """Equal as long as nothing of the group changes. Read before all else, so that what changes meanwhile is found next time."""
+    """Return the fingerprint of the group. It is read before the snapshot, so later changes are
+    noticed next time.
+    """
     asked: dict[str, Any] = {
         "group": group.pk,
         "retired": AgentState.RETIRED.value,

@@ -1,1 +1,1 @@
-"""Records of ticks: writing, reading, replaying."""
+"""Record, read and replay ticks."""

@@ -1,8 +1,8 @@
-"""Keeps what ticks decided, after their commit: which never waits for it, and is right without it.
+"""Record what a tick decided, after its commit; ticks do not depend on it.
 
-Three things of each tick that decided something new, compared with the last one of this process: a row that says how long
-it took and what came of it; for sessions whose reason to wait is another one, that reason; and, as often as its size lets, a
-picture of all that it saw, from which `replay` decides the same again.
+A tick that decided something new, compared with the last one recorded by this process, leaves a row
+with times and counts, the new reason of each session whose pending reason changed, and, as often as
+its size allows, the whole snapshot, from which `replay` repeats the decision.
 """
 
 import hashlib
@@ -30,10 +30,10 @@ from sessions_app.ports import Standing
 
 log = structlog.get_logger(__name__)
 KEPT_FOR = timedelta(days=7)
-MOST_PICTURE_BYTES = 64 * 2**20  # of one group
-PICTURE_BYTES_A_SECOND = 4 * 2**10  # of one group and process: what changes often is pictured less often
-MOST_PLACEMENTS = 200  # named in a row; a picture has them all
-MOST_REASONS = 100  # of one session
+MOST_PICTURE_BYTES = 64 * 2**20  # per group
+PICTURE_BYTES_A_SECOND = 4 * 2**10  # per group and process: larger snapshots are recorded less often
+MOST_PLACEMENTS = 200  # named in a row; a snapshot has all
+MOST_REASONS = 100  # per session
 REMEMBERED_FOR_S = 3600.0
 
 _ADD_REASONS = f"""
@@ -59,13 +59,13 @@ _ADD_REASONS = f"""
     ON CONFLICT DO NOTHING
 """
 
-Said = tuple[str, str]  # code, and which of its sentences
-SaidOf = tuple[Said, datetime | None]  # and since when it waits: one that is tried again waits anew
+Said = tuple[str, str]  # reason code, and message template
+SaidOf = tuple[Said, datetime | None]  # … and since when it waits: a retried session waits anew
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """How long the parts of a tick took, in seconds."""
+    """Durations of the phases of a tick, in seconds."""
 
     read_s: float
     decide_s: float
@@ -74,7 +74,7 @@ class Took:
 
 @dataclass(slots=True)
 class _Last:
-    """Of the last tick of a group in this process."""
+    """Last recorded tick of a group in this process."""
 
     said: Mapping[UUID, SaidOf] = field(default_factory=dict)
     reservations: Collection[object] = ()
@@ -85,7 +85,7 @@ _lasts = KeptByGroup[_Last](for_s=REMEMBERED_FOR_S)
 
 
 def keep_tick(snapshot: Snapshot, decided: Plan, took: Took) -> None:
-    """Keep it if it decided something new. Never raises: it is committed, and what is not kept is only not kept."""
+    """Record the tick if it decided something new. Never raises, as the plan is already committed."""
     try:
         _keep(snapshot, decided, took)
     except Exception:
@@ -121,7 +121,9 @@ def _keep(snapshot: Snapshot, decided: Plan, took: Took) -> None:
 
 
 def forget_ticks(*, before: datetime | None = None) -> None:
-    """Delete what is older than KEPT_FOR, and of groups whose pictures together are too large the oldest of these."""
+    """Delete records older than `before` (default: KEPT_FOR ago), and the oldest snapshots of
+    groups that exceed MOST_PICTURE_BYTES.
+    """
     oldest = before or clock.now() - KEPT_FOR
     KeptTick.objects.filter(planned_at__lt=oldest).delete()
     WaitingReason.objects.filter(since__lt=oldest, session__ended_at__isnull=False).delete()
@@ -131,7 +133,9 @@ def forget_ticks(*, before: datetime | None = None) -> None:
 
 
 def digest_of(plan: Plan) -> str:
-    """The same for plans that decide the same, whatever made them; whom they name first for the next says nothing of that."""
+    """Return a digest that is equal for plans with equal decisions; pinned heads are not part of
+    it.
+    """
     digest = hashlib.sha256()
     for placement in plan.placements:
         digest.update(f"{placement.session_id.hex}{placement.agent_ids}".encode())
@@ -189,7 +193,9 @@ def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
 
 
 def keep_standing(session_ids: Collection[UUID], standing: Standing) -> None:
-    """Those that waited are held now, or no more: what they waited for before is not why they go on to wait."""
+    """Record that pending sessions were held or released; their earlier pending reason no longer
+    applies.
+    """
     said = {"number": 0, "reason": standing.reason.value, "message": standing.message.to_json()}
     nothing = [0] * len(session_ids)
     values = {"ids": list(session_ids), "positions": nothing, "numbers": nothing, "sentences": Jsonb([said])}

@@ -1,4 +1,4 @@
-"""Why somebody waited then: from the reasons that ticks gave, and from a tick that is decided once more."""
+"""Explain why a session was pending at a past time, from recorded reasons and replayed ticks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,9 @@ KEPT_FOR_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A kept tick, what it saw, and what the engine decides of that now; `is_same`: as it did then."""
+    """Recorded tick with its snapshot and the plan that the engine makes of it now; `is_same`:
+    equal to the plan made then.
+    """
 
     tick: KeptTick
     snapshot: Snapshot
@@ -36,7 +38,9 @@ _last = KeptByGroup[Replay](for_s=KEPT_FOR_S)
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """For what a session waited from `since` to `until`, None if it still does; `position`: when it began to."""
+    """Period in which a session was pending for one reason; `until` is None if it still is;
+    `position` at its start.
+    """
 
     since: datetime
     until: datetime | None
@@ -47,7 +51,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class PastTick:
-    """What the last tick of which there is a picture says of a session, decided once more."""
+    """Replayed decision about a session in the last tick with a snapshot."""
 
     planned_at: datetime
     position: int
@@ -59,7 +63,7 @@ class PastTick:
 
 @dataclass(frozen=True, slots=True)
 class PastWait:
-    """Why a session waited at `at`."""
+    """Reason for which a session was pending at `at`."""
 
     at: datetime
     since: datetime
@@ -69,8 +73,9 @@ class PastWait:
 
 
 def replay(tick: KeptTick) -> Replay | None:
-    """None where it has no picture, or one that this program cannot read. To decide for a large group takes a second: who asks
-    about the same tick soon again is given what was decided then."""
+    """Replay a recorded tick; None without a readable snapshot. The last replay of each group is
+    cached for KEPT_FOR_S, as a large group takes a second.
+    """
     if tick.picture is None:
         return None
     picture, last = bytes(tick.picture), _last.get(tick.group_id)
@@ -87,7 +92,7 @@ def replay(tick: KeptTick) -> Replay | None:
 
 
 def stays_of(session: ComputeSession) -> list[Stay]:
-    """For what it waited: the oldest that is kept first. Two queries."""
+    """Return the recorded pending periods of a session, oldest first. Two queries."""
     reasons = list(WaitingReason.objects.filter(session=session).order_by("number"))
     left_at = [line.happened_at for line in session.transitions.all() if line.from_status == Status.PENDING]
     following = [each.since for each in reasons[1:]]
@@ -99,7 +104,9 @@ def stays_of(session: ComputeSession) -> list[Stay]:
 
 
 def past_wait(session: ComputeSession, at: datetime, stays: Sequence[Stay]) -> PastWait | None:
-    """None where it did not wait for a machine then, or nobody knows any more. One query."""
+    """Return why the session was pending at `at`; None if it was not, or nothing is recorded. One
+    query.
+    """
     stay = next(
         (each for each in stays if each.since <= at and (each.until is None or at < each.until)), None
     )

@@ -1,4 +1,4 @@
-"""Reads of kept ticks, for those who see all of a resource group."""
+"""Read tick records for viewers who may see the whole resource group."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MOST_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A session by what is known of it now; it may be gone."""
+    """Session id with its present name; empty if the session was deleted."""
 
     id: UUID
     name: str
@@ -43,7 +43,7 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Room that was kept for one that waited."""
+    """Capacity that was reserved for a pending session."""
 
     session: Named
     agents: tuple[str, ...]
@@ -52,7 +52,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The first of what one tick decided; of how many, its row says."""
+    """First decisions of one tick, with names; the row has the full counts."""
 
     placed: Sequence[Placed]
     waited: Sequence[Waited]
@@ -60,18 +60,18 @@ class Explained:
 
 
 def ticks_of(group: ResourceGroup) -> QuerySet[KeptTick]:
-    """Newest first, without their pictures."""
+    """Return the tick records of the group, newest first, without their snapshots."""
     return KeptTick.objects.filter(group=group).defer("picture", "placements", "reservations")
 
 
 def preemptions_in(group: ResourceGroup) -> QuerySet[Preemption]:
-    """Who had to leave for whom, newest first."""
+    """Return the preemptions of the group, newest first."""
     found = Preemption.objects.filter(by__resource_group=group).select_related("session", "by", "agent")
     return found.only("session__name", "by__name", "agent__name", "decided_at", "ends_at", "outcome")
 
 
 def tick_of(group: ResourceGroup, tick_id: int) -> KeptTick:
-    """Raises NotFound."""
+    """Return one tick record. Raises NotFound."""
     tick = KeptTick.objects.filter(group=group, pk=tick_id).first()
     if tick is None:
         raise NotFound(_("This tick is not kept, or not any more."))
@@ -79,7 +79,7 @@ def tick_of(group: ResourceGroup, tick_id: int) -> KeptTick:
 
 
 def explain(tick: KeptTick, seen: Replay | None) -> Explained:
-    """In names. Who waited is known where the tick is decided once more. Two queries."""
+    """Return the decisions of a tick with names. Deferred sessions need a replay. Two queries."""
     placements = [(UUID(each), agent_ids) for each, agent_ids in tick.placements[:MOST_SHOWN]]
     kept = [(UUID(each), agent_ids, until) for each, agent_ids, until in tick.reservations]
     deferrals = seen.plan.deferrals[:MOST_SHOWN] if seen else ()

@@ -1,6 +1,8 @@
-"""A snapshot as bytes and back: compressed JSON, column by column, driven by the types of the engine's own values. Pure.
+"""Encode a snapshot as compressed JSON, column by column, by the type annotations of the engine's
+values, and decode it. Pure.
 
-A field that the engine gets later is written and read without a change here, if it has a default: older pictures lack it.
+A field added to the engine later is handled without a change here if it has a default, as older
+snapshots lack it.
 """
 
 import json
@@ -21,28 +23,28 @@ FORMAT = 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 UUID_DIGITS = 32
-QUICK = 1  # of the levels of compression: twice the time of another saves a tenth
+QUICK = 1  # compression level: better ones take twice the time and save a tenth
 
 
 class UnreadablePicture(ValueError):
-    """It was written in another format than this program knows, or is damaged."""
+    """The bytes have an unknown format, or are damaged."""
 
 
 class _Codec(NamedTuple):
-    """Many values of one type, in order, as something that JSON has; and back, given how many there are."""
+    """Encode many values of one type as JSON, in order, and decode them given their number."""
 
     write: Callable[[Sequence[Any]], Any]
     read: Callable[[Any, int], list[Any]]
 
 
 def pack_snapshot(snapshot: Snapshot) -> bytes:
-    """All that `unpack_snapshot` needs to give back an equal snapshot."""
+    """Encode a snapshot; `unpack_snapshot` returns an equal one."""
     whole = {"format": FORMAT, "snapshot": _codec(Snapshot).write([snapshot])}
     return zlib.compress(json.dumps(whole, separators=(",", ":")).encode(), QUICK)
 
 
 def unpack_snapshot(picture: bytes) -> Snapshot:
-    """Raises UnreadablePicture."""
+    """Decode a snapshot. Raises UnreadablePicture."""
     try:
         whole = json.loads(zlib.decompress(picture))
         if whole["format"] != FORMAT:
@@ -56,7 +58,7 @@ def unpack_snapshot(picture: bytes) -> Snapshot:
 
 @cache
 def _codec(wanted: Any) -> _Codec:
-    """For values of this type, as it is annotated."""
+    """Return the codec for an annotated type."""
     origin, arguments = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
         [present] = [each for each in arguments if each is not type(None)]
@@ -100,7 +102,7 @@ def _each(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> _Codec:
 
 
 def _optional(present: _Codec) -> _Codec:
-    """Which of them are there, and those."""
+    """Encode optional values as flags and the present values."""
 
     def write(values: Sequence[Any]) -> Any:
         are_there = [value is not None for value in values]
@@ -116,7 +118,7 @@ def _optional(present: _Codec) -> _Codec:
 
 
 def _tuples(item: _Codec, *, are_shared: bool) -> _Codec:
-    """How long each is, and all their items in one row."""
+    """Encode tuples as their lengths and one list of all items."""
 
     def write(values: Sequence[Any]) -> Any:
         items = [each for value in values for each in value]
@@ -132,7 +134,7 @@ def _tuples(item: _Codec, *, are_shared: bool) -> _Codec:
 
 
 def _sets(item: _Codec) -> _Codec:
-    """As tuples in order; sessions mostly share one."""
+    """Encode sets as sorted tuples, each distinct one once."""
     ordered = _tuples(item, are_shared=False)
 
     def write(values: Sequence[Any]) -> Any:
@@ -157,7 +159,9 @@ def _mappings(value_codec: _Codec) -> _Codec:
 
 
 def _shared(codec: _Codec) -> _Codec:
-    """Each value once, however many have it; those who read it get one object, as the engine likes it."""
+    """Encode each distinct value once; decoded equal values are one object, which lets the engine
+    reuse its work.
+    """
 
     def write(values: Sequence[Any]) -> Any:
         numbers: dict[Any, int] = {}
@@ -178,7 +182,9 @@ def _shared(codec: _Codec) -> _Codec:
 
 
 def _records(kind: Any) -> _Codec:
-    """Dataclasses and named tuples, field by field. Sessions with equal needs share one object."""
+    """Encode dataclasses and named tuples field by field. Sessions with equal needs share one
+    object.
+    """
     hints = get_type_hints(kind)
     names = _names(kind)
 

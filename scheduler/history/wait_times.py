@@ -1,4 +1,4 @@
-"""Waiting times of the sessions of a resource group, from the queue to their placement."""
+"""Waiting times of recently started sessions of a resource group."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,8 +16,9 @@ MOST_SEEN = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Of `started` sessions, in seconds: half, and nine of ten, waited no longer than this, and the longest of all. The three are
-    None where none started."""
+    """Waiting times of `started` sessions in seconds: median, 90th percentile, maximum; None if
+    none started.
+    """
 
     started: int = 0
     half_s: float | None = None
@@ -26,8 +27,10 @@ class Waits:
 
 
 def waits_in(group: ResourceGroup, now: datetime) -> Waits:
-    """Of those that started LATELY, the newest MOST_SEEN of them, from when each came into the queue (for the last time, if it came
-    more than once) until it had its place. Whose history is not kept is left out. One query."""
+    """Return waiting times of the newest MOST_SEEN sessions that started within LATELY, from their
+    last entry into the queue to their placement. Sessions without recorded transitions are left
+    out. One query.
+    """
     began = Greatest(Coalesce("eligible_at", "created_at"), _last_move_to(Status.PENDING))
     started = ComputeSession.objects.filter(resource_group=group, started_at__gte=now - LATELY)
     spans = started.order_by("-started_at").values_list(began, _last_move_to(Status.SCHEDULED))[:MOST_SEEN]

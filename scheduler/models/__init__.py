@@ -1,4 +1,4 @@
-"""All tables of this app."""
+"""Tables of the scheduler."""
 
 from scheduler.models.fairness import LEAST_WEIGHT, MOST_WEIGHT, DecayedUse, SchedulerState, ShareWeight
 from scheduler.models.tick import KeptTick, WaitingReason

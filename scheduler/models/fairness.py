@@ -1,4 +1,4 @@
-"""Tables of the scheduler: its run state, decayed use, share weights, and records of ticks."""
+"""Tables of the run state and of fair share: scheduler state, decayed use, share weights."""
 
 from decimal import Decimal
 
@@ -15,8 +15,9 @@ LEAST_WEIGHT, MOST_WEIGHT = Decimal("0.001"), Decimal(1000)
 
 
 class SchedulerState(models.Model):
-    """Run state of the scheduler in one resource group: what its last committed plan left for the next. Created on
-    demand; no row stands for the defaults."""
+    """Run state of the scheduler in one resource group: results of the last committed plan for the
+    next. Created on demand; a missing row means the defaults.
+    """
 
     group = models.OneToOneField(
         ResourceGroup, on_delete=models.CASCADE, primary_key=True, related_name="scheduler_state"
@@ -42,9 +43,10 @@ class SchedulerState(models.Model):
 
 
 class DecayedUse(models.Model):
-    """What of a slot ended sessions of one person in one project held on average in a resource group, in base units: the
-    present counts most, what is a half-life of the group ago half as much. A trigger adds to it when allocation rows go;
-    nothing of ours writes it. It has no foreign keys: whoever is gone is left out by the reader."""
+    """Decayed average of a slot that ended sessions of one user in one project had allocated in a
+    resource group, in base units; weight halves with each half-life of the group. Written only by a
+    trigger on deletes of allocation rows. No foreign keys: readers skip deleted users and projects.
+    """
 
     group_id = models.BigIntegerField()
     project_id = models.BigIntegerField()
@@ -66,8 +68,9 @@ class DecayedUse(models.Model):
 
 
 class ShareWeight(models.Model):
-    """For how much a domain, a project or a person counts in a resource group: twice the weight, twice the share. Whoever has
-    no row counts for 1."""
+    """Fair-share weight of a domain, project or user in a resource group: twice the weight, twice
+    the share. Without a row the weight is 1.
+    """
 
     group = models.ForeignKey(ResourceGroup, on_delete=models.CASCADE, related_name="share_weights")
     domain = models.ForeignKey(Domain, on_delete=models.CASCADE, null=True, related_name="+")

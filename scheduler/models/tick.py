@@ -1,4 +1,4 @@
-"""What ticks saw and decided, and since when each session waits for what."""
+"""Tables of tick records and of the pending reasons of each session."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sessions_app.models import ComputeSession
 
 
 class KeptTick(models.Model):
-    """One tick that decided something new. Times are in microseconds."""
+    """Record of one tick that decided something new. Times are in microseconds."""
 
     group = models.ForeignKey(ResourceGroup, on_delete=models.CASCADE, related_name="kept_ticks")
     planned_at = models.DateTimeField()
@@ -60,8 +60,9 @@ class KeptTick(models.Model):
 
 
 class WaitingReason(models.Model):
-    """From `since` on a session waited for this; numbers go up by one. The newest are kept, so many for each session. `position` is 0 while
-    something kept it out of the queue."""
+    """Reason for which a session was pending from `since` on; `number` counts up per session. Only
+    the newest are kept. `position` is 0 while a hold kept the session out of the queue.
+    """
 
     session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="waiting_reasons")
     number = models.PositiveIntegerField()

@@ -1,1 +1,1 @@
-"""Reads of a resource group as the immutable input of the engine."""
+"""Read a resource group as the immutable input of the engine."""

@@ -1,4 +1,4 @@
-"""The accelerators of a resource group, as the engine reads them."""
+"""Read the accelerators of a resource group as the engine's `SlotDevices`."""
 
 from django.db import connection
 from django.db.models import Exists, OuterRef
@@ -8,7 +8,7 @@ from common.values.resources import MILLI
 from scheduler.engine import OpenDevice, SlotDevices
 
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
-# Of slots that the agent gives: those that it only shows are of no use to anybody yet.
+# Includes slots that an agent reports but does not offer; `reader._given` removes these.
 _DEVICES = f"""
     SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_present),
            count(*) FILTER (WHERE device.is_present AND device.occupied = 0),
@@ -22,9 +22,9 @@ _DEVICES = f"""
 
 
 def devices_in(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
-    """By agent, those that can be given, by slot. 1 query."""
+    """Return the devices of each agent, one entry per slot, as {agent_id: devices}. 1 query."""
     found: dict[int, list[SlotDevices]] = {}
-    alike: dict[tuple[object, ...], SlotDevices] = {}  # most are
+    alike: dict[tuple[object, ...], SlotDevices] = {}  # shares equal objects, as most agents are alike
     with connection.cursor() as cursor:
         cursor.execute(_DEVICES, {"group": group.pk, "whole": MILLI})
         for agent_id, *counts, shared in cursor.fetchall():

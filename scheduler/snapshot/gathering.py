@@ -1,4 +1,4 @@
-"""Where plans gather room for sessions of which nobody knows when they find some, as the run state of their resource group keeps it."""
+"""Convert accumulating limits and capacity (`Gathering`) to and from the JSON of `SchedulerState`."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -9,7 +9,7 @@ from scheduler.engine import Gathering
 
 
 def gathered_as_json(gathered: Iterable[Gathering]) -> list[dict[str, Any]]:
-    """Return what `SchedulerState.gathered` has."""
+    """Return the value of the column `SchedulerState.gathered`."""
     return [
         {
             "session": str(each.session_id),
@@ -22,7 +22,7 @@ def gathered_as_json(gathered: Iterable[Gathering]) -> list[dict[str, Any]]:
 
 
 def gathered_of(kept: Iterable[dict[str, Any]]) -> dict[UUID, Gathering]:
-    """Return the same by session."""
+    """Parse the column `SchedulerState.gathered`, as {session_id: Gathering}."""
     found = [
         Gathering(
             UUID(each["session"]),

@@ -1,4 +1,6 @@
-"""The own limits of a resource group as the engine knows limits: an allowance of all its sessions, and one of each person there."""
+"""Read the limits of a resource group as allowances of the engine: one for all of its sessions, one
+per owner.
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -13,8 +15,9 @@ PREFIX = "group-limit"
 
 
 class GroupLimits:
-    """Those that hold at one instant; false where none does. Whose sessions' keys were asked for is remembered, so that what these people
-    may hold is found out for all of them together."""
+    """Limits of a group that are in force at one instant; false if there are none. `keys_for`
+    collects the owners, so that `allowances` reads the use of all of them in one query.
+    """
 
     def __init__(self, group: ResourceGroup, now: datetime) -> None:
         self._group_id = group.pk
@@ -25,7 +28,9 @@ class GroupLimits:
         return bool(self._limits)
 
     def keys_for(self, session_type: str, owner_id: int, slots: Mapping[str, int]) -> tuple[str, ...]:
-        """What a session that asks for this counts against: limits of all, and then those of its owner."""
+        """Return the keys of the allowances that count such a session: shared limits first, then
+        its owner's.
+        """
         self._owners.add(owner_id)
         counting = [each for each in self._limits if each.limit.counts(session_type)]
         together = [_key(each) for each in counting if not slots.keys().isdisjoint(each.limit.together)]
@@ -33,7 +38,9 @@ class GroupLimits:
         return (*together, *own)
 
     def allowances(self) -> list[Allowance]:
-        """Of all sessions, and of these people, as it is now. One query, none where no limit holds."""
+        """Return the shared allowances and those of the owners collected so far, with their current
+        use. One query, none if no limit is in force.
+        """
         return [allowance for each in self._limits for allowance in self._allowances(each)]
 
     def _allowances(self, each: InForce) -> Iterator[Allowance]:
@@ -50,7 +57,7 @@ class GroupLimits:
 
 
 def texts_in_force(group: ResourceGroup, now: datetime) -> tuple[str, ...]:
-    """Others as soon as other limits hold."""
+    """Return texts that are equal as long as the same limits are in force."""
     return tuple([repr(each) for each in in_force(group, now)])
 
 

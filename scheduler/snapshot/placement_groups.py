@@ -1,4 +1,4 @@
-"""Placement groups as the engine reads them: which agents have sessions of which group."""
+"""Read which agents host sessions of which placement group."""
 
 from collections.abc import Collection, Iterable
 
@@ -8,7 +8,7 @@ from agents.models import Agent
 from scheduler.engine import Companions, Host, PendingSession, PlacementRule
 from sessions_app.models import ComputeSession, Kernel
 
-# The key of the group of a session, as `key_of_group` says it; that of its array where it names none.
+# Key of a session's placement group, as `key_of_group` makes it; of its array if it names no group.
 KEY = """
     CASE WHEN session.placement_rule = '' THEN NULL
          WHEN session.placement_group = '' THEN session.array_id::text
@@ -28,7 +28,9 @@ Hosts = dict[str, tuple[Host, ...]]
 
 
 def hosts_of(group_id: int, keys: Collection[str]) -> Hosts:
-    """By key, the agents of a resource group that have some of the placement group now; () where none has. One query, none without keys."""
+    """Return the agents of a resource group that host sessions of each placement group, as {key:
+    hosts}; () if none. One query, none without keys.
+    """
     if not keys:
         return {}
     found: dict[str, list[Host]] = {key: [] for key in keys}
@@ -40,10 +42,12 @@ def hosts_of(group_id: int, keys: Collection[str]) -> Hosts:
 
 
 def keys_of(sessions: Iterable[PendingSession]) -> set[str]:
-    """Of the groups that they name."""
+    """Return the keys of the placement groups that the sessions name."""
     return {each.needs.companions.key for each in sessions if each.needs.companions is not None}
 
 
 def companions_in(key: str | None, rule: str) -> Companions | None:
-    """As columns of a session, or of a question, tell it."""
+    """Make the engine's placement group from columns of a session or a forecast request; None
+    without a rule.
+    """
     return Companions(key, PlacementRule(rule)) if key and rule else None

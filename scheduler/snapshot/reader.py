@@ -1,4 +1,4 @@
-"""Reads one resource group into the engine's picture of it."""
+"""Read one resource group from the database into the engine's `Snapshot`."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -54,8 +54,9 @@ from sessions_app.models import ComputeSession, Kernel
 
 ScopeKey = tuple[Level, int]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A row for each kernel. Not by the ORM, which takes longer to say it than PostgreSQL to answer it for one session. Instants as
-# microseconds since 1970: as text they take longer to read than all else of a row.
+# One row per kernel. Raw SQL, as compiling the ORM query takes longer than running it for one
+# session. Instants as microseconds since 1970: parsing them as text takes longer than the rest of a
+# row.
 _WAITING = f"""
     SELECT session.id, kernel.id,
            (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
@@ -70,19 +71,22 @@ _WAITING = f"""
       AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL
     ORDER BY session.id, kernel.role, kernel.index
 """
-OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
-_OWNER = 2  # among the ids of these
+OWNERS = 3  # a session's first scopes: domain, project, owner; a keypair has no share of its own
+_OWNER = 2  # index of the owner in `ids`
 
 
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
-    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold, with whatever may be ended
-    for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
-    number of rows, one more where devices are known one by one and one where placement groups are named, two for DRF and fair share, 5
-    where there are budgets, one where limits of the group hold and 2 where
-    sessions are ended for others, one or two where somebody has waited for long; 3 where nothing waits.
+    """Read the group's agents and pending sessions, the allowances of their scopes and of those in
+    `also`, and the sessions that may be preempted for these, or for a session with a priority up to
+    `highest` that is to be added.
 
-    The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
-    commit finds that out. Raises ResourceGroup.DoesNotExist.
+    6 queries for any number of rows; 3 if no session is pending. More: one if devices are known one
+    by one, one if placement groups are named, 2 for DRF and fair share, 5 with budgets, one if
+    limits of the group are in force, 2 with preemption, one or two if a session has waited longer
+    than the group's patience.
+
+    The epoch is read first, so a tick of the group that commits during the reads makes the plan
+    stale, which the commit detects. Raises ResourceGroup.DoesNotExist.
     """
     now = clock.now()
     groups = with_reserved(ResourceGroup.objects.all(), now)
@@ -132,7 +136,9 @@ def groups_with_pending_sessions() -> list[int]:
 
 
 def rules_of(group: ResourceGroup, now: datetime) -> Rules:
-    """`now`: of the picture that they are for, so that its limits are those that hold then."""
+    """Return the scheduling rules of a group, with the limits in force at `now`, the snapshot's
+    instant.
+    """
     return Rules(
         strategy=Strategy(group.strategy),
         policy=Policy(group.scheduler),
@@ -155,7 +161,7 @@ def _preemption_of(group: ResourceGroup) -> Preemption | None:
 
 
 def _tenants(group: ResourceGroup, policy: Policy, agents: Collection[AgentView]) -> dict[str, Tenant]:
-    """2 queries."""
+    """Return the fair-share data of each tenant, by scope key. 2 queries."""
     tenants = read_tenants(group, policy, agents, clock.now())
     return {scope_key(*holder): tenant for holder, tenant in tenants.items()}
 
@@ -168,13 +174,13 @@ def _agents(
     reserved: Reserved,
     devices: Mapping[int, tuple[SlotDevices, ...]],
 ) -> Iterator[AgentView]:
-    """1 query."""
+    """Read the agents of the group. 1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
     rows = agents.values_list("pk", "architecture", "state", "device_model", *slots)
-    slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # machines are mostly alike
+    slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # cached, as agents are mostly alike
     for (agent_id, architecture, state, model), same in groupby(rows, key=itemgetter(0, 1, 2, 3)):
-        # An agent of which nothing is known yet has one row, without a slot.
+        # An agent that has reported nothing yet has one row, without a slot.
         amounts = [(name, has, has + surplus, occupied) for *_, name, has, surplus, occupied in same if name]
         is_overcommitted = any(has != promised for _, has, promised, _ in amounts)
         yield AgentView(
@@ -195,14 +201,14 @@ def _agents(
 
 
 def _given(devices: tuple[SlotDevices, ...], amounts: Iterable[tuple[Any, ...]]) -> tuple[SlotDevices, ...]:
-    """Of what an agent shows, what it gives."""
+    """Return the devices of the slots that the agent offers."""
     names = {name for name, *_ in amounts}
     is_all = all(each.slot_name in names for each in devices)
     return devices if is_all else tuple([each for each in devices if each.slot_name in names])
 
 
 def scope_key(level: Level, scope_id: int) -> str:
-    """What the engine calls a scope."""
+    """Return the engine's key of a scope, e.g. "project:7"."""
     return f"{level}:{scope_id}"
 
 
@@ -211,7 +217,7 @@ def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
 
 
 def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Allowance]:
-    """What these scopes may hold, and that these budgets are used up."""
+    """Return allowances for the limits of these scopes, and one for each exhausted budget."""
     found = {}
     for scope in scopes:
         limit = {slot_of(name): value for name, value in scope.limits.items() if kind_of(name) is Limit.SLOTS}
@@ -242,11 +248,12 @@ def _pending_of(
     head_ranks: Mapping[UUID, int],
     limits: GroupLimits,
 ) -> Iterator[PendingSession]:
-    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups. `limits`: of
-    their resource group."""
-    needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
+    """Make pending sessions from rows of `_WAITING`. Adds their scopes to `scopes` and the keys of
+    their placement groups to `groups`. `limits` are those of their resource group.
+    """
+    needs_of = cache(_needs)  # one object for equal needs: the engine evaluates each object once
     owners: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    tenants: dict[tuple[str, ...], tuple[str, ...]] = {}  # one object for all tokens of an owner, too
+    tenants: dict[tuple[str, ...], tuple[str, ...]] = {}  # one object for all keypairs of an owner, too
     may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session

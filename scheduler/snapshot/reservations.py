@@ -1,4 +1,4 @@
-"""What of a group is reserved, as the engine reads it."""
+"""Convert the reservations of a resource group to the engine's windows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,9 @@ LEVELS = (Level.DOMAIN, Level.PROJECT, Level.USER)
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """By agent, the window that is open and the one that opens next; by key of a scope, which reservations it may use."""
+    """Reservation windows of a group: the open one and the next one by agent id, and the ids of the
+    reservations that a scope may use by scope key.
+    """
 
     open_now: Mapping[int, Window] = field(default_factory=dict)
     to_come: Mapping[int, Window] = field(default_factory=dict)
@@ -21,7 +23,7 @@ class Reserved:
 
 
 def reserved_in(rows: Iterable[Mapping[str, Any]], now: datetime) -> Reserved:
-    """`rows` as `with_reserved` tells them, by start."""
+    """Make them from the rows of `with_reserved`, ordered by start."""
     open_now: dict[int, Window] = {}
     to_come: dict[int, Window] = {}
     by_scope: dict[str, set[int]] = {}

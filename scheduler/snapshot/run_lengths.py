@@ -1,4 +1,4 @@
-"""What estimates are made from: what runs now, and how long sessions really ran."""
+"""Read the input of start-time estimates: current allocations, and run times of past sessions."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ _recent = KeptByGroup[tuple[frozenset[int], Lengths]](for_s=60.0)
 
 
 def held_in(group_id: int, now: datetime) -> list[Held]:
-    """What each kernel of the group holds. One query."""
+    """Return the allocation of each kernel of the group. One query."""
     session = "kernel__session__"
     names = ("owner_id", "image_id", "type", "status", "started_at", "deadline_at", "max_runtime_s")
     rows = (
@@ -42,7 +42,8 @@ def held_in(group_id: int, now: datetime) -> list[Held]:
         ran_s = max(0.0, (now - began).total_seconds()) if began else 0.0
         left_s = None if most_s is None else max(0.0, most_s - ran_s)
         is_ending = status == Status.TERMINATING.value
-        if is_ending or (status == Status.RUNNING.value and most_s is not None):  # which may be extended
+        # its deadline may have been extended
+        if is_ending or (status == Status.RUNNING.value and most_s is not None):
             left_s = max(0.0, (deadline_at - now).total_seconds()) if deadline_at else 0.0
         slots = {each["name"]: each["amount"] for each in amounts}
         found.append(Held(agent_id, slots, (owner, image, type_), ran_s, left_s))
@@ -50,7 +51,9 @@ def held_in(group_id: int, now: datetime) -> list[Held]:
 
 
 def lengths_of(image_ids: Collection[int], now: datetime) -> Lengths:
-    """How long sessions of these images ran lately, the newest MOST_SEEN of them. One query."""
+    """Return how long sessions of these images ran within REMEMBERED, the newest MOST_SEEN. One
+    query.
+    """
     ended = ComputeSession.objects.filter(
         image_id__in=image_ids, started_at__isnull=False, ended_at__gte=now - REMEMBERED
     )
@@ -62,7 +65,9 @@ def lengths_of(image_ids: Collection[int], now: datetime) -> Lengths:
 
 
 def recent_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> Lengths:
-    """Return the lengths for what runs in a group, read once a minute at most while that is of the same images: ticks ask again and again. 1 query or none."""
+    """Return run times for the images that run in a group, cached for a minute while the images are
+    the same, as every tick needs them. 1 query or none.
+    """
     images = frozenset(image_ids)
     known = _recent.get(group_id)
     if known is None or not known[0] >= images:
@@ -72,7 +77,7 @@ def recent_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> 
 
 
 def kinds_of(ids: Iterable[UUID]) -> dict[UUID, Kind]:
-    """One query."""
+    """Return owner, image and type by session id. One query."""
     rows = ComputeSession.objects.filter(pk__in=list(ids)).order_by()
     return {
         pk: (owner, image, type_)

@@ -1,5 +1,6 @@
-"""What runs on the agents of a group, as the engine sees it: what ends at a known time, what may be ended for others, and
-what is being ended for whom."""
+"""Read the running sessions of a resource group: known and expected ends, preemptible sessions,
+preemptions in progress.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -29,42 +30,43 @@ from sessions_app.lifecycle.expected_end import (
 from sessions_app.models import KernelAllocation, Preemption, PreemptionOutcome
 
 _HELD = JSONBAgg(JSONObject(name="slot_name", amount="amount"))
-# And, where only a part of a device is held, of which.
+# As above, with the device where only a part of one is allocated.
 _PART = Case(When(amount__lt=MILLI, devices__len=1, then=F("devices__0")))
 _HELD_OF_DEVICES = JSONBAgg(JSONObject(name="slot_name", amount="amount", device=_PART))
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """`ends`: by session that has its notice, when it ends. `promises`: by session that waits, what is done for it. Who ought to be gone
-    for long is in neither."""
+    """Preemptions in progress. `ends`: end of the notice by victim. `promises`: preemption claim by
+    pending session. Victims that should be gone for long are in neither.
+    """
 
     ends: Mapping[UUID, datetime]
     promises: Mapping[UUID, Promise]
 
 
 def leaving_of(group: ResourceGroup) -> Leaving:
-    """1 query; none where nothing is ended for others."""
+    """Read the preemptions in progress of the group. 1 query; none if the group has no preemption."""
     ends: dict[UUID, datetime] = {}
     promises: dict[UUID, Promise] = {}
     if group.preemptible_priority is None:
         return Leaving(ends, promises)
     has_notice = Q(outcome=PreemptionOutcome.OPEN, session__status=Status.RUNNING.value)
     ended = (PreemptionOutcome.OPEN, PreemptionOutcome.ENDED)
-    of_this_attempt = Q(decided_at__gte=F("session__started_at"))  # notices of others are closed
+    of_this_attempt = Q(decided_at__gte=F("session__started_at"))  # notices of earlier attempts are closed
     ending = of_this_attempt & Q(outcome__in=ended, session__status=Status.TERMINATING.value)
     rows = Preemption.objects.filter(
         has_notice | ending,
         by__resource_group=group,
         by__status=Status.PENDING.value,
-        agent__resource_group=group,  # it may have been moved
+        agent__resource_group=group,  # the agent may have been moved
     )
     columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
     now = clock.now()
     for session_id, status, changed_at, ends_at, by_id, agent_id in rows.order_by("pk").values_list(*columns):
         until = ends_at if status == Status.RUNNING else removed_at(changed_at)
         if now >= (removed_at(ends_at) if status == Status.RUNNING else until):
-            continue  # it cannot be told, or does not end: whom it is for may ask others
+            continue  # undelivered notice, or it does not end: the preempting session may choose others
         if status == Status.RUNNING:
             ends[session_id] = ends_at
         known = promises.get(by_id)
@@ -75,7 +77,9 @@ def leaving_of(group: ResourceGroup) -> Leaving:
 def running_of(
     group: ResourceGroup, leaving: Mapping[UUID, datetime], *, has_devices: bool = False
 ) -> dict[int, list[Running]]:
-    """By agent, what kernels hold that will have ended at a known time; of which devices, if the group has some. 1 query."""
+    """Return the allocations with a known end by agent, with their devices if `has_devices`. 1
+    query.
+    """
     known = HAS_KNOWN_END
     if leaving:
         known |= Q(kernel__session__in=list(leaving))
@@ -97,8 +101,9 @@ def running_of(
 def expected_of(
     group: ResourceGroup, leaving: Collection[UUID], now: datetime, *, has_devices: bool = False
 ) -> dict[int, list[Running]]:
-    """By agent, what kernels hold of which nobody knows when it ends, or that should have ended, with when that is expected. 1 query, and
-    one more each minute."""
+    """Return the allocations without a known end, or whose end is overdue, by agent, each with its
+    expected end, earliest first. 1 query, and one more each minute.
+    """
     session = "kernel__session__"
     ends_itself = HAS_MAX_RUNTIME & Q(**{f"{session}status": Status.RUNNING.value})
     is_ending = Q(**{f"{session}status": Status.TERMINATING.value})
@@ -138,8 +143,9 @@ def expected_of(
 def preemptible_of(
     group: ResourceGroup, below: int, *, has_devices: bool = False
 ) -> dict[int, list[Preemptible]]:
-    """By agent, what sessions hold that may be ended for one of priority `below`, and leave for nobody yet. 1 query; none where
-    none may."""
+    """Return by agent the sessions that may be preempted for one of priority `below`, except those
+    being preempted already. 1 query; none if the group has no preemption.
+    """
     if group.preemptible_priority is None:
         return {}
     leaving = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN)
@@ -147,7 +153,7 @@ def preemptible_of(
         KernelAllocation.objects.filter(
             agent__resource_group=group,
             kernel__session__status=Status.RUNNING.value,
-            kernel__session__resource_group=group,  # not those whose machine was moved here
+            kernel__session__resource_group=group,  # not those on agents that were moved here
             kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
         )
         .exclude(kernel__session__in=leaving.values("session"))
@@ -161,11 +167,12 @@ def preemptible_of(
         .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
     )
     found: dict[int, dict[UUID, Preemptible]] = {}
-    # Since when it runs is told by its status, which moves along when the clock is set; the moment it started is history.
+    # Running time counts from the status change, which is corrected when the clock is set;
+    # `started_at` is not.
     for _, agent_id, session_id, priority, *when, amounts in kernels.order_by():
         _, _, runs_since, _ = when
         of_agent = found.setdefault(agent_id, {})
-        known = of_agent.get(session_id)  # another kernel of it
+        known = of_agent.get(session_id)  # from another kernel of the session
         slots, shares = _slots(amounts), _shares(amounts)
         if known:
             slots, shares = slots + known.slots, known.shares + shares

@@ -1,9 +1,10 @@
-"""When a waiting session will probably start: a range, from how long sessions like those that run really ran. Pure.
+"""Estimate a range for the start of a pending session by Monte Carlo simulation. Pure.
 
-The ends of what runs are drawn many times from what was seen before, the queue is placed on what they free, and the range is what
-most draws say. Where limits end sessions, they end in the draws, too; where a machine is reserved for others, or will be before the session
-would have ended, it starts there afterwards. Whoever comes later with a higher priority, and machines that come or go, are not foreseen;
-the range is no promise.
+The remaining times of running sessions are drawn many times from the run times of similar sessions;
+each draw places the queue on the capacity that becomes free; the range covers nearly all draws.
+Time limits end sessions in the draws too. On an agent that is reserved for others, or will be
+before the session could have ended, the session starts after the reservation. Not foreseen: later
+sessions with a higher priority, agents that come or go. The range is no promise.
 """
 
 from bisect import bisect_right
@@ -16,12 +17,13 @@ from uuid import UUID
 
 from sessions_app.core.start_estimate import StartRange
 
-LEAST_SEEN = 5  # fewer lengths say nothing
-LEAST_LEFT_S = 60.0  # of what nothing is known of
+LEAST_SEEN = 5  # fewer run times are not used
+LEAST_LEFT_S = 60.0  # expected remaining time if nothing is known
 MOST_AHEAD = 30
 MOST_DRAWS, LEAST_DRAWS = 80, 12
-WORK = 40_000  # kernels that are drawn in all
-# Nearly all draws: those who come later and fill gaps are in none of them. tests/property/test_estimates_hold.py tells how often it holds.
+WORK = 40_000  # maximum number of kernels drawn, over all draws
+# Nearly all draws, as no draw contains later sessions that fill gaps. Coverage is measured by
+# tests/property/test_estimates_hold.py.
 EARLY, LATE = 0.02, 0.98
 
 Kind = tuple[int, int, str]  # owner, image, type
@@ -30,7 +32,7 @@ Slots = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a kernel holds: for how long it has run, and how long it may go on at most; None: nobody knows."""
+    """Allocation of a kernel: seconds it has run, and seconds it may run on at most; None: unknown."""
 
     agent_id: int
     slots: Slots
@@ -41,8 +43,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A session that waits. Its kernels all ask for `slots`; `agent_ids` could run it; `lasts_s` is its time limit. `closed`: by agent,
-    from when until when it may not begin there, in seconds, by start. `is_spread`: no two of its kernels run on one agent."""
+    """A pending session. `slots`: request of each kernel; `agent_ids`: agents that could run it;
+    `lasts_s`: its time limit. `closed`: by agent, spans (from, to) in seconds in which it may not
+    begin there, by start. `is_spread`: each kernel on another agent.
+    """
 
     id: UUID
     slots: Slots
@@ -55,7 +59,9 @@ class Wanted:
 
 
 class Lengths:
-    """How long sessions really ran, in seconds: by owner, image and type, or by image and type where there are few of an owner."""
+    """Run times of past sessions in seconds, by owner, image and type; by image and type if the
+    owner has few.
+    """
 
     def __init__(self, seen: Mapping[Kind, Sequence[float]]) -> None:
         self._own = {kind: sorted(lengths) for kind, lengths in seen.items()}
@@ -65,7 +71,9 @@ class Lengths:
         self._shared = {key: sorted(lengths) for key, lengths in shared.items()}
 
     def left_s(self, kind: Kind, ran_s: float) -> list[float]:
-        """How much longer those ran that had run this long; [] if too few did."""
+        """Return the remaining times of past sessions that ran longer than `ran_s`; [] if fewer
+        than LEAST_SEEN did.
+        """
         _owner, image, type_ = kind
         for lengths in (self._own.get(kind, ()), self._shared.get((image, type_), ())):
             left = [length - ran_s for length in lengths if length > ran_s]
@@ -74,7 +82,9 @@ class Lengths:
         return []
 
     def expected_left_s(self, kind: Kind, ran_s: float) -> float:
-        """Return how much longer half of those ran that had run this long; where too few did, as long as it has run already."""
+        """Return the median remaining time of past sessions that ran longer than `ran_s`; if too
+        few did, as long again as it has run.
+        """
         _owner, image, type_ = kind
         for lengths in (self._own.get(kind, ()), self._shared.get((image, type_), ())):
             longer = len(lengths) - bisect_right(lengths, ran_s)
@@ -84,7 +94,9 @@ class Lengths:
 
 
 def outlived_left_s(ran_s: float) -> float:
-    """Return how much longer something is expected to go on that has outlived all that was known of it."""
+    """Return the expected remaining time of a session that ran longer than anything known: as long
+    again, LEAST_LEFT_S at least.
+    """
     return max(ran_s, LEAST_LEFT_S)
 
 
@@ -97,8 +109,10 @@ def estimate(
     *,
     no_later_s: float | None = None,
 ) -> StartRange | None:
-    """When `wanted` starts, behind those `ahead` that wait for room, too; None where nobody can know. `free` is what each machine has
-    now; `no_later_s` is when room that is kept for it is there at the latest. The same question gives the same answer."""
+    """Return the range in which `wanted` starts behind those `ahead` that wait for capacity; None
+    if unknown. `free`: free slots of each agent now; `no_later_s`: when capacity reserved for it is
+    free at the latest. Deterministic.
+    """
     no_later = {} if no_later_s is None else {wanted.id: no_later_s}
     if len(ahead) > MOST_AHEAD:
         return at_the_latest(no_later_s)
@@ -106,7 +120,7 @@ def estimate(
 
 
 def at_the_latest(no_later_s: float | None) -> StartRange | None:
-    """Of what nothing more is known."""
+    """Return a range that only has an upper bound; None without one."""
     return None if no_later_s is None else StartRange(0, ceil(no_later_s))
 
 
@@ -118,7 +132,9 @@ def estimate_each(
     *,
     no_later_s: Mapping[UUID, float],
 ) -> dict[UUID, StartRange | None]:
-    """The same of each that waits, in their order; not more than MOST_AHEAD before the last."""
+    """Estimate the start of each session of the queue, in order; at most MOST_AHEAD precede the
+    last.
+    """
     hosts = {agent_id for each in queue for agent_id in each.agent_ids}
     holding = [(each, lengths.left_s(each.kind, each.ran_s)) for each in held if each.agent_id in hosts]
     waiting = [(each, lengths.left_s(each.kind, 0)) for each in queue]
@@ -132,7 +148,7 @@ def estimate_each(
 
 
 def _range_of(starts: Sequence[float], no_later_s: float | None) -> StartRange | None:
-    """Of the starts in all draws, the earliest first."""
+    """Return the range of the sorted starts of all draws."""
     early, late = starts[int(EARLY * len(starts))], starts[ceil(LATE * len(starts)) - 1]
     if no_later_s is not None:
         early, late = min(early, no_later_s), min(late, no_later_s)
@@ -147,7 +163,7 @@ _Queue = Sequence[tuple[Wanted, list[float]]]
 def _draw(
     chance: Random, queue: _Queue, holding: Sequence[tuple[Held, list[float]]], free: Mapping[int, Slots]
 ) -> list[float]:
-    """In how many seconds each of the queue starts, should all end as drawn."""
+    """Return in how many seconds each session of the queue starts in one random draw."""
     ends: dict[int, list[tuple[float, int, Slots]]] = {}
     for number, (each, left) in enumerate(holding):
         heappush(ends.setdefault(each.agent_id, []), (_drawn(chance, left, each.left_s), number, each.slots))
@@ -170,7 +186,9 @@ def _draw(
 
 
 def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:
-    """Where nothing like it was seen: at once, or not before its limit, so that the range holds all between."""
+    """Draw a run time. Without similar sessions: zero or the time limit, so that the range covers
+    all between; infinite without a limit.
+    """
     if most_s is None:
         return chance.choice(left) if left else inf
     return min(chance.choice(left or (0.0, most_s)), most_s)
@@ -182,7 +200,9 @@ def _take(
     rooms: dict[int, dict[str, int]],
     ends: dict[int, list[tuple[float, int, Slots]]],
 ) -> tuple[float, int]:
-    """The machine that has room first, and when. The room is taken: what it waits for has ended by then."""
+    """Return the earliest start and its agent, and take the capacity there; allocations that end by
+    then are removed.
+    """
     begin, chosen = inf, -1
     for agent_id in wanted.agent_ids:
         if agent_id in used:
@@ -207,7 +227,7 @@ def _take(
 def _when(
     slots: Slots, room: Mapping[str, int], ends: Sequence[tuple[float, int, Slots]], before: float
 ) -> float:
-    """When so much will be free on a machine; infinite if not `before`."""
+    """Seconds until so much is free on an agent; infinite if not earlier than `before`."""
     short = {name: amount - room.get(name, 0) for name, amount in slots.items() if amount > room.get(name, 0)}
     if not short:
         return 0.0

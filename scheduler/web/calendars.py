@@ -1,4 +1,4 @@
-"""What is reserved in a resource group as a calendar: days beside each other, machines below each other."""
+"""Calendar of the reservations of a resource group: days as columns, agents as rows. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ SHOWN_ROWS = 60
 SHOWN_NAMES = 3
 DAY = timedelta(days=1)
 SATURDAY = 5
-PERCENT_OF_LETTER, PERCENT_BESIDE_NAME = 1.0, 2.5  # on a screen as wide as a laptop's
-FURTHEST_DAYS = 800  # further than anybody reserves
+PERCENT_OF_LETTER, PERCENT_BESIDE_NAME = 1.0, 2.5  # on the width of a laptop
+FURTHEST_DAYS = 800  # further than reservations are made
 
 
 class View(StrEnum):
@@ -27,7 +27,7 @@ VIEW_WORDS = {View.WEEK: gettext_noop("Week"), View.MONTH: gettext_noop("Month")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The days from `first` to before `end`, as clocks of `zone` have them."""
+    """Days from `first` to before `end`, in the time zone `zone`."""
 
     view: View
     first: date
@@ -48,11 +48,13 @@ class Span:
 
     @property
     def before(self) -> date:
-        """A day of the span before."""
+        """A day of the previous span."""
         return self.first - DAY
 
     def share(self, instant: datetime) -> float:
-        """Where in the span an instant lies, in percent: below 0 before it, above 100 after it."""
+        """Return the position of an instant in the span in percent: below 0 before it, above 100
+        after it.
+        """
         return (instant - self.begins_at) / (self.ends_at - self.begins_at) * 100
 
 
@@ -62,13 +64,14 @@ class Day:
     left: str
     width: str
     is_today: bool
-    is_free: bool  # of a weekend
+    is_free: bool  # weekend
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One reservation in a row, from `left` on, so wide, both in percent of the row; its first and last minute in words. Where its name has no
-    room in it, that stands beside the machines."""
+    """One reservation in a row: left edge and width in percent of the row; first and last minute as
+    text. A name that does not fit is shown beside the agents.
+    """
 
     entry: Entry
     left: str
@@ -81,7 +84,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Machines that are reserved by the same: the first names, and how many there are. Without bars: all that are not reserved."""
+    """Agents with equal reservations: the first names, and their number. Without bars: all agents
+    without a reservation.
+    """
 
     names: Sequence[str]
     count: int
@@ -94,7 +99,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """`now` is where the present lies, in percent, or "" where it is not in the span; `unshown` machines are reserved beside those of the rows."""
+    """Calendar page. `now`: present time in percent, "" outside the span; `unshown`: number of
+    reserved agents beyond the rows.
+    """
 
     span: Span
     days: Sequence[Day]
@@ -108,7 +115,7 @@ class Calendar:
 
 
 def span_of(view: str, day: str, zone: tzinfo, now: datetime) -> Span:
-    """The week or the month of `day`, like "2026-05-31"; what is none, or too far away, is today."""
+    """Return the week or month of `day`, e.g. "2026-05-31"; today if it is invalid or too far away."""
     today = now.astimezone(zone).date()
     try:
         asked = date.fromisoformat(day)
@@ -124,7 +131,9 @@ def span_of(view: str, day: str, zone: tzinfo, now: datetime) -> Span:
 
 
 def calendar_of(span: Span, entries: Iterable[Entry], machines: Sequence[str], now: datetime) -> Calendar:
-    """`entries` by start, those outside of the span as well; `machines` are the names of all of the group."""
+    """Make the calendar. `entries` by start, possibly outside the span; `machines`: names of all
+    agents of the group.
+    """
     bars = {
         each.id: _bar(span, each, now)
         for each in entries
@@ -172,7 +181,7 @@ def _bar(span: Span, entry: Entry, now: datetime) -> Bar:
 
 
 def _by_machine(entries: Iterable[Entry]) -> dict[str, list[int]]:
-    """Which reservations each machine has, by start."""
+    """Return the reservation ids of each agent, by start."""
     found: dict[str, list[int]] = {}
     for entry in entries:
         for name in entry.agents:
@@ -181,10 +190,10 @@ def _by_machine(entries: Iterable[Entry]) -> dict[str, list[int]]:
 
 
 def _midnight(day: date, zone: tzinfo) -> datetime:
-    """In UTC, so that differences are true on days on which clocks are changed."""
+    """Return midnight in UTC, so that differences are right on days of clock changes."""
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
 def _percent(share: float) -> str:
-    """As attributes of a picture have it, in any language."""
+    """Format for SVG and style attributes, independent of language."""
     return f"{share:.3f}%"

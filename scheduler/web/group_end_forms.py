@@ -1,4 +1,4 @@
-"""When sessions of a resource group end: a part of its form, in the words of people."""
+"""Form fields for the session end rules of a resource group."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ class GroupEndsForm(forms.Form):
     )
 
     def ends(self) -> dict[str, Any]:
-        """What is typed, as columns of ResourceGroup. Only where the form is valid."""
+        """Return the values as columns of ResourceGroup. Only if the form is valid."""
         typed = self.cleaned_data
         return {
             **{name: typed[name] for name in _AS_TYPED},
@@ -95,7 +95,7 @@ class GroupEndsForm(forms.Form):
 
 
 def typed_ends(group: ResourceGroup) -> dict[str, Any]:
-    """What the form shows of a group."""
+    """Return the initial values for a group."""
     return {
         **{name: getattr(group, name) for name in (*_AS_TYPED, "use_window_s", "use_grace_s")},
         "max_extensions": group.max_extensions or None,

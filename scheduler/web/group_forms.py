@@ -1,4 +1,4 @@
-"""Forms of resource groups: amounts and times in the words of people."""
+"""Forms of resource groups."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from agents.resource_groups.service import FACTORS
 from common.values.resources import CPU, MEM
 from scheduler.web.group_end_forms import GroupEndsForm, typed_ends
 
-LONGEST_NAME = 64  # of a machine
+LONGEST_NAME = 64  # of an agent
 TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _SAME = (
     "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s",
@@ -23,7 +23,7 @@ TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
 
 
 def overcommit_field(label: Any, help_text: Any) -> forms.DecimalField:
-    """A factor; empty means 1."""
+    """Make a field for an overcommit factor; empty means 1."""
     return forms.DecimalField(
         required=False,
         max_digits=4,
@@ -141,7 +141,7 @@ class GroupForm(GroupEndsForm):
         return typed
 
     def columns(self) -> dict[str, Any]:
-        """What is typed, as columns of ResourceGroup. Only where the form is valid."""
+        """Return the values as columns of ResourceGroup. Only if the form is valid."""
         typed = self.cleaned_data
         amounts = {CPU: typed["max_cpu"], MEM: typed["max_mem"]}
         given = {slot: amount for slot, amount in amounts.items() if amount is not None}
@@ -159,7 +159,7 @@ class GroupForm(GroupEndsForm):
 
 
 def typed_group(group: ResourceGroup) -> dict[str, Any]:
-    """What the form shows of a group."""
+    """Return the initial values for a group."""
     amounts = dict(group.max_session_slots)
     return {
         **{name: getattr(group, name) for name in _SAME},
@@ -178,7 +178,7 @@ def typed_group(group: ResourceGroup) -> dict[str, Any]:
 
 
 def field_of(column: str) -> str:
-    """The form's field for a column that a service refuses."""
+    """Return the form field for a column in a service's error."""
     return {"session_types": "takes_interactive", "max_session_slots": "max_devices"}.get(column, column)
 
 

@@ -1,4 +1,4 @@
-"""The pages of resource groups: which there are, who may use them, and changing one."""
+"""Pages of resource groups: list, settings, grants, agents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -107,7 +107,9 @@ def new_group(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
-    """`?agent=` asks for the fragment with machines of other groups that are called like it."""
+    """Show or change a group. `?agent=` returns the fragment with agents of other groups by part of
+    a name.
+    """
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
@@ -138,7 +140,7 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Pause it, or let it start sessions again; with a way back."""
+    """Pause or resume the group, with an undo link."""
     actor = superadmin(request)
     to = request.POST.get("to", "")
     if to not in STATES:
@@ -208,7 +210,7 @@ def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Put a machine of another group into this one."""
+    """Move an agent of another group into this one."""
     actor = superadmin(request)
     group = access_group(actor, group_id)
     form = MoveForm(request.POST)
@@ -226,19 +228,23 @@ def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
 
 
 def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | User:
-    """Raises NotFound, Conflict for a project whose name several domains have."""
+    """Return the grantee of that name. Raises NotFound; Conflict if several domains have a project
+    of that name.
+    """
     if level is Level.DOMAIN:
         return domain_named(actor, text.strip() or "-")
     if level is Level.USER:
         return person_with_address(actor, text, field="grantee")
-    if "@" in text:  # which `owner_named` takes for a person
+    if "@" in text:  # `owner_named` takes it for a person
         sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
         raise NotFound(sentence, fields={"grantee": [sentence]})
     return owner_named(actor, text)
 
 
 def superadmin(request: HttpRequest) -> Actor:
-    """For everybody else there are no such pages; monitors are told that they only look."""
+    """Return the actor if superadmin. Raises NotFound for others, also for monitors, who may only
+    look.
+    """
     actor = overseer_of_all(request)
     if not may_do_everything(actor):
         raise nothing_here()
@@ -246,7 +252,7 @@ def superadmin(request: HttpRequest) -> Actor:
 
 
 def _facts(group: ResourceGroup, room: GroupRoom, counts: Mapping[str, int]) -> dict[str, Any]:
-    """A group in the words of the pages."""
+    """Return the values of a row for a group."""
     return {
         "state": "active" if group.is_active else "paused",
         "agents": room.agents,
@@ -260,13 +266,13 @@ def _facts(group: ResourceGroup, room: GroupRoom, counts: Mapping[str, int]) -> 
 
 
 def room_meters(room: GroupRoom) -> list[dict[str, Any]]:
-    """How full a group is, by slot."""
+    """Return the utilization of a group by slot."""
     meters = slot_meters(room.occupied, room.capacity)
     return [{**meter, "has": room.real[meter["slot"]]} for meter in meters]
 
 
 def slot_meters(used: Mapping[str, int], limit: Mapping[str, int]) -> list[dict[str, Any]]:
-    """As the tag `meter` takes them: cores, memory, then devices."""
+    """Return values for the template tag `meter`: cores, memory, then devices."""
     labels = {CPU: _("CPU"), MEM: _("Memory")}
     return [
         {"slot": name, "label": labels.get(name, name), "used": used.get(name, 0), "limit": limit[name]}
@@ -284,7 +290,7 @@ def _page(
     warning: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """`warning`: what would come of what was typed; it is asked for once more."""
+    """Render the page. `warning`: consequence of the change, which must be confirmed."""
     [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
     can_change = may_do_everything(actor)
     machines = visible_agents(actor).in_use().filter(resource_group=group).order_by("name")
@@ -308,7 +314,7 @@ def _page(
 
 
 def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
-    """Names of the first machines of other groups that are called like that."""
+    """Return names of the first agents of other groups that contain the text."""
     try:
         text = check_text(typed, max_length=LONGEST_NAME).strip()
     except ValueError:

@@ -1,4 +1,4 @@
-"""The form of a limit of a resource group: amounts and hours in the words of people."""
+"""Form of a limit of a resource group."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -79,13 +79,13 @@ class LimitForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, *, kept: Mapping[str, Any] | None = None) -> None:
-        """`kept`: the limit that is changed."""
+        """`kept`: the limit to change."""
         super().__init__(data, initial={"time_zone": "UTC"} if kept is None else _typed(kept))
-        if kept is None and data is None:  # what somebody typed, or chose before, stays
+        if kept is None and data is None:  # typed or stored values stay
             self.fields["time_zone"].widget.attrs["data-time-zone"] = ""
 
     def clean_time_zone(self) -> str:
-        """Raises ValidationError."""
+        """Check the time zone. Raises ValidationError."""
         zone: str = self.cleaned_data["time_zone"]
         if zone and not is_zone(zone):
             raise ValidationError(
@@ -112,7 +112,7 @@ class LimitForm(forms.Form):
             self.add_error("days", _("Choose days for these times, or leave the times empty as well."))
 
     def limit(self) -> dict[str, Any]:
-        """What is typed, as `agents.core.group_limits` keeps it. Only where the form is valid."""
+        """Return the limit as `agents.core.group_limits` stores it. Only if the form is valid."""
         typed = self.cleaned_data
         hours = {"days": [], "begins": "", "ends": "", "time_zone": ""}
         if typed["days"]:
@@ -129,7 +129,7 @@ class LimitForm(forms.Form):
 
 
 def _typed(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """What the form shows of a limit."""
+    """Return the initial values for a limit."""
     typed = {name: kept[name] for name in AS_TYPED}
     for key in AMOUNTS:
         amounts = dict(kept[key])

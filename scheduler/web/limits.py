@@ -1,4 +1,4 @@
-"""The pages of the limits that a resource group has of its own: what its sessions may hold together, and those of each person."""
+"""Pages of the limits of a resource group: amounts for all of its sessions, and for each person."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -26,14 +26,14 @@ from common.rest.idempotency import once_a_form
 from scheduler.web.groups import superadmin
 from scheduler.web.limit_forms import DAY_WORDS, LimitForm
 
-SHORTEST_SPAN = 3  # of days that are written as one
+SHORTEST_SPAN = 3  # days that are written as a range
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="resource-groups")
 def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
-    """A POST adds one. One query beside the frame's."""
+    """List the limits; POST adds one. One query beside the frame's."""
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
@@ -49,7 +49,7 @@ def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def limit_page(request: HttpRequest, group_id: int) -> HttpResponse:
-    """?limit= is the name of the one that a POST changes. One query beside the frame's."""
+    """Show or change the limit named by ?limit=. One query beside the frame's."""
     actor = superadmin(request)
     group = access_group(actor, group_id)
     kept = limit_named(group, request.GET.get("limit", ""))
@@ -65,7 +65,7 @@ def limit_page(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def remove(request: HttpRequest, group_id: int) -> HttpResponse:
-    """?limit= is its name."""
+    """Remove the limit named by ?limit=."""
     name = request.GET.get("limit", "")
     remove_limit(actor=superadmin(request), group_id=group_id, name=name)
     messages.success(request, _("“{name}” is removed. It holds nobody up any more.").format(name=name))
@@ -73,7 +73,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 
 
 def _put(actor: Actor, group: ResourceGroup, form: LimitForm, *, instead_of: str = "") -> bool:
-    """False: the form says why not."""
+    """Save the limit. Return False if the form has errors."""
     try:
         put_limit(actor=actor, group_id=group.pk, limit=form.limit(), instead_of=instead_of)
     except BerthError as refusal:
@@ -92,7 +92,7 @@ def _page(
 
 
 def _row(group: ResourceGroup, number: int, limit: GroupLimit, now: datetime) -> dict[str, Any]:
-    """A limit in the words of the page."""
+    """Return the values of a row for a limit."""
     query = {"limit": limit.name}
     return {
         "limit": limit,
@@ -107,7 +107,7 @@ def _row(group: ResourceGroup, number: int, limit: GroupLimit, now: datetime) ->
 
 
 def counted_words(types: Sequence[str]) -> str:
-    """Which sessions a limit with these types counts."""
+    """Return the sessions that a limit with these types counts, as text."""
     words = {"interactive": _("Interactive sessions"), "batch": _("Batch sessions")}
     return words[types[0]] if len(types) == 1 else _("All sessions")
 
@@ -123,7 +123,7 @@ def _hours(hours: Hours) -> Mapping[str, Any]:
 
 
 def _spans(days: Sequence[int]) -> Iterator[str]:
-    """ "Mon–Fri", "Sun"; of two days each by itself."""
+    """Yield ranges of three or more days, like "Mon–Fri", and other days one by one."""
     rest = list(days)
     while rest:
         length = next((n for n in range(1, len(rest)) if rest[n] != rest[0] + n), len(rest))

@@ -1,4 +1,6 @@
-"""The limits of a resource group that hold now, as the page of its queue shows them to everybody: what is used of them, by all and by oneself."""
+"""Limits of a resource group that are in force, with the use by all sessions and by the viewer, for
+the queue page.
+"""
 
 from typing import Any
 
@@ -10,7 +12,7 @@ from sessions_app.limits.group_limits import NOTHING, held_in, in_force
 
 
 def limits_now(group: ResourceGroup, user_id: int | None) -> list[dict[str, Any]]:
-    """One query, none where no limit holds."""
+    """Return the limits in force with their use. One query, none without limits."""
     limits = in_force(group, clock.now())
     held = held_in([group.pk]).get(group.pk, NOTHING) if limits else NOTHING
     used = [each.used(held) for each in limits]

@@ -1,4 +1,4 @@
-"""The links of this app in the menu."""
+"""Menu entries of the scheduler."""
 
 from django.utils.translation import gettext_noop
 

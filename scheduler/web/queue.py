@@ -1,4 +1,4 @@
-"""The page of queues: for everybody, of the resource groups that one may use."""
+"""Queue page: sessions that wait in the resource groups that the viewer may use."""
 
 from typing import Any
 
@@ -24,8 +24,9 @@ from sessions_app.queue.listing import places, queues, waiting_in
 @require_GET
 @login_required
 def queue_page(request: HttpRequest) -> HttpResponse:
-    """?group= names one, ?page= goes on. At most 12 queries beside the frame's, however many wait. The same view answers the
-    fragment that follows changes."""
+    """Show the queue of the group in ?group=, page ?page=. At most 12 queries beside the frame's,
+    however many sessions wait. Also answers the live-update fragment.
+    """
     actor = actor_of(request)
     groups = list(visible_resource_groups(actor).order_by("-is_default", "name"))
     wanted = request.GET.get("group", "")
@@ -56,7 +57,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
 
 
 def _tab(group: ResourceGroup, is_active: bool, counts: Any) -> dict[str, Any]:
-    """As includes/tabs.html has it."""
+    """Return a tab for includes/tabs.html."""
     queue = counts.get(group.pk)
     return {
         "label": group.name,

@@ -1,4 +1,4 @@
-"""The form of a reservation."""
+"""Forms to reserve agents and to change a reservation."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
@@ -24,7 +24,7 @@ MOST_BOXES = 100
 
 
 class NamesField(forms.CharField):
-    """Names of machines on lines of their own, or with commas between; no more and no longer ones than REST takes."""
+    """Names of agents separated by lines or commas; bounds as in REST."""
 
     widget = forms.Textarea(attrs={**_TYPED, "rows": 5})
 
@@ -35,7 +35,7 @@ class NamesField(forms.CharField):
         return (value or "").replace(",", " ").split()
 
     def run_validators(self, value: Any) -> None:
-        """Raises ValidationError."""
+        """Check number and length of the names. Raises ValidationError."""
         if len(value) > MOST_AGENTS:
             sentence = _("At most {most} machines; these are {count}.")
             raise ValidationError(sentence.format(most=f"{MOST_AGENTS:,}", count=f"{len(value):,}"))
@@ -90,7 +90,7 @@ class ReservationForm(forms.Form):
     def __init__(
         self, data: Any = None, *, machines: Iterable[str] = (), initial: dict[str, Any] | None = None
     ) -> None:
-        """`machines`: the names of all of the group."""
+        """`machines`: names of all agents of the group."""
         super().__init__(data, initial=initial)
         self.machines = list(machines)
         if len(self.machines) > MOST_BOXES:
@@ -114,7 +114,7 @@ class ReservationForm(forms.Form):
         return typed
 
     def _instant(self, field: str) -> datetime | None:
-        """Raises ValidationError."""
+        """Parse an instant in the typed time zone. Raises ValidationError."""
         typed = self.cleaned_data[field]
         if not typed:
             return None
@@ -126,7 +126,7 @@ class ReservationForm(forms.Form):
 
 
 class ReservationChangeForm(ReservationForm):
-    """Of one that is there: whose it is stays, and when it began."""
+    """Form to change a reservation: its grantee, and a past start, cannot change."""
 
     level = None  # type: ignore[assignment]
     grantee = None  # type: ignore[assignment]
@@ -141,16 +141,18 @@ class ReservationChangeForm(ReservationForm):
         else:
             self.fields["starts_at"].required = True
             self.fields["starts_at"].help_text = _("In your time zone; without scripts in UTC.")
-        if data is None:  # what was typed is in the zone of whoever typed it
+        if data is None:  # typed values are in the time zone of the browser
             for name in set(instants) & set(self.fields):
                 self.fields[name].widget.attrs["data-instant"] = instants[name].isoformat()
 
     def _instant(self, field: str) -> datetime | None:
-        """As it is, where nothing else was typed: a control knows no seconds, and of an hour that comes twice not which one."""
+        """Return the stored instant if unchanged: the control has no seconds, and repeated hours
+        are ambiguous.
+        """
         kept, zone = self._kept[field], zone_named(self.data.get("time_zone", ""))
         return kept if self.cleaned_data[field] == _shown(kept, zone) else super()._instant(field)
 
 
 def _shown(instant: datetime, zone: tzinfo) -> str:
-    """As a control for date and time has it."""
+    """Format for a date and time control."""
     return f"{instant.astimezone(zone):%Y-%m-%dT%H:%M}"

@@ -1,4 +1,4 @@
-"""The pages of what is reserved in a resource group, of reserving more, and of changing one."""
+"""Pages of the reservations of a resource group: calendar, reserve, change, cancel."""
 
 from typing import Any
 
@@ -35,8 +35,9 @@ COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="resource-groups")
 def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
-    """A POST reserves. ?view= is week or month, ?day= one of its days, ?time_zone= whose days they are; the same view answers the
-    fragment with the calendar in the reader's own. At most 6 queries beside the frame's."""
+    """Show the calendar; POST reserves. ?view= is week or month, ?day= a day in it, ?time_zone= the
+    viewer's zone. Also answers the calendar fragment. At most 6 queries beside the frame's.
+    """
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     machines = _machines(group)
@@ -55,7 +56,7 @@ def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def reservation_page(request: HttpRequest, group_id: int, reservation_id: int) -> HttpResponse:
-    """A POST changes it. At most 6 queries beside the frame's."""
+    """Show a reservation; POST changes it. At most 6 queries beside the frame's."""
     actor = superadmin(request)
     group = access_group(actor, group_id)
     entry = entry_of(actor, group, reservation_id)
@@ -78,7 +79,7 @@ def cancel(request: HttpRequest, group_id: int, reservation_id: int) -> HttpResp
 
 
 def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
-    """False: the form says why not."""
+    """Reserve agents. Return False if the form has errors."""
     typed = dict(form.cleaned_data)
     level, whom = typed["level"], typed["grantee"]
     columns: dict[str, Any] = {name: typed[name] for name in COLUMNS}
@@ -96,7 +97,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
 
 
 def _change(actor: Actor, group: ResourceGroup, entry: Entry, form: ReservationChangeForm) -> bool:
-    """False: the form says why not."""
+    """Change the reservation. Return False if the form has errors."""
     columns = {name: form.cleaned_data[name] for name in COLUMNS if name in form.changed_data}
     if form.cleaned_data["is_all"]:
         columns["agents"] = form.cleaned_data["agents"]
@@ -143,7 +144,7 @@ def _page(
 
 
 def _tabs(calendar: Calendar, asked: QueryDict) -> list[dict[str, Any]]:
-    """As includes/tabs.html has them: the same days by week and by month."""
+    """Return tabs for includes/tabs.html: these days by week and by month."""
     tabs = []
     for view, words in VIEW_WORDS.items():
         query = asked.copy()

@@ -1,4 +1,4 @@
-"""When sessions that wait will probably start: fetched by pages that list them, after they are there."""
+"""Expected start of pending sessions, fetched by list pages after they are shown."""
 
 from uuid import UUID
 
@@ -17,8 +17,10 @@ from sessions_app.selectors import visible_sessions
 @require_GET
 @login_required
 def expected_starts(request: HttpRequest) -> HttpResponse:
-    """?session=, as often as a page has rows: of each that waits and that one may see the sentence for its place on the page, "" where
-    nobody can know. Others are passed over. Two queries, and for each group in which they wait those of start_ranges_in."""
+    """Return the sentences for the sessions in ?session= (repeated) that wait and that the viewer
+    may see, "" if unknown; others are skipped. Two queries, and those of start_ranges_in for each
+    group.
+    """
     ids = [found for each in request.GET.getlist("session")[:ROWS_PER_PAGE] if (found := _id_of(each))]
     waiting = visible_sessions(actor_of(request)).waiting().filter(pk__in=ids, held_for="", stops_at=None)
     by_group: dict[int, list[UUID]] = {}

@@ -1,4 +1,6 @@
-"""The page of a resource group's scheduler: its last ticks, and one of them explained. For superadmins and monitors."""
+"""Pages of the scheduler of a resource group: recent ticks, and one explained. For superadmins and
+monitors.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,13 +24,13 @@ from scheduler.models import KeptTick
 from sessions_app.queue.listing import OWN_LIMITS, PUBLIC_REASONS
 
 TICKS_PER_PAGE = 20
-MOST_EXACT_S = 10  # what is longer is told in whole seconds
+MOST_EXACT_S = 10  # longer times are shown in whole seconds
 
 
 @require_GET
 @login_required
 def scheduler(request: HttpRequest) -> HttpResponse:
-    """Leads to the page of the default group. Raises NotFound where there is none."""
+    """Redirect to the page of the default group. Raises NotFound if there is none."""
     return redirect("resource-group-scheduler", group_to_look_at(overseer_of_all(request)).pk)
 
 
@@ -69,13 +71,13 @@ def tick_page(request: HttpRequest, group_id: int, tick_id: int) -> HttpResponse
 
 
 def took_words(tick: KeptTick) -> dict[str, str]:
-    """How long its parts took, and all of it."""
+    """Return the durations of the phases and the total, as text."""
     parts = {"read": tick.read_us, "decide": tick.decide_us, "commit": tick.commit_us, "all": tick.took_us}
     return {name: milliseconds(us) for name, us in parts.items()}
 
 
 def wait_words(waits: Waits) -> dict[str, Any]:
-    """{"started": how many}, and of any: "half", "most", "longest" as lengths of time."""
+    """Return {"started": count} and, if any, "half", "most", "longest" as durations."""
     lengths = {"half": waits.half_s, "most": waits.nine_of_ten_s, "longest": waits.longest_s}
     return {"started": waits.started} | {
         name: milliseconds(round(seconds * 1e6)) if seconds < MOST_EXACT_S else duration_words(seconds)
@@ -85,14 +87,14 @@ def wait_words(waits: Waits) -> dict[str, Any]:
 
 
 def milliseconds(us: int) -> str:
-    """ "0.4 ms", "12 ms", "1.3 s"."""
+    """Format microseconds: "0.4 ms", "12 ms", "1.3 s"."""
     if us >= 1_000_000:
         return _("{number} s").format(number=f"{us / 1_000_000:.1f}")
     return _("{number} ms").format(number=f"{us / 1000:.1f}" if us < 10_000 else us // 1000)
 
 
 def reasons_of(counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What most waited for first: {"code", "words", "count"}."""
+    """Return {"code", "words", "count"} per reason, most frequent first."""
     most_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [
         {"code": code, "words": _(PUBLIC_REASONS.get(code, OWN_LIMITS)), "count": count}

@@ -1,4 +1,4 @@
-"""The page of shares: what everybody has of a resource group, had lately, and counts for."""
+"""Page of the fair-share entries and weights of a resource group."""
 
 from typing import Any
 
@@ -66,7 +66,9 @@ class WeightForm(forms.Form):
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
-    """?level= domain, project or user; ?q= a part of a name; ?page= goes on."""
+    """Show the entries of ?level= domain, project or user, filtered by ?q=, page ?page=; POST sets
+    a weight.
+    """
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
@@ -90,7 +92,9 @@ def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
 
 
 def _mark(form: WeightForm, refusal: BerthError) -> None:
-    """Whom the name means is found in several ways, each of which calls the field something else."""
+    """Show errors in the form: holders are looked up in several ways, which name the field
+    differently.
+    """
     if "weight" in refusal.fields:
         mark(form, refusal)
     else:
@@ -132,7 +136,9 @@ def _tab(group: ResourceGroup, level: Level, title: str, active: Level) -> dict[
 
 
 def _row(standing: Standing) -> dict[str, Any]:
-    """In the words of the page: shares in percent, and what counts, which is no share and may be more than all, as a number."""
+    """Return the values of a row: shares in percent; the weighted usage is a number, as it may
+    exceed 1.
+    """
     return {
         "name": standing.name,
         "above": " / ".join(standing.above),
@@ -147,5 +153,5 @@ def _row(standing: Standing) -> dict[str, Any]:
 
 
 def _percent(share: float) -> str:
-    """Of what is small two decimals."""
+    """Format as percent; two decimals for small shares."""
     return f"{100 * share:.{2 if 0 < share < SMALL else 1}f} %"

@@ -1,4 +1,4 @@
-"""The page that says why a session waited, now and at any time that is still known."""
+"""Page of past reasons to wait of a session."""
 
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,9 @@ from sessions_app.selectors import Action, access_session
 @require_GET
 @login_required
 def why_it_waited(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """?at= an instant, in the zone ?time_zone= if it names none: the last tick before it is decided once more."""
+    """Show the reasons; ?at= an instant, in ?time_zone= if it names none, shows the last tick
+    before it, replayed.
+    """
     session = access_session(actor_of(request), session_id, Action.VIEW)
     stays = stays_of(session)
     context: dict[str, Any] = {"session": session, "stays": stays[::-1], "typed": request.GET.get("at", "")}

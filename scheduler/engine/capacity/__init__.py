@@ -1,1 +1,1 @@
-"""Free capacity of agents during a pass: holds, reservations, backfill, placement groups."""
+"""Free capacity of agents during a pass: reservations, backfill, shared devices, placement groups."""

@@ -1,4 +1,6 @@
-"""When and where a session that finds no room now will find it: by the ends that are known, else by those that are expected."""
+"""Find when and where a session without capacity will find it, by known ends, else by expected
+ends.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,18 +13,20 @@ from scheduler.engine.capacity.tracker import Machines
 from scheduler.engine.index.request_shape import Shape
 from scheduler.engine.index.resource_vector import Layout
 
-Nearness = tuple[int, int]  # the smaller the nearer
-# One of the certainties; when, or when it is expected; how near; ordinal, negated.
+Nearness = tuple[int, int]  # smaller is nearer
+# Certainty (below), time, nearness, negated agent number.
 Opening = tuple[int, datetime, Nearness, int]
-# Of an opening, the better first: its time is known; expected; expected too late for the agent, which will be reserved before the end.
+# Certainty of an opening, best first: time known; time expected; expected too late to end before
+# the agent is reserved.
 KNOWN, EXPECTED, LATE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """Where each kernel of a shape will find room first (ordinals), and when all of it will be there, at the latest; None if
-    something must end of which nobody knows when it will: then `expected` is when it probably has, and `is_late` says that the session
-    would probably not end before an agent is reserved."""
+    """Agents (numbers) where each kernel of a shape finds capacity first. `until`: when it is free
+    at the latest; None if it depends on unknown ends. `expected`: when it is probably free.
+    `is_late`: the session would probably not end before an agent is reserved.
+    """
 
     ordinals: list[int]
     until: Until
@@ -43,11 +47,12 @@ def soonest(
     hosts: Iterable[int],
     known_only: bool,
 ) -> Prospect | None:
-    """On these agents (ordinals). None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when.
-    Agents that will be reserved before what `lasts` so long would have ended are left out; where that is only expected, they come last.
+    """Return the soonest prospect on these agents (numbers); None if there will never be capacity
+    beside reservations or, if `known_only`, if no time is known. Agents that will be reserved
+    before the session could end are left out; if that is only expected, they come last.
 
-    Kernels of a session that differ are counted as large as the largest in each field; those that are spread get an agent each,
-    and one agent holds all that must be together.
+    Unlike kernels are counted as large as the largest in each field; spread kernels get an agent
+    each; kernels that must be together share one agent.
     """
     kernels, count = len(shape.searches), _count(shape)
     openings: list[Opening] = []
@@ -61,7 +66,7 @@ def soonest(
     last = max(at for _, at, _, _ in chosen)
     until = last if worst == KNOWN else None
     ordinals = [-negated for _, _, _, negated in chosen] * (kernels // count)
-    if shape.is_bounded and until is not None:  # all kernels begin together
+    if shape.is_bounded and until is not None:  # all kernels start at the same time
         bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
         if any(latest is not None and until > latest for latest in bounds):
             return None
@@ -77,8 +82,9 @@ def longest(
     hosts: Iterable[int],
     known_only: bool,
 ) -> timedelta:
-    """How long one of this shape may last at most for which `soonest` may find room there: each of its kernels could last as long where it has the most
-    time between an opening and a reservation."""
+    """Return the maximum run time of a session of this shape for which `soonest` may succeed: each
+    kernel has the longest span between an opening and a reservation window.
+    """
     spans: list[timedelta] = []
     for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         closes_at = machines.latest_start(ordinal, timedelta())
@@ -88,20 +94,20 @@ def longest(
 
 
 def _at_least(opening: Opening, now: datetime) -> datetime:
-    """Return when it may begin at the earliest; an unknown time may be now."""
+    """Return the earliest time of an opening; now if unknown."""
     certainty, at, _, _ = opening
     return at if certainty == KNOWN else now
 
 
 def _in_time(openings: Iterable[Opening], latest: datetime, now: datetime) -> Iterator[Opening]:
-    """Yield those that may begin by then, with LATE for those that probably will not."""
+    """Yield openings that may begin by `latest`, marked LATE if they probably will not."""
     for each in openings:
         if _at_least(each, now) <= latest:
             yield (LATE, *each[1:]) if each[1] > latest else each
 
 
 def _count(shape: Shape) -> int:
-    """How many openings it takes."""
+    """Return the number of openings needed."""
     return 1 if shape.is_together else len(shape.searches)
 
 
@@ -114,13 +120,13 @@ def _openings(
     *,
     known_only: bool,
 ) -> Iterator[tuple[int, list[Opening]]]:
-    """On each of these agents that is large enough."""
+    """Yield each agent that is large enough with its openings."""
     largest, kernels = layout.greatest(shape.requests), len(shape.searches)
     for ordinal in hosts:
         if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
             count = 1 if shape.is_spread else kernels
             found = _openings_on(machines, layout, ordinal, largest, count, now, known_only=known_only)
-            # Of those that are together, room for the last is room for all.
+            # If kernels must be together, capacity for the last is capacity for all.
             yield ordinal, found[kernels - 1 :] if shape.is_together else found
 
 
@@ -134,7 +140,9 @@ def _openings_on(
     *,
     known_only: bool,
 ) -> list[Opening]:
-    """When this agent will have room for one, two, … up to `count` such requests; if `known_only`, those of which that is known."""
+    """Return when the agent has capacity for one, two, … `count` such requests; if `known_only`,
+    only known times.
+    """
     openings: list[Opening] = []
     room, at = machines.room(ordinal), now
     for number, end in enumerate((None, *machines.ends(ordinal))):
@@ -157,8 +165,9 @@ def _openings_on(
 
 
 def _expected(machines: Machines, ordinal: int, request: int, count: int, now: datetime) -> datetime:
-    """Return when there will probably be room for so many such requests. Where not even that suffices which is expected to end, something has
-    begun in this pass: not before the last of the others."""
+    """Return when there is probably capacity for `count` such requests. If all expected ends
+    together do not suffice (sessions placed in this pass), return the last of them.
+    """
     known = [(at, released, ()) for at, released in machines.ends(ordinal)]
     unknown = [
         (max(now, each.ends_at), machines.released(ordinal, each), each.shares)

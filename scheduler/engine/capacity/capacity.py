@@ -1,4 +1,6 @@
-"""The agents of one pass, as far as nothing that it takes changes them."""
+"""Facts about the agents of a pass that placements do not change: size, reservation windows,
+expected ends.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -16,8 +18,9 @@ from scheduler.engine.values import LENGTH_OF_UNKNOWN
 
 
 class Size(NamedTuple):
-    """What an agent has at all, and what one kernel gets of that at most, as vectors without its ordinal; and the slots of which
-    it knows the devices one by one."""
+    """Capacity of an agent and the most that one kernel gets, as vectors without its number; and
+    the slots whose devices are known one by one.
+    """
 
     capacity: int
     largest: int
@@ -25,18 +28,18 @@ class Size(NamedTuple):
 
 
 class Surroundings:
-    """What they are, how large, and from when until when they are reserved."""
+    """Agents of a pass: sizes and reservation windows."""
 
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self._fleet = fleet
         self._layout = fleet.layout
         self._now = now
         self._unknown_until = now + LENGTH_OF_UNKNOWN
-        self._closing_at: list[datetime] | None = None  # in order; None: nobody asked
+        self._closing_at: list[datetime] | None = None  # sorted; None: not computed yet
 
     @property
     def has_windows(self) -> bool:
-        """Whether any of them is reserved, now or later."""
+        """True if any agent is reserved, now or later."""
         return self._fleet.has_windows
 
     @property
@@ -44,18 +47,22 @@ class Surroundings:
         return self._fleet.agents
 
     def ends_at(self, lasts: timedelta | None) -> Until:
-        """When something ends that begins now."""
+        """Return the end of a session that starts now; None: unknown."""
         return None if lasts is None else self._now + lasts
 
     def closed_by(self, agent: AgentView, needs: Needs, until: Until) -> Window | None:
-        """The reservation that keeps off that agent what would run until then: of others, or one that is to come, whoever's it is."""
+        """Return the reservation that keeps a session ending at `until` off the agent: one of
+        others that is open, or any that begins before its end.
+        """
         if not needs.may_run_on(agent):
             return agent.window
         window = agent.next_window
         return window if window and self._end(until) > window.starts_at else None
 
     def windows_before(self, until: Until) -> int:
-        """How many moments, at which some of them will be reserved, are before that: what is the same of two ends is all the same of them."""
+        """Return how many future reservation windows begin before `until`; equal counts give equal
+        results.
+        """
         if self._closing_at is None:
             windows = (agent.next_window for agent in self._fleet.agents)
             self._closing_at = sorted({window.starts_at for window in windows if window})
@@ -65,12 +72,12 @@ class Surroundings:
         return window.starts_at > self._now
 
     def latest_start(self, ordinal: int, lasts: timedelta | None) -> datetime | None:
-        """When what lasts so long must begin there at the latest, to have ended before the agent is reserved; None: any time."""
+        """Return the latest start there that ends before the agent is reserved; None: any time."""
         window = self._fleet.agents[ordinal].next_window
         return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
 
     def expected(self, ordinal: int) -> Sequence[Running]:
-        """Return what runs there without a known end, with when its end is expected."""
+        """Return the allocations there without a known end, with their expected ends."""
         return self._fleet.agents[ordinal].expected
 
     def ordinal_of(self, agent_id: int) -> int | None:
@@ -85,25 +92,29 @@ class Surroundings:
         return Size(fleet.capacities[ordinal] - ordinal, fleet.largest[ordinal] - ordinal, names)
 
     def is_enough(self, size: Size, shape: Shape) -> bool:
-        """Whether an empty agent of that size could hold the largest kernel of `shape`."""
+        """Return True if an empty agent of that size could hold the largest kernel of `shape`."""
         request, fits = shape.requests[0], self._layout.fits
         is_large = fits(request, size.capacity) and fits(shape.of_one_kernel(request), size.largest)
         return is_large and can_deal(shape.needs.kernels[shape.order[0]], size.device_names)
 
     def sizes(self, needs: Needs, largest: int | None = None) -> Sizes:
-        """Of the agents that could host `needs` at any time, schedulable or not; `largest` as below."""
+        """Return the sizes of the agents that could host `needs` at any time, schedulable or not;
+        `largest` as in `rooms_for_one`.
+        """
         return self._fleet.sizes(needs, largest)
 
     def sizes_of_each(self, needs: Needs) -> list[int]:
-        """What one kernel gets at most of each of these."""
+        """Return the most that one kernel gets on each of these agents."""
         return self._fleet.sizes_of_each(needs)
 
     def is_large_enough(self, ordinal: int, request: int) -> bool:
-        """Whether one kernel could get so much there, were the agent empty."""
+        """Return True if one kernel of this size fits on the empty agent."""
         return self._layout.fits(request, self._fleet.largest[ordinal])
 
     def rooms_for_one(self, vectors: list[int], largest: int | None) -> list[int]:
-        """Of what these agents have free, what one kernel may get of each; or, `largest` being one of them, all kernels of a session together."""
+        """Limit free vectors to what one kernel may get; with `largest`, the largest kernel of
+        several, to agents that can hold it.
+        """
         fleet, fits = self._fleet, self._layout.fits
         if largest is None and not fleet.is_overcommitted:
             return vectors
@@ -113,21 +124,23 @@ class Surroundings:
         return [self._layout.lesser(vector, most) for vector, most in owned]
 
     def grown(self, ordinal: int, room: int, released: int) -> int:
-        """`room` after a release, never beyond the capacity of the agent."""
+        """Add released capacity to `room`, at most up to the capacity of the agent."""
         missing = self._layout.less(self.capacity(ordinal), room - ordinal) - ordinal
         return room + self._layout.lesser(released, missing)
 
     def _suiting(self, needs: Needs, ordinals: list[int]) -> list[int]:
-        """Those of these agents of its pools whose model it may use."""
+        """Filter agents by the requested device model."""
         if not needs.device_model:
             return ordinals
         return [ordinal for ordinal in ordinals if needs.suits(self._fleet.agents[ordinal])]
 
     def _tell_again(self, ordinal: int) -> None:
-        """It has more room: nothing, where nobody remembers that it had none."""
+        """Note that an agent has more capacity. Does nothing here, as failed searches are not
+        remembered.
+        """
 
     def _is_host(self, shape: Shape, search: Search, ordinal: int) -> bool:
-        """Whether a kernel for which it is looked there could run on that agent, were there room."""
+        """Return True if a kernel with this search could run on the agent, given capacity."""
         if shape.designated is not None:
             return ordinal == shape.designated
         pool = self._fleet.pool_of[ordinal]
@@ -135,7 +148,7 @@ class Surroundings:
         return is_searched and shape.needs.suits(self._fleet.agents[ordinal])
 
     def _may_host(self, shape: Shape, request: int, search: Search, ordinal: int) -> bool:
-        """The same, and the agent is large enough."""
+        """Return True if it could run there and the agent is large enough."""
         is_host = self._is_host(shape, search, ordinal)
         return is_host and self.is_large_enough(ordinal, shape.of_one_kernel(request))
 

@@ -1,4 +1,4 @@
-"""Room of an agent that a pass keeps for one session, and what it has taken from others."""
+"""Backfill reservation on one agent during a pass, and records of taken capacity."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,14 +6,16 @@ from typing import NamedTuple
 
 from scheduler.engine.accelerators import Share
 
-Until = datetime | None  # at the latest; None: nobody knows
-End = tuple[datetime, int]  # when something ends, and how much it gives back
-# On which agent (ordinal), how much, until when, whether of what is open to all.
+Until = datetime | None  # at the latest; None: unknown
+End = tuple[datetime, int]  # time, and the capacity released then
+# Agent number, amount, end, taken from unreserved capacity.
 Taken = tuple[int, int, Until, bool]
 
 
 class Ended(NamedTuple):
-    """What is given back on an agent, less devices that others share with it, and the shares of such."""
+    """Capacity released on an agent, without devices that others share, and the released shares of
+    devices.
+    """
 
     held: int
     shares: tuple[Share, ...]
@@ -21,8 +23,10 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class Kept:
-    """An agent of which part is kept: what is free at all, what will be free beside the session for which it is kept, when
-    that will start, and its priority. Open to all is the lesser of the two amounts."""
+    """Backfill reservation on an agent: `free`: all free capacity; `beside`: capacity that will be
+    free beside the reserving session; its start and its priority. The lesser of both amounts is
+    open to all.
+    """
 
     free: int
     beside: int
@@ -30,6 +34,6 @@ class Kept:
     priority: int
 
     def take(self, request: int) -> None:
-        """Of what is open to all."""
+        """Take from the capacity that is open to all."""
         self.free -= request
         self.beside -= request

@@ -1,4 +1,6 @@
-"""The agents of one pass where devices are shared: who joins whom on a device, and when a device is whole again."""
+"""Capacity tracker for groups with shared devices: choose the device that a kernel joins, and find
+when a device is whole again.
+"""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
@@ -21,14 +23,14 @@ from scheduler.engine.values import Host
 
 
 class _Given(NamedTuple):
-    """A part of a device that a kernel got in this pass."""
+    """Part of a device that a kernel got in this pass."""
 
     slot_name: str
     device_id: int
     amount: int
     until: Until
-    request: int  # with a whole device
-    joins: int  # without
+    request: int  # includes a whole device
+    joins: int  # without the device
 
     @property
     def share(self) -> Share:
@@ -43,25 +45,28 @@ def machines_of(
 
 
 class SharingMachines(Machines):
-    """A part goes to the shared device that has least left and yet enough, on whichever agent of the pool; where none has, a
-    whole device is shared from then on. So it is whatever the strategy: what is left of shared devices is of no use to those that need
-    whole ones.
+    """Capacity tracker with shared devices. A request for a part goes to the shared device with the
+    least sufficient rest on any agent of the pool; if there is none, a whole device becomes shared.
+    This holds for every strategy, as the rest of a shared device is of no use to requests for whole
+    ones.
 
-    On an agent of which room is kept, what does not end in time counts as if it broke a whole device of its own. Where room is
-    kept for a part, no other part that does not end in time goes there: the one may need what the other would take.
+    On an agent with a reservation, a kernel that does not end in time counts as if it took a whole
+    device of its own. If capacity is reserved for a part, no other part that does not end in time
+    is placed there, as both may need the same device.
     """
 
     def __init__(
         self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least_memory: int
     ) -> None:
         super().__init__(fleet, now, companions, least_memory)
-        self._devices: dict[tuple[int, str], OpenDevices | None] = {}  # by ordinal and slot; None: not known
+        # by agent number and slot; None: unknown
+        self._devices: dict[tuple[int, str], OpenDevices | None] = {}
         self._shelves: dict[tuple[int, str], Shelf] = {}  # by pool and slot
         self._finders: dict[tuple[int, int, Container[int] | None], Finder] = {}  # by pool, request and hosts
-        self._given: dict[int, _Given] = {}  # by its place in `_taken`
-        self._given_on: dict[int, list[_Given]] = {}  # by ordinal
-        self._ending = 0  # so many of them end at a known time
-        self._for_parts: set[int] = set()  # agents that keep room for one
+        self._given: dict[int, _Given] = {}  # by index in `_taken`
+        self._given_on: dict[int, list[_Given]] = {}  # by agent number
+        self._ending = 0  # number of them with a known end
+        self._for_parts: set[int] = set()  # agents with capacity reserved for one
 
     def keep(
         self,
@@ -78,20 +83,22 @@ class SharingMachines(Machines):
         return super().keep(shape, ordinals, until, priority=priority, released=released, is_first=is_first)
 
     def open_all(self) -> None:
-        if self._kept:  # else no more is open than they looked at
+        if self._kept:  # otherwise no more is open than they examined
             self._finders.clear()
         super().open_all()
 
     def has_room_beside(self, shape: Shape, until: Until, priority: int) -> bool:
         has_room = super().has_room_beside(shape, until, priority)
-        self._finders.clear()  # it looked while less was open
+        self._finders.clear()  # they searched while less was open
         return has_room
 
     def has_ends(self) -> bool:
         return super().has_ends() or self._ending > 0
 
     def ends(self, ordinal: int) -> list[End]:
-        """With the devices that are whole again when the last of those that share them ends."""
+        """Known ends with released capacity, including devices that become whole when their last
+        share ends.
+        """
         ends = super().ends(ordinal)
         shares = self._ending_shares(ordinal)
         if not shares:
@@ -153,7 +160,7 @@ class SharingMachines(Machines):
 
     def _rooms_by_device(self, vectors: Iterable[int], slot_name: str) -> list[int]:
         pools, pool_of = self._fleet.pools_that_know(slot_name), self._fleet.pool_of
-        most: dict[int, int] = {}  # that one of its devices has left, by ordinal
+        most: dict[int, int] = {}  # largest rest of a device, by agent number
         for device in chain.from_iterable(self._shelf(pool, slot_name).devices.values() for pool in pools):
             most[device.ordinal] = max(device.left, most.get(device.ordinal, 0))
         rooms, shift = [], self._layout.shift_of(slot_name)
@@ -164,8 +171,9 @@ class SharingMachines(Machines):
         return rooms
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
-        """Those that must be together are tried on one agent after the other: which one has devices for the parts of all, only placing
-        each tells."""
+        """Take all kernels. Kernels that must be together are tried on one agent after the other,
+        as only placing each of them shows if the devices suffice.
+        """
         if not shape.is_together:
             return super()._take_all(shape, until)
         start, tried = len(self._taken), set[int]()
@@ -209,8 +217,9 @@ class SharingMachines(Machines):
         return ordinal
 
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
-        """On an agent with a shared device that has room. `is_usual`: where others of that shape will look, too, so that it is
-        remembered which have none."""
+        """Place on a shared device with enough left. `is_usual`: all searches of the shape look
+        here, so agents without capacity are remembered.
+        """
         for pool, query in search:
             hosts = query[-1]
             key = pool, request, hosts
@@ -236,7 +245,7 @@ class SharingMachines(Machines):
         return self._share_on(ordinal, request, part, until)
 
     def _share_on(self, ordinal: int, request: int, part: Part, until: Until) -> bool:
-        """Take room on that agent, of what is open to all, if it has some."""
+        """Take capacity on that agent from what is open to all, if there is enough."""
         device_id, vector = self._way_on(ordinal, request, part)
         kept, fits = self._kept.get(ordinal), self._layout.fits
         if kept is None:
@@ -255,7 +264,9 @@ class SharingMachines(Machines):
     def _share_kept(
         self, shape: Shape, request: int, search: Search, part: Part, until: datetime, allowed: Allowed | None
     ) -> int | None:
-        """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
+        """Place on an agent whose reserving session starts only after this one ends; the oldest
+        reservation first.
+        """
         for ordinal, kept in self._kept.items():
             in_time = kept.until is not None and until <= kept.until
             may_run = self._is_host(shape, search, ordinal) and (allowed is None or ordinal in allowed)
@@ -269,7 +280,7 @@ class SharingMachines(Machines):
         return None
 
     def _open_one(self, request: int, part: Part, search: Search, until: Until) -> int | None:
-        """Where no shared device has room: on the agent that suits best, of which no room is kept for another part."""
+        """Share a whole device on the best agent that has no reservation for another part."""
         hidden = {each: self._open[each] for each in self._for_parts if each in self._kept}
         for ordinal in hidden:
             self._set_open(ordinal, ordinal)
@@ -284,7 +295,7 @@ class SharingMachines(Machines):
         return found
 
     def _way_on(self, ordinal: int, request: int, part: Part) -> tuple[int | None, int]:
-        """Which shared device of that agent it joins, if one has room, and what it takes from the agent then."""
+        """Return the shared device to join on the agent, None if none fits, and the vector to take."""
         devices = self._devices_on(ordinal, part.slot_name)
         device_id = None if devices is None else devices.best(part.amount)
         return device_id, request if device_id is None else part.joins
@@ -311,7 +322,7 @@ class SharingMachines(Machines):
         self._given[len(self._taken)] = given
         self._ending += until is not None
         self._given_on.setdefault(ordinal, []).append(given)
-        self._taken.append((ordinal, vector, None, was_open))  # `ends` knows when it ends
+        self._taken.append((ordinal, vector, None, was_open))  # `ends` reads the end from `_given`
 
     def _give_back(self, start: int) -> None:
         while len(self._taken) > start:
@@ -324,7 +335,7 @@ class SharingMachines(Machines):
             self._tell_again(ordinal)
 
     def _give_back_part(self, given: _Given) -> int:
-        """What was taken last; the ordinal."""
+        """Undo the last taken part. Return the agent number."""
         ordinal, vector, _, was_open = self._taken.pop()
         self._given_on[ordinal].pop()
         self._ending -= given.until is not None
@@ -342,7 +353,7 @@ class SharingMachines(Machines):
         return ordinal
 
     def _tell_again(self, ordinal: int) -> None:
-        """It has more room: who was told meanwhile that it has none looks again."""
+        """Record the devices of the agent again, so that finders that rejected it look again."""
         for (pool, slot_name), shelf in self._shelves.items():
             devices = self._devices_on(ordinal, slot_name) if pool == self._fleet.pool_of[ordinal] else None
             for device_id, left in devices.free.items() if devices else ():
@@ -364,11 +375,11 @@ class SharingMachines(Machines):
             return devices
 
     def _shelf(self, pool: int, slot_name: str) -> Shelf:
-        """Made before anything of it changes."""
+        """Return the shelf; create it before anything on it changes."""
         key = pool, slot_name
         if key not in self._shelves:
             shelf = self._shelves[key] = Shelf()
-            # Of equal ones the highest ordinal first, which is the smallest id.
+            # Ties: the highest agent number, which is the smallest id, first.
             for ordinal in reversed(self._fleet.members[pool]):
                 for devices in self._fleet.agents[ordinal].devices:
                     for device in devices.open if devices.slot_name == slot_name else ():
@@ -376,7 +387,7 @@ class SharingMachines(Machines):
         return self._shelves[key]
 
     def _ending_shares(self, ordinal: int) -> list[tuple[datetime, Share]]:
-        """Who should have ended by now may never."""
+        """Return shares with a known end in the future; overdue ones may never end."""
         running = self._fleet.agents[ordinal].running
         known = [
             (each.ends_at, share) for each in running if each.ends_at > self._now for share in each.shares
@@ -385,7 +396,7 @@ class SharingMachines(Machines):
         return known + [(each.until, each.share) for each in given if each.until is not None]
 
     def _whole_again(self, ordinal: int, shares: Iterable[Share]) -> list[tuple[str, int]]:
-        """The devices, by slot, that nobody would share any more without these."""
+        """Return the devices (slot, id) that are whole without these shares."""
         gone: Counter[tuple[str, int]] = Counter()
         for share in shares:
             gone[share.slot_name, share.device_id] += share.amount

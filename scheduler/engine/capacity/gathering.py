@@ -1,10 +1,12 @@
-"""Choice of the agents on which room is gathered for a session of which nobody knows when it will find some.
+"""Choose the agents on which capacity accumulates for a session with an unknown start.
 
-A choice holds until it was expected to be right, so that what has gathered is not given away for each better guess. When it was wrong it is
-made again: what has outlived its estimate is expected to go on for as long as it has run, so another place comes to be better. The first
-choice holds for `MOST_AT_FIRST` at most, however far the estimate is: meanwhile something may end sooner elsewhere. Each choice holds at least
-twice as long as one that was wrong, and as long as one whose place has gone. So the session starts in bounded time if everything ends in
-bounded time on one machine that could hold it (`tests/property/test_gathering_laws.py`).
+A choice holds until it was expected to suffice, so that accumulated capacity is not given up for
+each better guess. If it was wrong, it is made again: sessions that outlived their estimate are
+expected to run as long again, so another place may be better. The first choice holds for
+`MOST_AT_FIRST` at most, as something may end sooner elsewhere. Each choice holds at least twice as
+long as a wrong one, and as long as one whose agents are gone. So the session starts in bounded time
+if everything ends in bounded time on one agent that could hold it
+(`tests/property/test_gathering_laws.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,14 +18,16 @@ from scheduler.engine.snapshot import Gathering, PendingSession
 LEAST = timedelta(minutes=1)
 MOST_AT_FIRST = timedelta(minutes=15)
 BETTER = 2
-"""So many times sooner it has to be expected elsewhere, for what has gathered to be given away."""
+"""Accumulated capacity is given up only for a place whose expected wait is shorter by this factor.
+"""
 
 
 def choose(
     session: PendingSession, best: Prospect, there: Prospect | None, now: datetime, ids: Sequence[int]
 ) -> tuple[Prospect, Gathering]:
-    """Return where to gather from now on, as nothing is chosen that holds: at the `best` place, or `there`, where it was until now; None if
-    that is no place for it any more. `ids`: of agents by ordinal."""
+    """Return where capacity accumulates from now on, when no choice is in force: at `best`, or at
+    `there`, the last place; None if that is unusable. `ids`: agent ids by number.
+    """
     was, least = session.gathered, LEAST
     if was is not None:
         least = was.until - was.since
@@ -38,8 +42,9 @@ def choose(
 
 
 def with_earlier(chosen: Sequence[Gathering], waiting: Iterable[PendingSession]) -> tuple[Gathering, ...]:
-    """Return the choices of a pass, and the last one of each other session that waits: its next choice goes on from that, once a limit
-    leaves room for it or its agents are back."""
+    """Return the choices of a pass and the last one of each other pending session, which its next
+    choice continues once a quota suffices or its agents are back.
+    """
     ids = {each.session_id for each in chosen}
     earlier = [each.gathered for each in waiting if each.gathered is not None and each.id not in ids]
     return (*chosen, *earlier)

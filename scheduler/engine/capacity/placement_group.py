@@ -1,4 +1,4 @@
-"""Placement groups: sessions that are to run apart from each other, or beside each other."""
+"""Apply placement groups: sessions that run apart from each other, or together."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,9 @@ NOWHERE: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Agents (ordinals) among which it is looked for room: all but some, or a few. `hosts`: and of these; None: of all."""
+    """Filter of agents (numbers): all but some, or only a few; `hosts` restricts both further;
+    None: no restriction.
+    """
 
     without: Collection[int] = ()
     only: tuple[int, ...] | None = None
@@ -36,14 +38,16 @@ class Allowed:
         pool_of: Sequence[int],
         take_on: Callable[[int], bool],
     ) -> int | None:
-        """The ordinal of the first that has room: of a few in their order by `take_on`, else as the grids of these pools say."""
+        """Take capacity on the first agent that has it: a few agents in order by `take_on`, else by
+        the grids of the pools. Return its number.
+        """
         queries, few = self.within(search, pool_of)
         tries = (grids[pool].take(query) for pool, query in queries)
         found = next((ordinal for ordinal in tries if ordinal is not None), None)
         return next((each for each in few if take_on(each)), None) if found is None else found
 
     def within(self, search: "Search", pool_of: Sequence[int]) -> tuple["Search", list[int]]:
-        """Where these allow to look: at all that a search finds, or at a few in their order."""
+        """Apply the filter: return the restricted search, or a list of a few agents in order."""
         if self.only is None:
             return tuple((pool, among(query, replace(self, hosts=query[-1]))) for pool, query in search), []
         hosts = {pool: query[-1] for pool, query in search}
@@ -59,24 +63,25 @@ class Allowed:
 
 
 class Hosting:
-    """Which agents host which placement groups, while a pass places more of them."""
+    """Occupancy of placement groups by agent, updated while a pass places sessions."""
 
     def __init__(self, hosts: Mapping[str, Iterable[Host]], ordinals: Mapping[int, int]) -> None:
         found = {key: {each.agent_id: each.sessions for each in places} for key, places in hosts.items()}
-        # By key, then by ordinal. Agents that take no sessions have none.
+        # By key, then by agent number; unschedulable agents are left out.
         self._counts = {
             key: {ordinals[each]: count for each, count in counts.items() if each in ordinals}
             for key, counts in found.items()
         }
-        self._is_placed = {key for key, counts in found.items() if counts}  # keys of which any runs anywhere
-        self._kept: dict[str, set[int]] = {}  # where room is kept for one that is to run apart
-        self._begins: dict[str, tuple[int, ...]] = {}  # where it is kept for the first of a group
-        self._waiting: dict[str, list[Shape]] = {}  # that look only where some of the group are
-        self._is_open = False  # what is kept is in nobody's way any more
+        # keys of groups with any session placed
+        self._is_placed = {key for key, counts in found.items() if counts}
+        self._kept: dict[str, set[int]] = {}  # agents reserved for sessions that run apart
+        self._begins: dict[str, tuple[int, ...]] = {}  # agents reserved for the first session of a group
+        self._waiting: dict[str, list[Shape]] = {}  # shapes that search only where their group is
+        self._is_open = False  # reservations no longer count
         self._is_ignored = False
 
     def note(self, shape: "Shape", ordinals: Iterable[int]) -> None:
-        """A session of that shape was placed there."""
+        """Record a placement of that shape."""
         companions = shape.needs.companions
         if companions is None:
             return
@@ -89,7 +94,9 @@ class Hosting:
             counts[ordinal] = counts.get(ordinal, 0) + 1
 
     def keep(self, shape: "Shape", ordinals: Iterable[int]) -> None:
-        """Room is kept there for one of that shape: others of its group do not come between, and do not begin elsewhere."""
+        """Record a reservation: other sessions of its group do not take it, and do not begin
+        elsewhere.
+        """
         companions = shape.needs.companions
         if companions is None:
             return
@@ -99,19 +106,20 @@ class Hosting:
             self._begins.setdefault(companions.key, tuple(ordinals))
 
     def open_all(self) -> None:
-        """From now on room is looked for as if none were kept for any group."""
+        """Ignore reservations from now on."""
         self._is_open = True
 
     @contextmanager
     def ignored(self) -> Iterator[None]:
-        """Meanwhile no rule of a placement group counts."""
+        """Ignore the rules of placement groups meanwhile."""
         self._is_ignored = True
         yield
         self._is_ignored = False
 
     def _ways(self, shape: "Shape", used: Collection[int]) -> Iterator[Allowed]:
-        """Where it is looked for room for one more of its kernels, one after the other. `used`: agents on which it
-        may not be."""
+        """Yield filters of agents for the next kernel, in order of preference. `used`: excluded
+        agents.
+        """
         companions = shape.needs.companions
         if companions is None or self._is_ignored:
             yield Allowed(used)
@@ -132,7 +140,9 @@ class Hosting:
     def first(
         self, take: Callable[[Allowed], int | None], shape: "Shape", used: Collection[int]
     ) -> int | None:
-        """The ordinal that `take` finds among the agents to look at first, or among the next, but for those that are `used`."""
+        """Return the first agent number that `take` finds among the preferred agents, or the next
+        ones; excludes `used`.
+        """
         for allowed in self._ways(shape, used):
             ordinal = take(allowed)
             if ordinal is not None:
@@ -140,7 +150,7 @@ class Hosting:
         return None
 
     def usable(self, shape: "Shape", ordinals: list[int]) -> list[int]:
-        """Those of these agents that its rule lets it use, beside what is kept or was until all was opened."""
+        """Filter agents by a strict rule of the placement group, beside reservations."""
         companions = shape.needs.companions
         if companions is None or not companions.rule.is_strict:
             return ordinals
@@ -152,11 +162,11 @@ class Hosting:
         return ordinals if hosts is None else [each for each in ordinals if each in hosts]
 
     def is_in_the_way(self, needs: "Needs") -> bool:
-        """Whether a rule keeps sessions with such needs off agents."""
+        """Return True if a strict rule excludes agents for such needs."""
         return needs.companions is not None and needs.companions.rule.is_strict
 
     def hosts_of(self, key: str) -> Collection[int]:
-        """The ordinals of those that take sessions."""
+        """Return the numbers of the schedulable agents that host the group."""
         return self._counts.get(key, NOWHERE).keys()
 
     def _apart_from(self, key: str) -> Mapping[int, int]:
@@ -165,6 +175,6 @@ class Hosting:
         return {**dict.fromkeys(kept, 1), **counts} if kept else counts
 
     def _fullest(self, key: str) -> tuple[int, ...]:
-        """The most of the group first, then the smallest id."""
+        """Return host agents, most sessions of the group first, then the smallest id."""
         counts = self._counts.get(key, NOWHERE)
         return tuple(sorted(counts, key=lambda ordinal: (-counts[ordinal], -ordinal)))

@@ -1,4 +1,4 @@
-"""Which reservations keep a session off agents that could run it."""
+"""Find the reservation windows that keep a session off agents that could run it."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from scheduler.engine.values import HostTerms
 
 
 class Closing(NamedTuple):
-    """Of the agents that suit, by id: what they have free, the reservations that are in the way, and by size all of which one is."""
+    """Suitable agents by id: free capacity and blocking reservations; blocked agents by size."""
 
     rooms: dict[int, int]
     windows: dict[int, Window]
@@ -24,7 +24,9 @@ class Closing(NamedTuple):
 
 
 class Closings:
-    """By what is free when it is asked; what is the same for many is found out once."""
+    """Finder of the reservation windows that block sessions, by the capacity that is free at the
+    time of the call; results are shared by equal terms.
+    """
 
     def __init__(self, machines: Machines, layout: Layout) -> None:
         self._machines = machines
@@ -32,12 +34,14 @@ class Closings:
         self._known: dict[tuple[HostTerms, int, int | None], Closing] = {}
 
     def in_the_way(self, shape: Shape, until: Until) -> Reserved | None:
-        """The agents that are reserved for others now, or for anybody before `until`, if they had room for `shape`, or if there
-        are no other agents; none that could never run it."""
+        """Return the agents that are reserved for others now, or for anybody before `until`, if
+        they have capacity for `shape`, or if there are no other agents; None if no such agent could
+        ever run it.
+        """
         if not self.is_any(shape, until):
             return None
         machines, (rooms, windows, alike) = self._machines, self._closed(shape, until)
-        # Those that could hold its largest kernel, were they empty and nobody's.
+        # Agents that could hold its largest kernel if empty and unreserved.
         able = [each for size, ids in alike.items() if machines.is_enough(size, shape) for each in ids]
         told = self._with_room(shape, able, rooms)
         has_others = len(windows) < len(rooms)
@@ -56,12 +60,12 @@ class Closings:
         )
 
     def is_any(self, shape: Shape, until: Until) -> bool:
-        """Whether a reservation keeps it off any of the agents that suit."""
+        """Return True if a reservation excludes the session from any suitable agent."""
         return self._machines.has_windows and bool(self._closed(shape, until).windows)
 
     def _closed(self, shape: Shape, until: Until) -> Closing:
         needs, largest = shape.needs, shape.largest_kernel
-        if not shape.is_bounded:  # what will be reserved could not run it anyway: nothing to wait for
+        if not shape.is_bounded:  # what will be reserved could not run it anyway
             until = self._machines.ends_at(timedelta())
         key = needs.host_terms, self._machines.windows_before(until), largest
         if key not in self._known:
@@ -76,17 +80,21 @@ class Closings:
         return self._known[key]
 
     def _with_room(self, shape: Shape, agent_ids: list[int], rooms: Mapping[int, int]) -> list[int]:
-        """Those of these agents that have room for the largest kernel, or for all that must be together, each as large as the largest."""
+        """Filter agents with capacity for the largest kernel, or for all kernels that must be
+        together, each counted as the largest.
+        """
         request, count = shape.requests[0], 1
         if shape.is_together:
             request, count = self._layout.greatest(shape.requests), len(shape.requests)
         part, fits = shape.parts.get(request), self._layout.fits
-        least = request if part is None else part.joins  # most have not even that, which is quickly seen
+        least = request if part is None else part.joins  # quick filter: most lack even that
         found = [each for each in agent_ids if fits(least, rooms[each])]
         return [each for each in found if self._fits_on(request, rooms[each], count)]
 
     def _holds(self, shape: Shape, rooms: list[int]) -> bool:
-        """Whether agents with so much free could hold all kernels, if one of them has room as above."""
+        """Return True if agents with so much free could hold all kernels, given that one of them
+        fits.
+        """
         if shape.is_together or len(shape.requests) == 1:
             return True
         if shape.is_spread:
@@ -94,7 +102,8 @@ class Closings:
         left = rooms[:]
         for request, count in Counter(shape.requests).items():
             for place, room in enumerate(left):
-                # What other parts leave of which device is not known: then each counts as a whole one.
+                # Rests of single devices after other parts are unknown, so each part counts as a
+                # whole device.
                 fits = self._fits_on if room == rooms[place] else self._fits
                 found = next((n for n in range(count) if not fits(request, room, n + 1)), count)
                 left[place] = self._layout.less(room, request * found)
@@ -109,5 +118,5 @@ class Closings:
         return self._layout.fits(request * count, room)
 
     def _fits_on(self, request: int, room: int, count: int = 1) -> bool:
-        """Whether that is room enough for so many on the agent whose it is, where they may share devices."""
+        """Return True if `count` requests fit on the agent of `room`, including shared devices."""
         return self._machines.holds(room & FIELD_MASK, request, room, count=count)

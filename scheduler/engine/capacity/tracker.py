@@ -1,4 +1,4 @@
-"""The agents of one pass and what they still have free while the pass places kernels on them."""
+"""Track free and reserved capacity of the agents while a pass places kernels."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -16,42 +16,47 @@ from scheduler.engine.values import Host
 
 
 class Machines(Surroundings):
-    """Counts down what the agents of a fleet have free, while a pass takes from it.
+    """Capacity tracker of a pass.
 
-    Room can be kept: then only part of what an agent has free is open to all, and the rest to what ends in time.
+    Capacity can be reserved (backfill reservation): then a part of an agent's free capacity is open
+    to all, and the rest to sessions that end in time.
     """
 
     def __init__(
         self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least_memory: int
     ) -> None:
-        """`least_memory`: nobody will ask for less memory, as a vector."""
+        """`least_memory`: the smallest memory request of the pass, as a vector."""
         super().__init__(fleet, now)
         self._ids_alone = fleet.ids_alone
         self._open = fleet.free[:]
         self._grids = [grid.copy(self._open, least_memory) for grid in fleet.grids]
-        self._kept: dict[int, Kept] = {}  # by ordinal
-        # Once all is open: what was open before, and the priority.
+        self._kept: dict[int, Kept] = {}  # by agent number
+        # After `open_all`: open capacity before it, and the priority of the reservation.
         self._closed: dict[int, tuple[int, int]] = {}
-        self._lenders: list[int] = []  # once all is open: of which it was known until when
-        self._kept_until: Until = None  # the last of them, of those that are known
-        self._keeping: set[int] = set()  # pools in which room is kept for one that may run anywhere
-        self._promised: set[int] = set()  # agents on which others are being ended for somebody
+        self._lenders: list[int] = []  # after `open_all`: agents whose reservation had a known end
+        self._kept_until: Until = None  # latest known end of a reservation
+        self._keeping: set[int] = set()  # pools with a reservation for a session that may run anywhere
+        self._promised: set[int] = set()  # agents with preemptions in progress
         self._taken: list[Taken] = []
-        self._taken_ends: dict[int, list[End]] = {}  # of `_taken`, its first `_indexed` entries, by ordinal
+        # ends of the first `_indexed` entries of `_taken`, by agent number
+        self._taken_ends: dict[int, list[End]] = {}
         self._indexed = 0
-        self._running_ends: dict[int, list[End]] = {}  # by ordinal, filled as they are asked for
-        self._has_running_ends: bool | None = None  # None: nobody asked
-        # By ordinal, and when; as they are asked for.
+        self._running_ends: dict[int, list[End]] = {}  # by agent number, filled on demand
+        self._has_running_ends: bool | None = None  # None: not computed yet
+        # By agent number and time, filled on demand.
         self._running_ended: dict[tuple[int, datetime], Ended] = {}
         self.hosting = Hosting(companions, fleet.ordinals)
 
     def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:
-        """Take room for every kernel of `shape`, and say on which agents (their ids); or take none."""
-        # What ends in time may find room that is kept, though nobody else of its shape did.
+        """Take capacity for every kernel of `shape`. Return the agent ids; None, and take nothing,
+        if there is too little.
+        """
+        # A session that ends in time may use reserved capacity, though others of its shape found
+        # none.
         if shape.has_no_room and not self.keeps_beyond(until) and not self._may_end_in_time(shape, until):
             return None
         lone = shape.lone_search
-        # Most sessions: there is one pool to ask, and nothing is kept that they might use.
+        # Fast path for most sessions: one pool, and no reservation that they could use.
         if lone is not None and (until is None or self._kept_until is None):
             pool, query = lone
             ordinal = self._grids[pool].take(query)
@@ -76,7 +81,7 @@ class Machines(Surroundings):
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
 
     def close(self, ordinal: int) -> int:
-        """Let nobody find room there, before it is opened again with what this says that it had."""
+        """Take the agent out of the search. Return its open capacity, for `reopen`."""
         vector = self._open[ordinal]
         self._set_open(ordinal, ordinal)
         return vector
@@ -86,7 +91,7 @@ class Machines(Surroundings):
         self._tell_again(ordinal)
 
     def has_room(self, shape: Shape, until: Until) -> bool:
-        """Whether `shape` could be placed now on what is open to all."""
+        """Return True if `shape` could be placed now on open capacity."""
         shape.has_no_room = False
         start = len(self._taken)
         has_room = self._take_all(shape, until) is not None
@@ -94,7 +99,9 @@ class Machines(Surroundings):
         return has_room
 
     def has_room_beside(self, shape: Shape, until: Until, priority: int) -> bool:
-        """The same, once all is open, if what was kept for sessions of this priority or a lower one still were."""
+        """Return True if `shape` could be placed, after `open_all`, beside reservations of this
+        priority or lower.
+        """
         closed = {ordinal: was for ordinal, (was, kept_for) in self._closed.items() if kept_for <= priority}
         opened = {ordinal: self._open[ordinal] for ordinal in closed}
         for ordinal, vector in closed.items():
@@ -114,18 +121,23 @@ class Machines(Surroundings):
         released: int = 0,
         is_first: bool = True,
     ) -> tuple[int, ...]:
-        """Keep room for a session of that priority and `shape` on these agents, one for each request: from now on only what will be free beside it
-        is open to all, and all that is free now to what ends before `until`. `released`: that is given back by then, instead
-        of what is known to end. `is_first`: it is the one session for which its pools keep room. The ids of the agents.
+        """Reserve capacity for a session with that priority and `shape` on these agents, one per
+        request: from now on only what will be free beside it is open to all, and all that is free
+        now only to sessions that end before `until`. `released`: capacity freed by then, instead of
+        known ends. `is_first`: it is the one session for which its pools hold a reservation.
+        Returns agent ids.
 
-        For each request as much as for the largest, as `soonest` looks for it: with less, others would take what the next pass looks for."""
+        Each request counts as the largest, as in `soonest`: with less, others would take what the
+        next pass looks for.
+        """
         wanted: dict[int, int] = {}
         largest = self._layout.greatest(shape.requests)
         for ordinal in ordinals:
             wanted[ordinal] = wanted.get(ordinal, 0) + largest
         for ordinal, request in wanted.items():
             free = self._open[ordinal]
-            # Where nobody knows, all that is free is gathered: what small ones held and gave back is among it.
+            # Without a known time everything that becomes free accumulates, also what small
+            # sessions release.
             room = free
             for ended in [released] if released else self._ended(ordinal, until):
                 room = self.grown(ordinal, room, ended)
@@ -139,26 +151,28 @@ class Machines(Surroundings):
         return tuple(self._fleet.ids[ordinal] for ordinal in ordinals)
 
     def promise(self, agent_id: int) -> None:
-        """From now on room is kept there for nobody but whom it was promised to."""
+        """Allow reservations on the agent only for the session with the preemption claim."""
         self._promised.add(self._fleet.ordinals.get(agent_id, -1))
 
     def keeps_beyond(self, until: Until) -> bool:
-        """Whether room is kept for longer than something takes that ends then."""
+        """Return True if the session of some backfill reservation starts at `until` or later."""
         return until is not None and self._kept_until is not None and until <= self._kept_until
 
     def may_begin(self, ordinal: int, shape: Shape, at: datetime, lasts: timedelta | None) -> bool:
-        """Whether no reservation of others is in the way of what begins there then."""
+        """Return True if no reservation window and no placement rule blocks a start there at that
+        time.
+        """
         latest = self.latest_start(ordinal, lasts)
         is_in_time = latest is None or at <= latest
         may_run = shape.needs.may_run_on(self._fleet.agents[ordinal])
         return is_in_time and may_run and bool(self.hosting.usable(shape, [ordinal]))
 
     def knows_until(self) -> bool:
-        """Whether of anything that is kept it is known until when."""
+        """Return True if any reservation has a known time."""
         return self._kept_until is not None
 
     def open_all(self) -> None:
-        """Keep nothing any more."""
+        """Remove all reservations."""
         self._lenders = [ordinal for ordinal, kept in self._kept.items() if kept.until is not None]
         for ordinal, kept in self._kept.items():
             self._closed[ordinal] = self._open[ordinal], kept.priority
@@ -167,7 +181,9 @@ class Machines(Surroundings):
         self.hosting.open_all()
 
     def lent_to(self, shape: Shape) -> bool:
-        """Once all is open: whether room was kept that is enough for one of its kernels, and it is known until when."""
+        """Return True if, after `open_all`, reserved capacity with a known time suffices for one of
+        its kernels.
+        """
         hosts = self.hosting.usable(shape, self._lenders)
         return any(
             self._may_host(shape, request, search, host) and self.holds(host, request, self._open[host])
@@ -176,15 +192,16 @@ class Machines(Surroundings):
         )
 
     def hosts(self, shape: Shape) -> list[int]:
-        """The ordinals of the agents on which room could be kept for `shape`: an agent keeps room for one session, and a
-        pool for one that may run anywhere in it."""
+        """Return agents (numbers) where capacity can be reserved for `shape`: one reservation per
+        agent, and one per pool for sessions that may run anywhere in it.
+        """
         if shape.designated is None:
             return self._not_kept(shape, shape.pools - self._keeping)
         named = [] if shape.designated < 0 or self._is_taken(shape.designated) else [shape.designated]
         return self.hosting.usable(shape, named)
 
     def clearable(self, shape: Shape) -> list[int]:
-        """Those that others could leave for `shape`: of which nothing is kept yet."""
+        """Return agents (numbers) that could be cleared for `shape`: those without a reservation."""
         return self._not_kept(shape, shape.pools) if shape.designated is None else self.hosts(shape)
 
     def _not_kept(self, shape: Shape, pools: set[int]) -> list[int]:
@@ -195,14 +212,16 @@ class Machines(Surroundings):
         return ordinal in self._kept or ordinal in self._promised
 
     def has_ends(self) -> bool:
-        """Whether it is known of anything when it will end."""
+        """Return True if any end is known."""
         self._index_taken()
         if self._has_running_ends is None:
             self._has_running_ends = any(agent.running for agent in self._fleet.agents)
         return bool(self._taken_ends) or self._has_running_ends
 
     def ends(self, ordinal: int) -> list[End]:
-        """What will be given back there at a known time, the soonest first. Who should have ended by now may never."""
+        """Return what is released there at known times, soonest first; overdue ends are left out,
+        as they may never come.
+        """
         self._index_taken()
         running = self._running_ends.get(ordinal)
         if running is None:
@@ -213,13 +232,13 @@ class Machines(Surroundings):
         return sorted(running + taken) if taken else running
 
     def _ended(self, ordinal: int, until: Until) -> list[int]:
-        """What will be given back there by then."""
+        """Return what is released there by then."""
         return [
             released for ends_at, released in self.ends(ordinal) if until is not None and ends_at <= until
         ]
 
     def ended_by(self, ordinal: int, at: datetime) -> Ended:
-        """What surely has ended there by then, of what runs and of what this pass placed."""
+        """Return what surely ends there by then, of running sessions and of this pass's placements."""
         running = self._running_ended.get((ordinal, at))
         if running is None:
             here = self._fleet.agents[ordinal].running
@@ -234,11 +253,13 @@ class Machines(Surroundings):
         return Ended(running.held + sum([held for until, held in taken if until <= at]), running.shares)
 
     def released(self, ordinal: int, held: Running | Preemptible) -> int:
-        """What is given back there when that ends, less devices that others share with it."""
+        """Return what is released there when the allocation ends, without devices that others
+        share.
+        """
         return self._layout.pack_room(held.slots)
 
     def unshared(self, ordinal: int, shares: Iterable[Share]) -> int:
-        """The devices that are whole again there without these."""
+        """Return the devices that become whole there without these shares."""
         return 0
 
     def holds(
@@ -250,28 +271,36 @@ class Machines(Surroundings):
         at: Until = None,
         count: int = 1,
     ) -> bool:
-        """Whether `room` is enough for so many: what is free there at that time, or without those that hold these shares."""
+        """Return True if `count` requests fit in `room`: what is free there at that time, or
+        without these shares.
+        """
         return self._layout.fits(request * count, room)
 
     def device_rooms(self, needs: Needs) -> dict[str, list[int]]:
-        """By slot with devices to share: of agents that know it and could host `needs` what each has free, and of it what one device has."""
+        """Return by slot with shared devices, for agents that know it and could host `needs`: the
+        free vector with the most of one device.
+        """
         return {}
 
     def keeps(self, ordinal: int) -> bool:
-        """Whether part of it is kept."""
+        """Return True if it has a reservation."""
         return ordinal in self._kept
 
     def room(self, ordinal: int) -> int:
-        """What is free there, kept or not."""
+        """Return the free capacity there, reserved or not."""
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
 
     def room_of(self, agent_id: int, largest: int | None) -> int:
-        """Of that, what one kernel may get, of a schedulable agent by its id; `largest` as below."""
+        """Return the part of `room` that one kernel may get on a schedulable agent by id; `largest`
+        as in `rooms_for_one`.
+        """
         [room] = self.rooms_for_one([self.room(self._fleet.ordinals[agent_id])], largest)
         return room
 
     def free_vectors(self, needs: Needs) -> list[int]:
-        """What each schedulable agent that could host `needs` now has free, kept or not, in any order."""
+        """Return the free capacity of each schedulable agent that could host `needs` now, reserved
+        or not, in any order.
+        """
         if needs.required_agent_id is not None:
             named = self.ordinal_of(needs.required_agent_id)
             is_host = named is not None and needs.may_run_on(self._fleet.agents[named])
@@ -283,7 +312,9 @@ class Machines(Surroundings):
         ]
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
-        """The ordinals of agents that had room for each request; or None, and then nothing is taken."""
+        """Take capacity for each request. Return agent numbers; None, and take nothing, if there is
+        too little.
+        """
         start = len(self._taken)
         ordinals: list[int] = []
         for request, search in shape.searches:
@@ -301,9 +332,10 @@ class Machines(Surroundings):
     def _take(
         self, shape: Shape, request: int, search: Search, until: Until, allowed: Allowed | None = None
     ) -> int | None:
-        """Take room for one kernel on an agent, one of those that are allowed: its ordinal."""
+        """Take capacity for one kernel on an allowed agent. Return its number."""
         if until is not None and self.keeps_beyond(until):
-            # What ends in time leaves to others what is open to all, if it can.
+            # A session that ends in time prefers reserved capacity, which leaves open capacity to
+            # others.
             ordinal = self._take_kept(shape, request, search, until, allowed)
             if ordinal is not None:
                 return ordinal
@@ -336,12 +368,12 @@ class Machines(Surroundings):
         self._indexed = len(self._taken)
 
     def _in_time(self, search: Search, until: Until) -> Search:
-        """Where it would end before the agents are reserved."""
+        """Return the pools in which it would end before the agents are reserved."""
         end, closes_at = self._end(until), self._fleet.closes_at
         return tuple([each for each in search if (at := closes_at[each[0]]) is None or end <= at])
 
     def _may_end_in_time(self, shape: Shape, until: Until) -> bool:
-        """Whether it would end before all of its shape that found no room."""
+        """Return True if it ends before all sessions of its shape that found no capacity."""
         return shape.no_room_from is not None and self._end(until) < shape.no_room_from
 
     def _note_failure(self, shape: Shape, until: Until) -> None:
@@ -350,7 +382,7 @@ class Machines(Surroundings):
             shape.no_room_from = end if before is None else min(end, before)
 
     def _take_on(self, ordinal: int, request: int, until: Until, allowed: Allowed | None) -> bool:
-        """Take room on that agent, if it has some and is allowed; −1: there is no such agent."""
+        """Take capacity on that agent if it has some and is allowed; −1: no such agent."""
         if ordinal < 0 or not self._layout.fits(request, self._open[ordinal]):
             return False
         if not (allowed is None or ordinal in allowed):
@@ -364,7 +396,9 @@ class Machines(Surroundings):
     def _take_kept(
         self, shape: Shape, request: int, search: Search, until: Until, allowed: Allowed | None
     ) -> int | None:
-        """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
+        """Take capacity on an agent whose reserving session starts only after this one ends; the
+        oldest reservation first.
+        """
         for ordinal, kept in self._kept.items():
             in_time = until is not None and kept.until is not None and until <= kept.until
             if (
@@ -380,7 +414,7 @@ class Machines(Surroundings):
         return None
 
     def _give_back(self, start: int) -> None:
-        """Whatever was taken since."""
+        """Undo everything taken since `start`."""
         while len(self._taken) > start:
             ordinal, request, _, was_open = self._taken.pop()
             kept = self._kept.get(ordinal)
@@ -393,7 +427,7 @@ class Machines(Surroundings):
             self._open_up(ordinal)
 
     def _open_up(self, ordinal: int) -> None:
-        """Open to all what is free there and not kept."""
+        """Recompute the open capacity of an agent with a reservation."""
         kept = self._kept[ordinal]
         self._set_open(ordinal, self._layout.lesser(kept.free, kept.beside))
 

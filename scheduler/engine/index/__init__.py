@@ -1,1 +1,1 @@
-"""Indexes by which a pass finds agents quickly."""
+"""Indexes that find agents with enough capacity quickly."""

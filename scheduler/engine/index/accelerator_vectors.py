@@ -1,4 +1,6 @@
-"""What the agents of a fleet have in whole devices, in vectors: only where devices are shared, or asked for in parts."""
+"""Add fields for whole devices to resource vectors, only for slots whose devices are shared or
+requested in parts.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,11 +10,13 @@ from scheduler.engine.agent_views import AgentView
 from scheduler.engine.index.resource_vector import Layout
 from scheduler.engine.snapshot import Needs, Snapshot
 
-UNBOUNDED = MAX_AMOUNT - 1  # whole devices of an agent of which none is known: amounts alone decide
+UNBOUNDED = MAX_AMOUNT - 1  # whole devices of agents with unknown devices: amounts alone decide
 
 
 def shared_slots(snapshot: Snapshot) -> set[str]:
-    """The slots of which some agent has less in whole devices than it has free, or may have after this pass."""
+    """Return the slots of which some agent has less in whole devices than in total, or may have
+    after this pass.
+    """
     known = _known_slots(snapshot.agents)
     if not known:
         return set()
@@ -22,22 +26,24 @@ def shared_slots(snapshot: Snapshot) -> set[str]:
 
 
 def missing_fields(agent: AgentView, layout: Layout) -> bool:
-    """Whether it shares devices for which the layout has no field."""
+    """Return True if the agent shares devices for which the layout has no field."""
     return bool(agent.devices) and not _split_slots(agent) <= {*layout.shared}
 
 
 def kinds_of(agent: AgentView) -> list[tuple[str, int]]:
-    """How many devices it has at all."""
+    """Return slot names and numbers of devices of the agent."""
     return [(devices.slot_name, devices.total) for devices in agent.devices]
 
 
 def can_deal(slots: Mapping[str, int], device_names: Iterable[str]) -> bool:
-    """Whether single devices of these slots can give that."""
+    """Return True if single devices of these slots can satisfy the request."""
     return all(is_dealt(name, slots.get(name, 0)) for name in device_names)
 
 
 class Dealing:
-    """Adds what is whole to amounts of agents, and knows which requests are for parts."""
+    """Converter that adds whole-device fields to amounts of agents and recognises requests for
+    parts.
+    """
 
     def __init__(self, agents: Iterable[AgentView], layout: Layout) -> None:
         self._layout = layout
@@ -46,7 +52,7 @@ class Dealing:
         self._sizes: dict[object, Mapping[str, int]] = {}
 
     def free_of(self, agent: AgentView) -> Mapping[str, int]:
-        """What it has free. Of nothing there is more whole than there is."""
+        """Return its free amounts with whole-device fields, each at most the free amount."""
         if not self._shared:
             return agent.free
         return self._with_whole(agent.free, {each.slot_name: each.whole for each in agent.devices})
@@ -58,15 +64,17 @@ class Dealing:
         return self._sized(agent, agent.largest)
 
     def level_of(self, slot_name: str, device_names: Iterable[str]) -> str:
-        """By which amount agents are ordered that know these devices."""
+        """Return the slot name by which agents that know these devices are ordered."""
         return whole_of(slot_name) if slot_name in device_names and slot_name in self._shared else slot_name
 
     def lacks_field(self, needs: Needs) -> bool:
-        """Whether it asks for part of a device that the layout takes for an amount."""
+        """Return True if it requests a part of a device for which the layout has no field."""
         return bool(self._known) and not (_parts_asked(needs) & self._known) <= {*self._shared}
 
     def parts_in(self, needs: Needs, requests: Mapping[int, int]) -> dict[int, Part]:
-        """By request, what kernels ask of one device that they may share. `requests` by object of their slots."""
+        """Return the shareable parts that kernels request, by request vector. `requests` is keyed
+        by id() of the slots.
+        """
         found = {}
         for slots in needs.kernels if self._shared else ():
             name = part_in(slots)
@@ -80,7 +88,7 @@ class Dealing:
         if not self._shared:
             return amounts
         counts = tuple([(each.slot_name, each.total) for each in agent.devices])
-        key = (amounts, counts)  # agents are mostly alike
+        key = (amounts, counts)  # cache key: agents are mostly alike
         if key not in self._sizes:
             self._sizes[key] = self._with_whole(amounts, dict(counts))
         return self._sizes[key]
@@ -104,7 +112,7 @@ def _parts_asked(needs: Needs) -> set[str]:
 
 
 def _split_slots(agent: AgentView) -> set[str]:
-    """The slots of which it has something free that is no whole device."""
+    """Return the slots of which something is free that is no whole device."""
     return {
         devices.slot_name
         for devices in agent.devices

@@ -1,4 +1,4 @@
-"""The agents of a group as a pass finds them, and all about them that holds from one pass to the next."""
+"""Index of the schedulable agents of a group, reused from one pass to the next."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,26 +30,29 @@ GRIDS = {
     Strategy.ROUND_ROBIN: Rounds,
 }
 NOBODY: frozenset[int] = frozenset()
-MOST_SHAPES = 10_000  # sessions that nobody waits for any more leave theirs behind
+MOST_SHAPES = 10_000  # old shapes stay until the cache is cleared
 
 
 class UnknownSlot(Exception):
-    """A session asks for a slot, or for a part of a device, for which the layout of this fleet has no field."""
+    """A session requests a slot, or a part of a device, for which the layout has no field."""
 
 
 class PoolKey(NamedTuple):
-    """What the agents of a pool have in common. `open_to`: the reservation whose sessions alone may use them now;
-    `closes_at`: when the next begins."""
+    """Common properties of the agents of a pool. `open_to`: reservation whose sessions alone may
+    use them now; `closes_at`: start of the next reservation.
+    """
 
     architecture: str
     slot_names: tuple[str, ...]
     closes_at: datetime | None
     open_to: int | None
-    device_names: tuple[str, ...] = ()  # the slots whose devices are known one by one
+    device_names: tuple[str, ...] = ()  # slots whose devices are known one by one
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Those that close are used before those that do not, the soonest first: what may run there leaves the rest to others."""
+        """Sort key: agents that will be reserved come before others, soonest first, as sessions
+        that may run there leave the rest to others.
+        """
         closes_at = self.closes_at
         never = closes_at is None
         return (
@@ -58,23 +61,24 @@ class PoolKey(NamedTuple):
         )  # fmt: skip
 
     def may_host(self, needs: Needs) -> bool:
-        """Whether these agents take sessions with such needs now, were there room."""
+        """Return True if these agents accept such sessions now, given capacity."""
         is_open = self.open_to is None or self.open_to in needs.reservations
         return is_open and self.architecture == needs.architecture
 
 
 class Sizes(NamedTuple):
-    """What some agents have at all: of each, and what one kernel gets at most, every amount once and without whose it is."""
+    """Capacity of each agent, and the distinct most that one kernel gets, without agent numbers."""
 
     capacities: list[int]
     largest: set[int]
 
 
 class Fleet:
-    """Schedulable agents, pooled by architecture, kinds of slot and what they are reserved for, with a grid for each pool as before any placement.
+    """Schedulable agents, pooled by architecture, slot kinds and reservation, with one grid per
+    pool in the state before the pass.
 
-    An ordinal numbers the agents, a pool number the pools: those with the fewest kinds of slot come first, because a
-    session without devices must not spend the CPU of a machine with them while a plain one has room.
+    Agents and pools are numbered. Pools with the fewest slot kinds come first, so that sessions
+    without devices do not use the CPU of agents with devices while plain agents have capacity.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -82,39 +86,40 @@ class Fleet:
         self._strategy = snapshot.rules.strategy
         self.layout = Layout(_slot_names(snapshot), shared_slots(snapshot))
         self.dealing = Dealing(snapshot.agents, self.layout)
-        self.parts: dict[int, Part] = {}  # by request, of all that were asked for
+        self.parts: dict[int, Part] = {}  # by request vector
         self.total = _together(snapshot.agents)
-        # A grid takes the highest ordinal first; so that is the smallest id.
+        # A grid takes the highest number first, which so is the smallest id.
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
         self.agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
         self.ids = [agent.id for agent in self.agents]
-        self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as placements of one kernel name them
+        self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as in placements of one kernel
         self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
-        # By ordinal, as the next.
+        # By agent number, as the following lists.
         self.capacities = self._pack([self.dealing.capacity_of(agent) for agent in self.agents])
         self.is_overcommitted = any(agent.real is not None for agent in self.agents)
-        self.largest = (  # what one kernel gets at most
+        self.largest = (  # most that one kernel gets
             self._pack([self.dealing.largest_of(agent) for agent in self.agents])
             if self.is_overcommitted
             else self.capacities
         )
-        self._hosts: dict[frozenset[int], frozenset[int]] = {}  # each set once
+        self._hosts: dict[frozenset[int], frozenset[int]] = {}  # one object per distinct set
         pack_room, free_of = self.layout.pack_room, self.dealing.free_of
         self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.agents)]
         self._pool_keys: list[PoolKey] = []
-        self.pool_of: list[int] = []  # by ordinal
-        self.members: list[list[int]] = []  # of each pool, the ordinals
+        self.pool_of: list[int] = []  # by agent number
+        self.members: list[list[int]] = []  # agent numbers by pool
         self.grids: list[Grid] = []
         self._fill_pools()
         self._begin_behind(snapshot.last_agent_id)
         self._sizes: dict[tuple[str, str, int | None, int | None], Sizes] = {}
-        self.shapes: dict[int, Shape] = {}  # by object, of those needs that were asked for
+        self.shapes: dict[int, Shape] = {}  # by id() of the needs
         self._shapes: dict[Needs, Shape] = {}
-        self._asked: list[Needs] = []  # holds them, so that no other object gets the place of one in memory
+        self._asked: list[Needs] = []  # keeps the objects alive, as id() is reused otherwise
 
     def follow(self, snapshot: Snapshot) -> bool:
-        """Take in what the agents of a later snapshot have free. False, if something else changed too: then only a new
-        fleet is right."""
+        """Update free amounts from a later snapshot. Return False if anything else changed; then a
+        new index is needed.
+        """
         if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self._seen):
             return False
         if snapshot.agents is not self._seen:
@@ -137,7 +142,7 @@ class Fleet:
         return True
 
     def shape_of(self, needs: Needs) -> Shape:
-        """Raises UnknownSlot."""
+        """Return the compiled needs. Raises UnknownSlot."""
         shape = self._shapes.get(needs)
         if shape is None:
             shape = self._shapes[needs] = self._compile(needs)
@@ -146,7 +151,9 @@ class Fleet:
         return shape
 
     def learn_shapes(self, pending: Iterable[PendingSession]) -> int:
-        """So that `shapes` has those of all of these. The least memory that any of them is looked for with, as a vector. Raises UnknownSlot."""
+        """Compile the needs of all these sessions. Return the smallest memory request as a vector.
+        Raises UnknownSlot.
+        """
         asked, shapes = list(map(attrgetter("needs"), pending)), self.shapes
         keys = set(map(id, asked))
         if not shapes.keys() >= keys:
@@ -156,20 +163,22 @@ class Fleet:
         return min(map(attrgetter("least_memory"), map(shapes.__getitem__, keys)), default=0)
 
     def pools_open_to(self, needs: Needs) -> set[int]:
-        """Whose agents take sessions with such needs now, were there room; of any size."""
+        """Return the pools whose agents accept such sessions now, of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
 
     def pools_that_know(self, slot_name: str) -> set[int]:
-        """Of whose agents the devices of that slot are known one by one."""
+        """Return the pools whose agents know the devices of that slot one by one."""
         return {number for number, key in enumerate(self._pool_keys) if slot_name in key.device_names}
 
     def members_of(self, pools: Iterable[int]) -> list[int]:
-        """The ordinals of the agents of these pools, one pool after the other."""
+        """Return the agent numbers of these pools, pool by pool."""
         return [ordinal for pool in sorted(pools) for ordinal in self.members[pool]]
 
     def sizes(self, needs: Needs, largest_kernel: int | None = None) -> Sizes:
-        """Of all agents of the snapshot that suit such needs, schedulable or not: the same in each pass. `largest_kernel`: of one
-        request for several; then `largest` is what all of them get."""
+        """Return the sizes of all agents that suit such needs, schedulable or not; constant over
+        passes. `largest_kernel`: the largest kernel of a combined request; `largest` then applies
+        to the combination.
+        """
         key = needs.architecture, needs.device_model, needs.required_agent_id, largest_kernel
         sizes = self._sizes.get(key)
         if sizes is None:
@@ -186,7 +195,7 @@ class Fleet:
         return sizes
 
     def may_hold(self, shape: Shape) -> bool:
-        """Whether agents that take sessions could hold each of its kernels, were nothing else there."""
+        """Return True if empty schedulable agents could hold all its kernels."""
         ordinals = self.members_of(shape.pools) if shape.designated is None else [shape.designated]
         left = [self.capacities[ordinal] for ordinal in ordinals if ordinal >= 0]
         if shape.is_spread:
@@ -195,16 +204,16 @@ class Fleet:
             place = next((n for n, room in enumerate(left) if self.layout.fits(request, room)), None)
             if place is None:
                 return False
-            left[place] -= 0 if shape.is_together else request  # of parts of devices it does not add up
+            left[place] -= 0 if shape.is_together else request  # parts of devices do not add up
         return True
 
     def sizes_of_each(self, needs: Needs) -> list[int]:
-        """What one kernel gets at most of each of these agents."""
+        """Return the most that one kernel gets on each of these agents."""
         pack, largest_of = self.layout.pack_room, self.dealing.largest_of
         return [pack(largest_of(agent)) for agent in self._seen if needs.suits(agent)]
 
     def _begin_behind(self, agent_id: int) -> None:
-        """It need not be there any more: ids grow as ordinals fall."""
+        """Start round-robin behind this agent, which may be gone: ids grow as numbers fall."""
         ordinal = bisect_left(self.agents, -agent_id, key=lambda agent: -agent.id)
         for grid in self.grids:
             grid.begin_behind(ordinal)
@@ -226,8 +235,8 @@ class Fleet:
         self.parts.clear()
 
     def _pack(self, amounts: Sequence[Mapping[str, int]]) -> list[int]:
-        """Amounts of each agent as vectors."""
-        alike = {id(each): each for each in amounts}  # agents of one kind may share it
+        """Pack the amounts of each agent as vectors."""
+        alike = {id(each): each for each in amounts}  # agents of one kind may share an object
         packed = {key: self.layout.pack_room(each) for key, each in alike.items()}
         return [packed[id(each)] + ordinal for ordinal, each in enumerate(amounts)]
 
@@ -290,8 +299,10 @@ class Fleet:
     def _searches(
         self, needs: Needs, requests: Mapping[int, int], *, is_one_request: bool
     ) -> tuple[tuple[int, ...], tuple[tuple[int, Search], ...], int | None]:
-        """The order of its kernels, the largest first, and the request and search of each; where all are one request those of all, and
-        the largest kernel. `requests` by object of their slots."""
+        """Return the order of the kernels, largest first, and request and search of each; if
+        combined, one request for all and the largest kernel. `requests` is keyed by id() of the
+        slots.
+        """
         packed = [requests[id(slots)] for slots in needs.kernels]
         if is_one_request:
             whole, largest = self.layout.pack_request(needs.total), reduce(self.layout.greater, packed)
@@ -305,7 +316,7 @@ class Fleet:
         return order, tuple((packed[index], searches[id(needs.kernels[index])]) for index in order), None
 
     def _named(self, needs: Needs, agent_id: int | None) -> int | None:
-        """The ordinal of that agent; −1 if it could not host `needs`; None if none is named."""
+        """Return the number of that agent; −1 if it could not host `needs`; None if none is named."""
         if agent_id is None:
             return None
         ordinal = self.ordinals.get(agent_id, -1)
@@ -322,7 +333,9 @@ class Fleet:
         return ordinal if ordinal is not None and ordinal >= 0 and self.pool_of[ordinal] in pools else None
 
     def _search(self, needs: Needs, slots: ResourceSlots, request: int, one: int) -> Search:
-        """`one`: the most that one of the kernels asks, where `slots` are of several."""
+        """Return the pools to search and a query for each. `one`: largest request of a kernel, if
+        `slots` combines several.
+        """
         if needs.required_agent_id is not None:
             return ()
         found = [
@@ -332,7 +345,7 @@ class Fleet:
             and all(name in key.slot_names for name in slots)
             and (not key.device_names or can_deal(slots, key.device_names))
         ]
-        # What is reserved for it first.
+        # Agents reserved for it come first.
         found.sort(key=lambda number: self._pool_keys[number].open_to is None)
         queries = ((number, self.grids[number].query(request)) for number in found)
         if not (self.is_overcommitted or needs.device_model):
@@ -341,7 +354,9 @@ class Fleet:
         return tuple((number, among(query, hosts)) for number, query, hosts in large if hosts != NOBODY)
 
     def _hosts_in(self, pool: int, needs: Needs, request: int) -> frozenset[int] | None:
-        """The agents of a pool that have the model and could hold one kernel, were they empty; None: all."""
+        """Return the agents of a pool that have the model and could hold one kernel if empty; None:
+        all.
+        """
         members = self.members[pool]
         hosts = frozenset(
             each
@@ -352,7 +367,7 @@ class Fleet:
 
 
 def _differ_in_room(before: AgentView, after: AgentView) -> bool:
-    """Whether these are one agent that has the same at all, if perhaps more or less of it free."""
+    """Return True if both views are of one agent that differs at most in its free amounts."""
     return (
         before.id == after.id
         and before.is_schedulable == after.is_schedulable

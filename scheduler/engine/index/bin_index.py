@@ -1,8 +1,9 @@
-"""Agents with the same kinds of slot, in cells by what they have free.
+"""Grid of agents with equal slot kinds, in cells by free devices and cores.
 
-A cell is one amount of devices (in tenths) and one of cores (in eighths), and lists its agents by memory. The cells that
-are not empty are kept in the order of their numbers, so that the first that can suit a request is found by bisection,
-however many agents there are; of those behind it a look at the agent with the most memory tells which to pass over.
+A cell is one amount of devices (in tenths) and of cores (in eighths), and lists its agents by
+memory. Non-empty cells are kept sorted by number, so the first one that can suit a request is found
+by bisection, however many agents there are; later cells are skipped by comparing with their agent
+that has the most memory.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -12,54 +13,60 @@ from typing import Self
 
 from scheduler.engine.index.resource_vector import CPU_SHIFT, FIELD_BITS, FIELD_MASK, Layout
 
-# As fine as people ask: in coarser cells those that are full would stand beside those with a little left.
+# As fine as usual requests: in coarser cells, full agents would stand beside agents with a little
+# left.
 DEVICES_OF_LEVEL, CORES_OF_BUCKET = 100, 125  # thousandths
-LEVEL = 2**13  # a cell's number is its level of devices in such steps, and its bucket of cores
+LEVEL = 2**13  # cell number = device level × LEVEL + bucket of cores
 # Agents with more are in the last cells.
 MOST_DEVICES, MOST_CORES = 2**10 * DEVICES_OF_LEVEL, (LEVEL - 1) * CORES_OF_BUCKET
 MEMORY = FIELD_MASK << FIELD_BITS
-MOST_NUMBERS = 2**14  # that are remembered
-LOW = MEMORY | FIELD_MASK  # memory, and the ordinal that says whose it is
+MOST_NUMBERS = 2**14  # size of the cache
+LOW = MEMORY | FIELD_MASK  # memory and agent number
 
 
-# A request, and where to look for it; a plain tuple, for each placement unpacks one, and a named one is unpacked as any sequence is.
+# A request and where to search; a plain tuple, as each placement unpacks one, and named tuples
+# unpack more slowly.
 Query = tuple[
     int,  # the request
-    int,  # a cell: in none before
-    int,  # a bucket of cores: in none with fewer
-    int,  # memory, as cells hold it: nor in a cell before or behind this
-    int,  # by how much what a cell holds of an agent grows, once the request is taken there
-    Container[int] | None,  # no others will do; None: all will
+    int,  # first cell
+    int,  # smallest bucket of cores
+    int,  # memory, as stored in cells; cells without so much are skipped
+    int,  # change of an agent's entry when the request is taken
+    Container[int] | None,  # allowed agents; None: all
 ]
 
 
 def among(query: Query, hosts: Container[int] | None) -> Query:
-    """The same on these alone; None: on all."""
+    """Return the query restricted to these agents; None: all."""
     return (*query[:-1], hosts)
 
 
 class Grid:
-    """The agents of one pool; `free[ordinal]` is what each has, as a vector. Takes the fullest that has room, by devices,
-    then cores, then memory. Of devices only the first kind has levels: in a pool with two kinds, requests for the other
-    look at all agents that have enough of the rest."""
+    """Agents of one pool; `free[number]` is what each has, as a vector. Takes the fullest with
+    capacity, by devices, then cores, then memory. Only the first kind of device has levels: in a
+    pool with two kinds, requests for the other examine all agents with enough of the rest.
+    """
 
-    flip = MEMORY  # the least memory last: cells hold it negated
+    flip = MEMORY  # least memory last: cells store it negated
 
     def __init__(self, free: list[int], layout: Layout, device: str | None) -> None:
         self._free = free
         self._guards = layout.guards
         device_shift = None if device is None else layout.shift_of(device)
-        # Few amounts of cores and devices occur, and they do again and again.
+        # Cached, as few amounts of cores and devices occur.
         self._numbers = _Numbers(device_shift)
-        self._filled: list[int] = []  # the numbers of the cells that are not empty, in order
-        # Of these, memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
+        self._filled: list[int] = []  # numbers of the non-empty cells, sorted
+        # For each of these, memory and number of its agents; the next to take is the last, so that
+        # taking it moves no other.
         self._cells: list[list[int]] = []
-        self._least_memory = 0  # the memory that is asked for at least, as a vector
-        # Who came to have less: else most cells that are looked at would be theirs alone.
+        self._least_memory = 0  # smallest memory request, as a vector
+        # Agents with less than that, which would otherwise fill most of the examined cells.
         self._left_out: set[int] = set()
 
     def copy(self, free: list[int], least_memory: int = 0) -> Self:
-        """For a pass, which counts in `free` what the agents have left, and in which nobody asks for less memory than `least_memory` (a vector)."""
+        """Copy for a pass, which keeps free amounts in `free` and requests at least `least_memory`
+        (a vector).
+        """
         twin = copy(self)
         twin._free, twin._least_memory, twin._left_out = free, least_memory, set()
         twin._filled = self._filled[:]
@@ -67,7 +74,7 @@ class Grid:
         return twin
 
     def begin_behind(self, ordinal: int) -> None:
-        """This agent was taken last, before the pass. Says nothing where nobody takes turns."""
+        """Set the agent that was taken last before the pass. Does nothing except for round-robin."""
 
     def query(self, request: int) -> Query:
         cell = self._numbers[request >> CPU_SHIFT]
@@ -75,7 +82,7 @@ class Grid:
         return request, cell, cell % LEVEL, low, request & MEMORY, None
 
     def take(self, query: Query) -> int | None:
-        """Take room for a request on the agent that suits best, and say which: its ordinal."""
+        """Take capacity for a request on the best agent. Return its number."""
         request, first, least, low, grows_by, hosts = query
         free, guards = self._free, self._guards
         filled, cells = self._filled, self._cells
@@ -99,7 +106,7 @@ class Grid:
         return None
 
     def fill(self, vectors: Iterable[int]) -> None:
-        """Enter all agents, before the first is taken."""
+        """Insert all agents, before the first is taken."""
         cells: dict[int, list[int]] = {}
         for vector in vectors:
             cells.setdefault(self._numbers[vector >> CPU_SHIFT], []).append(vector & LOW ^ self.flip)
@@ -107,7 +114,7 @@ class Grid:
         self._cells = [sorted(cells[number]) for number in self._filled]
 
     def set_free(self, ordinal: int, vector: int) -> None:
-        """Say what an agent has free now."""
+        """Set what an agent has free."""
         was, self._free[ordinal] = self._free[ordinal], vector
         place, index = None, 0
         if ordinal in self._left_out:
@@ -118,7 +125,9 @@ class Grid:
         self._move(place, index, vector, vector & LOW ^ self.flip)
 
     def _move(self, place: int | None, index: int, vector: int, entry: int) -> None:
-        """From there in the cell at `place`, if it is in one, to where `vector` belongs, which is what the agent has free now, as `entry`."""
+        """Move an agent from the cell at `place`, if any, to the cell of `vector`, its present free
+        amounts; `entry` is its cell entry.
+        """
         filled, cells = self._filled, self._cells
         is_left_out = vector & MEMORY < self._least_memory
         number = self._numbers[vector >> CPU_SHIFT]
@@ -127,7 +136,7 @@ class Grid:
             if len(cell) > 1:
                 del cell[index]
             elif not is_left_out and number < filled[place] and (not place or filled[place - 1] < number):
-                filled[place], cell[0] = number, entry  # it is alone, and goes past nobody
+                filled[place], cell[0] = number, entry  # alone in its cell, and passes no other
                 return
             else:
                 del filled[place], cells[place]
@@ -143,7 +152,7 @@ class Grid:
 
 
 class EmptiestFirst(Grid):
-    """Takes the emptiest instead."""
+    """Grid that takes the emptiest agent."""
 
     flip = 0
 
@@ -172,8 +181,9 @@ class EmptiestFirst(Grid):
 
 
 class _Numbers(dict[int, int]):
-    """Of what an agent has free; for a request, the number of the first cell that can have room for it. By a vector without its fields below
-    that of cores."""
+    """Cache of cell numbers: of what an agent has free, or for a request the first cell that can
+    have capacity; keyed by the vector's fields from cores upwards.
+    """
 
     def __init__(self, device_shift: int | None) -> None:
         super().__init__()

@@ -8,7 +8,9 @@ from scheduler.engine.accelerators import WHOLE_MARK, devices_for, whole_of
 
 
 def most_apart(requests: Sequence[int], vectors: Iterable[int], fits: Callable[[int, int], bool]) -> int:
-    """For how many of these requests, the largest first, one of the vectors each has room: each takes the least that has."""
+    """Return how many of the requests, largest first, get a vector each; each takes the smallest
+    that fits.
+    """
     left = sorted(vectors)
     found = 0
     for request in requests:
@@ -19,7 +21,7 @@ def most_apart(requests: Sequence[int], vectors: Iterable[int], fits: Callable[[
     return found
 
 
-FIELD_BITS = 64  # a field holds a thousand times MAX_AMOUNT, so that sums have room too
+FIELD_BITS = 64  # a field holds a thousand times MAX_AMOUNT, which leaves room for sums
 
 FIELD_MASK = (1 << FIELD_BITS) - 1
 
@@ -27,13 +29,15 @@ GUARD = 1 << (FIELD_BITS - 1)
 
 CPU_SHIFT = 2 * FIELD_BITS
 
-MOST_COMPARED = 32  # rooms with each; mostly there are fewer that no other holds
+MOST_COMPARED = 32  # vectors with which each is compared; mostly there are fewer undominated ones
 
 FIRST_DEVICE_SHIFT = 3 * FIELD_BITS
 
 
 class Layout:
-    """Which slot has which field, for all vectors of one pass. `shared`: slots of which devices are shared."""
+    """Assignment of slots to fields for all vectors of a pass. `shared`: slots whose devices are
+    shared.
+    """
 
     def __init__(self, slot_names: Iterable[str], shared: Iterable[str] = ()) -> None:
         self.shared = sorted(shared)
@@ -51,8 +55,10 @@ class Layout:
         return all(name in self._shift_of for name in slot_names)
 
     def pack_request(self, slots: Mapping[str, int]) -> int:
-        """`slots` as a vector with ordinal 0. An amount beyond MAX_AMOUNT becomes that: it fits nowhere. A part of a shared device
-        counts as a whole one: as if nobody shared it yet."""
+        """Pack a request, with agent number 0. An amount beyond MAX_AMOUNT becomes MAX_AMOUNT,
+        which fits nowhere. A part of a shared device counts as a whole device, as if it were not
+        shared yet.
+        """
         request = sum(min(amount, MAX_AMOUNT) << self._shift_of[name] for name, amount in slots.items())
         for name in self.shared:
             if amount := min(slots.get(name, 0), MAX_AMOUNT - MILLI):
@@ -60,8 +66,9 @@ class Layout:
         return request
 
     def pack_room(self, slots: Mapping[str, int], ordinal: int = 0) -> int:
-        """What agent number `ordinal` has. Negative amounts count as zero, huge ones as MAX_AMOUNT − 1; slots that no
-        agent has and nobody asks for are left out."""
+        """Pack what agent number `ordinal` has. Negative amounts count as zero, huge ones as
+        MAX_AMOUNT − 1; slots that no agent has and no session requests are left out.
+        """
         vector = ordinal
         for name, amount in slots.items():
             if amount > 0 and name in self._shift_of:
@@ -69,7 +76,7 @@ class Layout:
         return vector
 
     def pack_limit(self, slots: Mapping[str, int]) -> int:
-        """The most that may be held: of slots that are not named as much as a field can say."""
+        """Pack a limit; slots without one get the largest value of a field."""
         vector = self._all
         for name, amount in slots.items():
             if name in self._shift_of:
@@ -80,48 +87,52 @@ class Layout:
         return self._shift_of[name]
 
     def fits(self, request: int, room: int) -> bool:
-        """Whether no field of `request` is larger than that of `room`; both without guards."""
+        """Return True if no field of `request` exceeds that of `room`; both without guards."""
         return not (room - request) & self.guards
 
     def lesser(self, one: int, other: int) -> int:
-        """Field by field the smaller of two vectors."""
+        """Return the field-wise minimum of two vectors."""
         enough = ((one | self.guards) - other) & self.guards
         larger = enough - (enough >> FIELD_BITS - 1)  # all bits of the fields in which `one` is not smaller
         return other & larger | one & ~larger
 
     def greater(self, one: int, other: int) -> int:
-        """Field by field the larger of two vectors."""
+        """Return the field-wise maximum of two vectors."""
         return one + other - self.lesser(one, other)
 
     def greatest(self, vectors: Iterable[int]) -> int:
-        """Field by field the largest of these."""
+        """Return the field-wise maximum of vectors."""
         return reduce(self.greater, vectors)
 
     def less(self, room: int, request: int) -> int:
-        """`room` − `request`, field by field, and 0 where there is not enough."""
+        """Return `room` − `request` field by field, at least 0."""
         difference = (room | self.guards) - request
         enough = difference & self.guards
         return difference & (enough - (enough >> FIELD_BITS - 1))
 
     def nearness(self, request: int, room: int) -> tuple[int, int]:
-        """A key that grows the nearer `room` comes to `request`: how many fields have enough, then what there
-        is in those that have not."""
+        """Return a key that grows with nearness: the number of sufficient fields, then the amounts
+        in the others.
+        """
         enough = ((room | self.guards) - request) & self.guards
         missing = self.guards ^ enough
-        if self._whole_guards:  # a slot is one field, however it is short
+        if self._whole_guards:  # a slot and its whole devices count as one field
             missing = (missing | (missing & self._whole_guards) >> FIELD_BITS) & ~self._whole_guards
             enough = self.guards ^ self._whole_guards ^ missing
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
     def nearest(self, request: int, rooms: Iterable[int]) -> int:
-        """Which of `rooms` is nearest to `request`; of equally near ones that with the most, but for what is derived; 0 where there are none."""
+        """Return the vector nearest to `request`; ties go to the one with the most, derived fields
+        aside; 0 if there are none.
+        """
         return max(rooms, key=lambda room: (self.nearness(request, room), room & ~self._derived), default=0)
 
     def outermost(self, rooms: Iterable[int]) -> list[int]:
-        """`rooms` without most of those that another holds, the smallest first: what fits in any fits in one of these, and the nearest is among
-        them."""
+        """Remove most of the dominated vectors, smallest first: what fits in any fits in one of the
+        rest, and the nearest is among them.
+        """
         guards, found = self.guards, list[int]()
-        for room in sorted(set(rooms), reverse=True):  # what holds it is larger
+        for room in sorted(set(rooms), reverse=True):  # a dominating vector is larger
             for each in found[:MOST_COMPARED]:
                 if ((each | guards) - room) & guards == guards:
                     break
@@ -130,7 +141,7 @@ class Layout:
         return found[::-1]
 
     def unpack(self, vector: int) -> ResourceSlots:
-        """Nothing of what is derived."""
+        """Unpack a vector, without derived fields."""
         return ResourceSlots(
             {
                 name: vector >> shift & FIELD_MASK

@@ -1,4 +1,4 @@
-"""Agents with the same kinds of slot that take turns."""
+"""Round-robin index of agents with equal slot kinds."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -10,8 +10,9 @@ from scheduler.engine.index.resource_vector import FIELD_MASK
 
 
 class Rounds(Grid):
-    """Takes the next agent that has room behind the one that was taken last, by id, and after the last the first again. Looks
-    at one agent after the other, so it takes the longer the more of them are full."""
+    """Index that takes the next agent with capacity behind the last one taken, by id, cyclically.
+    Examines one agent after the other, so it slows down as agents fill up.
+    """
 
     def copy(self, free: list[int], least_memory: int = 0) -> Self:
         twin = copy(self)
@@ -22,8 +23,8 @@ class Rounds(Grid):
         return request, 0, 0, 0, 0, None
 
     def fill(self, vectors: Iterable[int]) -> None:
-        self._negated = sorted(-(vector & FIELD_MASK) for vector in vectors)  # the smallest id first
-        self._next = 0  # whose turn it is
+        self._negated = sorted(-(vector & FIELD_MASK) for vector in vectors)  # smallest id first
+        self._next = 0  # index of the next agent
 
     def begin_behind(self, ordinal: int) -> None:
         self._next = bisect_left(self._negated, 1 - ordinal)

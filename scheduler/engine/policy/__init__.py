@@ -1,1 +1,1 @@
-"""Order of the queue, quotas, fair share, preemption."""
+"""Queue order, quotas, fair share and preemption."""

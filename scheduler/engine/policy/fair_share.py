@@ -1,4 +1,4 @@
-"""What share of a group domains, projects and owners have, while a pass places sessions of theirs."""
+"""Track fair shares of domains, projects and owners while a pass places sessions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,8 +6,8 @@ from scheduler.engine.index.request_shape import fractions_of
 from scheduler.engine.snapshot import Snapshot, Tenant
 from scheduler.engine.values import Fractions, Policy
 
-# What was held lately counts so many times what is held now. At 1, whoever asks for much at a time, and so holds nothing whenever
-# it is decided, has a third more than others over a day.
+# Weight of past use against present use. With 1, tenants that request much at a time, and so have
+# nothing allocated at each decision, get a third more over a day.
 PAST_COUNTS = 4
 
 NOBODY = ("",)  # sessions without tenants share as one
@@ -16,20 +16,22 @@ NEWCOMER = Tenant()
 
 
 class Standing:
-    """One tenant's share: the largest fraction of any slot that it holds and, times `PAST_COUNTS`, held lately, for its weight."""
+    """Fair share of one tenant: its largest allocated fraction of any slot plus `PAST_COUNTS` times
+    its past share, divided by its weight.
+    """
 
     __slots__ = ("held", "lately", "most", "share", "weight")
 
     def __init__(self, slots: int = 0, lately: float = 0.0, weight: float = 1.0) -> None:
         self.held = [0.0] * slots
-        self.most = 0.0  # of `held`
+        self.most = 0.0  # maximum of `held`
         self.lately = PAST_COUNTS * lately
         self.weight = weight
         self.share = self.lately / weight
 
 
 def charge(standings: Iterable[Standing], fractions: Fractions) -> None:
-    """Let each of these hold so much more. One call for all of them: it is made for each session that is placed."""
+    """Add fractions to each entry. One call for all entries, as it runs for each placement."""
     for standing in standings:
         held, most = standing.held, standing.most
         for slot, fraction in fractions:
@@ -41,22 +43,23 @@ def charge(standings: Iterable[Standing], fractions: Fractions) -> None:
 
 
 class Shares:
-    """Where each tenant of the group stands. DRF looks at owners and the present alone; fair share at domain, project and
-    owner, and at what each held lately."""
+    """Fair shares of the tenants of a group. DRF counts owners and present use; fair share counts
+    domain, project and owner, and past use too.
+    """
 
     def __init__(self, snapshot: Snapshot, total: Mapping[str, int]) -> None:
         self._counts_past = snapshot.rules.policy is Policy.FAIR_SHARE
         self._tenants = snapshot.tenants
         self._total = total
-        self.known: dict[str, Standing] = {}  # those that were asked for
+        self.known: dict[str, Standing] = {}  # those used so far
 
     def share(self, key: str) -> float:
-        """Of the tenant with this key. Of whom nothing is known, nothing is made."""
+        """Return the share of a tenant; unknown tenants get no entry."""
         is_newcomer = key not in self.known and key not in self._tenants
         return 0.0 if is_newcomer else self.standing(key).share
 
     def standing(self, key: str) -> Standing:
-        """Of the tenant with this key: one object, wherever it is asked for."""
+        """Return the entry of a tenant; always the same object."""
         standing = self.known.get(key)
         if standing is None:
             tenant = self._tenants.get(key, NEWCOMER)

@@ -1,4 +1,4 @@
-"""Whom sessions of a lower priority make room for."""
+"""Choose the sessions that are preempted for one with a higher priority."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,15 +14,16 @@ from scheduler.engine.index.request_shape import Shape
 from scheduler.engine.plan import Eviction
 from scheduler.engine.snapshot import PendingSession, Preemption
 
-MOST_EVICTIONS = 100  # in one pass; the next goes on
+MOST_EVICTIONS = 100  # per pass; the next one continues
 SECOND = timedelta(seconds=1)
 
-Cost = tuple[int, int, int]  # the highest priority among the victims, how many they are, seconds of work lost
+Cost = tuple[int, int, int]  # highest priority of the victims, their number, seconds of work lost
 
 
 class _Candidate(NamedTuple):
-    """What a session holds on an agent. The smallest is the first to go: the lowest priority, of these the one that ran the
-    shortest."""
+    """Allocation of a session on an agent. Sorts by preference as a victim: lowest priority, then
+    shortest run time.
+    """
 
     priority: int
     ran_s: int
@@ -32,28 +33,30 @@ class _Candidate(NamedTuple):
 
 
 class _Host(NamedTuple):
-    """An agent when all that surely ends in time has ended, before anybody is made to leave it: what it has free less
-    devices that others share with these, and their shares."""
+    """Agent after all ends that surely come in time, before preemption: free capacity without
+    devices that others share with these sessions, and their shares.
+    """
 
     ordinal: int
     room: int
     shares: tuple[Share, ...]
-    is_grown: bool  # something ends
+    is_grown: bool  # some allocation ends
 
 
 class _Way(NamedTuple):
-    """To make room on one agent."""
+    """Way to free capacity on one agent."""
 
     cost: Cost
     victims: list[_Candidate]
 
 
 class Preemptor:
-    """Finds, for a session that found no room, the agent on which the least has to end for it.
+    """Choice of the agent with the cheapest preemption for a session without capacity.
 
-    Victims have a lower priority than it, and they suffice: nothing ends for a session that could not start then. None of
-    them is spared by ending the others alone. What ends by itself until they are gone counts as gone, and is no victim: to
-    end it early would win nothing. Sessions of several kernels make nobody leave.
+    Victims have a lower priority and suffice together: nothing ends for a session that could not
+    start then, and no victim is needless. Sessions that end by themselves before the notice is over
+    count as ended and are no victims, as preempting them would gain nothing. Sessions with several
+    kernels preempt nothing.
     """
 
     def __init__(self, fleet: Fleet, machines: Machines, rule: Preemption, now: datetime) -> None:
@@ -63,27 +66,29 @@ class Preemptor:
         self._candidates = self._find_candidates(rule, now)
         self._lowest = min((each[0].priority for each in self._candidates.values()), default=None)
         self._leaving: set[UUID] = set()
-        # By shape, priority and, where agents will be reserved, how long it lasts: a heap.
+        # By shape, priority and, if agents will be reserved, run time: a heap.
         self._ways: dict[tuple[int, int, timedelta | None], list[tuple[Cost, int]]] = {}
         self._left = MOST_EVICTIONS
 
     def may_evict_for(self, session: PendingSession, shape: Shape) -> bool:
-        """Whether it is worth a look."""
+        """Return True if a search is worthwhile."""
         is_above = self._lowest is not None and session.priority > self._lowest
         return is_above and self._left > 0 and len(shape.order) == 1
 
     def evict_for(self, session: PendingSession, shape: Shape) -> Eviction | None:
-        """Keeps the room that the victims will leave for `session`. Call it where `may_evict_for`."""
+        """Choose victims and reserve their capacity for `session`; None if impossible. Call it only
+        if `may_evict_for`.
+        """
         [(request, _)] = shape.searches
         ways = self._ways_of(shape, request, session)
         while ways:
             cost, negated = ways[0]
-            # Others of its placement group may have come there since these were found.
+            # Sessions of its placement group may have been placed there since these were computed.
             may_run = self._machines.hosting.usable(shape, [-negated])
             way = self._way(-negated, request, session.priority) if may_run else None
             if way is None:
                 heappop(ways)
-            elif way.cost != cost:  # somebody else made room there
+            elif way.cost != cost:  # another preemption freed capacity there
                 heapreplace(ways, (way.cost, negated))
             else:
                 heappop(ways)
@@ -91,11 +96,11 @@ class Preemptor:
         return None
 
     def note_look(self) -> None:
-        """All agents were looked at, and nobody had to end."""
+        """Count a full search that needed no preemption."""
         self._left -= 1
 
     def _find_candidates(self, rule: Preemption, now: datetime) -> dict[int, list[_Candidate]]:
-        """By ordinal, of those agents that have some."""
+        """Return the possible victims by agent number."""
         released = self._machines.released
         found = {}
         for ordinal, agent in enumerate(self._fleet.agents):
@@ -117,7 +122,7 @@ class Preemptor:
         return found
 
     def _ends_anyway(self, session: Preemptible, now: datetime) -> bool:
-        """By itself, and in time. Who should have ended by now may never."""
+        """Return True if it ends by itself in time; overdue sessions may never end."""
         return session.ends_at is not None and now < session.ends_at <= self._ends_at
 
     def _ways_of(self, shape: Shape, request: int, session: PendingSession) -> list[tuple[Cost, int]]:
@@ -131,13 +136,15 @@ class Preemptor:
                 and self._machines.may_begin(ordinal, shape, self._ends_at, session.lasts)
             )
             ways = ((self._way(ordinal, request, session.priority), ordinal) for ordinal in hosts)
-            # Of equal ones the highest ordinal, which is the smallest id.
+            # Ties: the highest agent number, which is the smallest id.
             self._ways[key] = [(way.cost, -ordinal) for way, ordinal in ways if way is not None]
             heapify(self._ways[key])
         return self._ways[key]
 
     def _way(self, ordinal: int, request: int, priority: int) -> _Way | None:
-        """None if there is not room enough even without all that may go, or if there will be with all of them."""
+        """Return the way to free enough on an agent; None if all victims do not suffice, none is
+        needed, or the agent has a reservation.
+        """
         host = self._host(ordinal)
         if self._machines.keeps(ordinal) or (host.is_grown and self._suffices(host, request, ())):
             return None
@@ -169,7 +176,9 @@ class Preemptor:
         return self._machines.holds(host.ordinal, request, self._room_without(host, victims, gone), gone)
 
     def _room_without(self, host: _Host, victims: Sequence[_Candidate], gone: list[Share]) -> int:
-        """`gone`: their shares, and those of what ends by itself."""
+        """Return free capacity without the victims. `gone`: their shares and those that end by
+        themselves.
+        """
         ordinal, room, grown = host.ordinal, host.room, self._machines.grown
         for victim in victims:
             room = grown(ordinal, room, victim.held)

@@ -1,4 +1,4 @@
-"""Sessions for which others are being ended: what these leave is theirs, whoever of their band is ahead of them."""
+"""Reserve capacity freed by preemption for the preempting sessions within their priority band."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -13,15 +13,18 @@ from scheduler.engine.snapshot import PendingSession
 
 
 class Promises:
-    """Of one pass. When a band begins each of its promised sessions is asked for; who is still waited for then gets nothing taken away
-    before its turn."""
+    """Preemption claims of a pass. When a band begins, each of its claiming sessions is tried
+    first; what it still waits for is closed to others until its turn.
+    """
 
     def __init__(self, fleet: Fleet, machines: Machines, now: datetime) -> None:
         self._fleet, self._machines, self._now = fleet, machines, now
-        self._closed: dict[int, tuple[UUID, int]] = {}  # by ordinal: for whom, and what is free there
+        self._closed: dict[int, tuple[UUID, int]] = {}  # by agent number: claiming session, and open capacity
 
     def place(self, session: PendingSession, shape: Shape, until: Until) -> tuple[int, ...] | None:
-        """Take room for it on the agent that others left for it. If there is none yet nobody finds any there before `come_to`."""
+        """Place the session on the agent with its claim. If that fails, the agent is closed until
+        `come_to`.
+        """
         ordinal = self.agent_for(session, shape)
         if ordinal is None:
             return None
@@ -31,7 +34,9 @@ class Promises:
         return agent_ids
 
     def come_to(self, session: PendingSession) -> None:
-        """It is its turn: it may look everywhere, and whoever found no room meanwhile may look again."""
+        """Begin the turn of the session: its agent is open again, and shapes without capacity may
+        search again.
+        """
         ordinal = next((each for each, (whose, _) in self._closed.items() if whose == session.id), None)
         if ordinal is not None:
             self._machines.reopen(ordinal, self._closed.pop(ordinal)[1])
@@ -39,7 +44,9 @@ class Promises:
                 shape.has_no_room = False
 
     def agent_for(self, session: PendingSession, shape: Shape) -> int | None:
-        """The ordinal of the agent that others leave for it, if room may be kept for it there still."""
+        """Return the number of the agent with its claim, if capacity may still be reserved for it
+        there.
+        """
         if session.promised is None or len(shape.order) > 1:
             return None
         agent_id, until = session.promised
@@ -50,7 +57,7 @@ class Promises:
         return ordinal if may_begin else None
 
     def _only_on(self, ordinal: int, shape: Shape) -> Shape:
-        """The same, to be placed there or nowhere."""
+        """Return the shape restricted to that agent."""
         [(request, search)] = shape.searches
         pool, only = self._fleet.pool_of[ordinal], frozenset((ordinal,))
         there = tuple([(number, among(query, only)) for number, query in search if number == pool])

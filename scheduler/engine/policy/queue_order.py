@@ -1,4 +1,6 @@
-"""In which order waiting sessions are tried. Who is next depends on what was placed before, inside one pass."""
+"""Order pending sessions for a pass, by priority and policy; the next one depends on placements so
+far.
+"""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -14,9 +16,9 @@ from scheduler.engine.snapshot import PendingSession, Rules, Snapshot
 from scheduler.engine.values import Policy
 
 NOTHING = timedelta()
-# An owner's share, its age in the line, whom to charge for it if anybody asks, its sessions: the next is the last.
+# Owner's share, age in the queue, entries to charge if needed, sessions (the next is the last).
 _Turn = tuple[float, int, tuple[Standing, ...], list[PendingSession]]
-# Which of a session's tenants are charged.
+# Tenants of a session that are charged.
 _SHARING = {
     Policy.FIFO: slice(0),
     Policy.LIFO: slice(0),
@@ -26,20 +28,21 @@ _SHARING = {
 
 
 class Settling(Protocol):
-    """Who gives sessions the room that others left for them."""
+    """Interface of the planner to give sessions the capacity freed by their preemptions."""
 
     def settle(self, session: PendingSession, charged: tuple[Standing, ...]) -> bool:
-        """Whether it got it."""
+        """Place the session on freed capacity. Return True if placed."""
 
     def come_to(self, session: PendingSession) -> PendingSession:
-        """It is its turn: the same session."""
+        """Begin the turn of the session, and return it."""
 
 
 class Line:
-    """Every pending session once: higher bands first, inside a band its heads and then as the group's policy says, and in all else the older
-    before the newer; first in, first out, which needs no heads, with ageing in the order of their head starts. `standings`: whom to charge
-    for the session that came last, if it is placed. Where others are ended for sessions, each of these is settled when its band begins, and comes in its turn
-    if it got nothing then."""
+    """Iterable of all pending sessions: higher bands first; within a band pinned heads, then by
+    policy; ties by age. FIFO needs no heads; with ageing it orders by age plus head start.
+    `standings`: entries to charge if the session yielded last is placed. Sessions with preemption
+    claims are tried when their band begins, and again in their turn if that failed.
+    """
 
     def __init__(
         self, snapshot: Snapshot, now: datetime, shares: Shares, settling: Settling | None = None
@@ -52,8 +55,8 @@ class Line:
             self._bands = _bands(snapshot.pending, rules, now)
         self._policy = rules.policy
         self._shares = shares
-        self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
-        self.was_charged = False  # said by who charges them: else whoever is first would stay first
+        self.standings: tuple[Standing, ...] = ()  # empty if the share no longer matters
+        self.was_charged = False  # set by the caller: otherwise the first would stay first
 
     def __iter__(self) -> Iterator[PendingSession]:
         settling, bands = self._settling, iter(self._bands)
@@ -62,7 +65,7 @@ class Line:
         return map(settling.come_to, self._in_order(self._unsettled(band, settling) for band in bands))
 
     def _in_order(self, bands: Iterator[list[PendingSession]]) -> Iterator[PendingSession]:
-        """Each band is asked for when it begins."""
+        """Chain the bands; each is made when it begins."""
         if self._policy is Policy.FIFO:
             return chain.from_iterable(bands)
         most = len(self._bands)
@@ -75,8 +78,9 @@ class Line:
         return [each for each in band if not (each.promised and settle(each, charged_for(each)))]
 
     def _heads_first(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
-        """Mostly one. If another could get before it, two that need the room of different machines might take turns, and the room that is kept
-        for one be given away in the turn of the other."""
+        """Yield pinned heads first, mostly one. Otherwise two sessions that need different agents
+        might take turns, and the capacity reserved for one be lost in the turn of the other.
+        """
         heads = [session for session in band if session.head_rank]
         if not heads:
             return self._by_policy(band, is_last=is_last)
@@ -90,7 +94,7 @@ class Line:
             yield session
 
     def _charged_for(self, session: PendingSession) -> tuple[Standing, ...]:
-        """Whom to charge for it."""
+        """Return the fair-share entries to charge for a session."""
         return tuple(map(self._shares.standing, (session.tenants or NOBODY)[_SHARING[self._policy]]))
 
     def _by_policy(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
@@ -103,9 +107,11 @@ class Line:
     def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
-        """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
+        """Order a band by the owner with the least share (DRF). Most owners have few sessions, so
+        little is built per owner.
+        """
         least, first, heap = self._turns(band, is_last=is_last)
-        for _, age, charged, sessions in first:  # whoever was charged comes behind them
+        for _, age, charged, sessions in first:  # charged owners go behind these
             grown = least
             while sessions and grown == least:
                 session = sessions.pop()
@@ -128,7 +134,7 @@ class Line:
     def _turns(
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> tuple[float, list[_Turn], list[_Turn]]:
-        """Of all owners in the band: the least share, whose it is, and the others."""
+        """Return the least share, the owners with it, and the others."""
         shares = self._shares
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
@@ -136,7 +142,7 @@ class Line:
         turns: list[_Turn] = []
         for age, (owner, sessions) in enumerate(owners.items()):
             sessions.reverse()
-            # In the last band nobody asks any more what share somebody has of whom nothing waits.
+            # In the last band the share of an owner without further sessions does not matter.
             charged = () if is_last and len(sessions) == 1 else (shares.standing(owner),)
             turns.append((charged[0].share if charged else shares.share(owner), age, charged, sessions))
         least = min(map(itemgetter(0), turns), default=0.0)
@@ -152,11 +158,11 @@ class Line:
             leaf = root
             while heap := leaf.heap:
                 share, age, standing, leaf = heap[0]
-                while share != standing.share:  # it grew since it was entered
+                while share != standing.share:  # it grew since it was inserted
                     heapreplace(heap, (standing.share, age, standing, leaf))
                     share, age, standing, leaf = heap[0]
             self.standings, self.was_charged = leaf.path, False
-            while leaf.sessions and not self.was_charged:  # else whoever was first still is
+            while leaf.sessions and not self.was_charged:  # otherwise the first is still first
                 session = leaf.sessions.pop()
                 if not leaf.sessions:
                     leaf.leave()
@@ -166,20 +172,23 @@ class Line:
 def _with_head_starts(
     pending: Iterable[PendingSession], ageing: timedelta, now: datetime
 ) -> list[PendingSession]:
-    """The oldest first, as if each had come earlier by `ageing` for each one of its priority. Of two that wait the same is always ahead; if both
-    were raised in steps, each at moments of its own, they would take turns, and the room that is kept for one would be given away in
-    the turn of the other."""
+    """Sort by age plus a head start of `ageing` per priority. The order of two sessions never
+    changes; if both were raised in steps at different moments, they would take turns, and the
+    capacity reserved for one would be lost in the turn of the other.
+    """
     waiting = _oldest_first(pending)
     head_starts = {priority: priority * ageing for priority in {session.priority for session in waiting}}
     if len(head_starts) > 1:
-        # Relative to now: the year has no room for large ones. Whoever came by a clock that is ahead came now.
+        # Relative to now, as large head starts overflow dates. Enqueue times in the future (clock
+        # skew) count as now.
         waiting.sort(key=lambda each: min(each.enqueued_at - now, NOTHING) - head_starts[each.priority])
     return waiting
 
 
 def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> list[list[PendingSession]]:
-    """The sessions of equal band, the oldest first; the highest band first. A band is a priority, raised by one for each
-    `rules.ageing` that the session has waited; never below the priority."""
+    """Return the sessions per band, highest band first, oldest first within. A band is the priority
+    plus one for each `rules.ageing` waited.
+    """
     bands: dict[int, list[PendingSession]] = {}
     for raised, alike in _raised(_oldest_first(pending), rules.ageing, now):
         for priority, members in groupby(alike, attrgetter("priority")):
@@ -188,7 +197,7 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
 
 
 def _apart(waiting: Iterable[PendingSession]) -> list[list[PendingSession]]:
-    """In bands, so that one begins with each for which others are ended."""
+    """Split into bands, so that each session with a preemption claim begins one."""
     bands: list[list[PendingSession]] = [[]]
     for session in waiting:
         if session.promised:
@@ -198,7 +207,7 @@ def _apart(waiting: Iterable[PendingSession]) -> list[list[PendingSession]]:
 
 
 def _oldest_first(pending: Iterable[PendingSession]) -> list[PendingSession]:
-    """Of the same moment, which is rare, the one with the smaller id."""
+    """Sort by enqueue time, then by id; equal times are rare."""
     waiting = list(pending)
     for key in (attrgetter("enqueued_at"), attrgetter("enqueued_at", "id")):
         moments = list(map(attrgetter("enqueued_at"), waiting))
@@ -211,7 +220,7 @@ def _oldest_first(pending: Iterable[PendingSession]) -> list[PendingSession]:
 def _raised(
     waiting: list[PendingSession], ageing: timedelta | None, now: datetime
 ) -> Iterator[tuple[int, list[PendingSession]]]:
-    """By how much sessions are raised, the oldest first, and those of them that are raised by so much."""
+    """Yield raises with the sessions that have waited for so many ageing periods, oldest first."""
     start = 0
     while start < len(waiting):
         raised, end = 0, len(waiting)
@@ -222,21 +231,21 @@ def _raised(
 
 
 class _Node:
-    """A tenant with those below it, or with its own sessions. The heap's first is who has the least share."""
+    """Tenant with its children or own sessions; the first of the heap has the least share."""
 
     __slots__ = ("children", "heap", "parent", "path", "sessions", "standing")
 
     def __init__(self, standing: Standing, parent: "_Node | None" = None) -> None:
         self.standing = standing
         self.parent = parent
-        # Its standing and those of all above it.
+        # Its own entry and those of its ancestors.
         self.path: tuple[Standing, ...] = (standing, *parent.path) if parent else ()
         self.children: dict[str, _Node] = {}
-        self.heap: list[tuple[float, int, Standing, _Node]] = []  # of the children
+        self.heap: list[tuple[float, int, Standing, _Node]] = []  # children
         self.sessions: list[PendingSession] = []  # the next is the last
 
     def order(self) -> None:
-        """To be called once, when all are in."""
+        """Build the heaps. Call once, when all sessions are added."""
         children = self.children.values()
         self.heap = [(child.standing.share, age, child.standing, child) for age, child in enumerate(children)]
         heapify(self.heap)
@@ -246,7 +255,9 @@ class _Node:
                 child.order()
 
     def leave(self) -> None:
-        """Nobody waits here any more, nor above where none is left; each of them is the first of its heap."""
+        """Remove a node without pending sessions, and its empty ancestors; each is the first of its
+        heap.
+        """
         node = self
         while not (node.sessions or node.heap) and node.parent is not None:
             node = node.parent
@@ -255,7 +266,7 @@ class _Node:
 
 def _tree(band: Iterable[PendingSession], shares: Shares) -> _Node:
     root = _Node(Standing())
-    leaves: dict[int, _Node] = {}  # by the tenants' object, which sessions of one owner share
+    leaves: dict[int, _Node] = {}  # by id() of the tenants, which sessions of one owner share
     for session in band:
         leaf = leaves.get(id(session.tenants))
         if leaf is None:

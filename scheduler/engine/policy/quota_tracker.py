@@ -1,4 +1,6 @@
-"""What domains, projects, people and tokens may hold, and what they have left while a pass places sessions of theirs."""
+"""Track the quotas of domains, projects, users, keypairs and the group while a pass places
+sessions.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,62 +10,63 @@ from scheduler.engine.index.resource_vector import Layout
 from scheduler.engine.plan import Excess
 from scheduler.engine.snapshot import Allowance, PendingSession
 
-MOST_PATHS = 10_000  # people of whom nothing waits any more leave theirs behind
+MOST_PATHS = 10_000  # scopes without pending sessions stay until the cache is cleared
 GROUP, GROUP_USER = "group", "group_user"
 """Levels of a resource group's own limits: of all its sessions, of those of one person."""
 OF_GROUP = frozenset({GROUP, GROUP_USER})
-OF_OWNER = frozenset({"user", "keypair", GROUP_USER})  # levels of limits by which nobody else is held up
+OF_OWNER = frozenset({"user", "keypair", GROUP_USER})  # levels of limits that delay nobody but the owner
 SPENT = 0  # less than any request, because not even the guards are left
 
 
 class Account:
-    """What one scope has left, as a vector with its guards set."""
+    """Remaining quota of one scope, as a vector with its guards set."""
 
     __slots__ = ("allowance", "left", "left_at_first")
 
     def __init__(self, allowance: Allowance, left: int) -> None:
         self.allowance = allowance
-        self.left_at_first = left  # as the pass began
+        self.left_at_first = left  # at the start of the pass
         self.left = left
 
     @property
     def is_shared(self) -> bool:
-        """Whether it holds others up than the owner of a session."""
+        """True if the limit delays other owners too."""
         return self.allowance.level not in OF_OWNER
 
 
 @dataclass(slots=True)
 class Aside:
-    """Of what an account has left, what is set aside for sessions for which room is kept, and how much each of them claims."""
+    """Quota reserved for sessions with reserved capacity: total, and claim of each session."""
 
     amount: int = 0
     claims: list[tuple[PendingSession, int]] = field(default_factory=list)
 
 
 def give_back(accounts: Iterable[Account], total: int) -> None:
-    """What was taken from each of these."""
+    """Undo a deduction from each of these accounts."""
     for account in accounts:
         account.left += total
 
 
 class Allowances:
-    """Counts down as sessions are placed; within a pass what is left only shrinks."""
+    """Quotas of a pass, deducted as sessions are placed; remaining amounts only shrink."""
 
     def __init__(self, allowances: tuple[Allowance, ...], layout: Layout) -> None:
         self._layout = layout
         self._seen = allowances
         self._accounts = {each.key: Account(each, self._left(each)) for each in allowances}
-        self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # those that were asked for
-        # Of those of which something gathers: how much there is of it, the priority of the session for which it does, and what that asks for.
+        self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # cache of `of`
+        # Accumulating quotas: amount, priority of the session, and its request.
         self._kept: dict[Account, tuple[int, int, int]] = {}
-        self._closed: dict[Account, tuple[int, int]] = {}  # once all is open: the last two
+        self._closed: dict[Account, tuple[int, int]] = {}  # after `open_all`: priority and request
         self._aside: dict[Account, Aside] = {}
-        # Once all is open, by scopes: what fits there exceeds none.
+        # After `open_all`, by scopes: what fits in it exceeds no quota.
         self.leasts: dict[tuple[str, ...], int] = {}
 
     def follow(self, allowances: tuple[Allowance, ...]) -> bool:
-        """Begin another pass with what later allowances say. False, if they are of other scopes: then only new ones are
-        right."""
+        """Begin another pass with later allowances. Return False if they are of other scopes; then
+        a new object is needed.
+        """
         if allowances is not self._seen:
             if self._accounts.keys() != {each.key for each in allowances}:
                 return False
@@ -83,7 +86,7 @@ class Allowances:
         return True
 
     def of(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
-        """Those of the scopes that have any, in their order."""
+        """Return the accounts of these scopes that have a limit, in order."""
         accounts = self.by_scopes.get(scopes)
         if accounts is None:
             all_accounts = self._accounts
@@ -92,8 +95,11 @@ class Allowances:
         return accounts
 
     def gather(self, session: PendingSession, total: int) -> None:
-        """Let nobody have what it needs of the limits that it exceeds, so that it gathers there: all that is left of what is short, of the rest what it
-        asks for; nor what it needs of its owner's others. Not where one is kept for somebody else, or would be exceeded if all others ended."""
+        """Let the quotas that the session exceeds accumulate for it: reserve all that is left of
+        short slots and its request of the others; also its request of its owner's other quotas.
+        Does nothing if a quota is reserved for another session, or would be exceeded on an idle
+        system.
+        """
         guards = self._layout.guards
         exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
         if not all(self._may_keep(each, total) for each in exceeded):
@@ -110,8 +116,10 @@ class Allowances:
         return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
 
     def set_aside(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
-        """Of its limits, which have so much left where nothing gathers, for a session that will have room: else that would be kept, and the limit taken by somebody
-        who passes. `of_owner_alone`: nobody knows when that will be, and nobody else waits for it."""
+        """Reserve the request in its quotas for a session with reserved capacity, so that sessions
+        passing it do not use them up. `of_owner_alone`: the start is unknown, so only quotas that
+        delay nobody else are reserved.
+        """
         for account in self.of(session.scopes):
             if account in self._kept or (of_owner_alone and account.is_shared):
                 continue
@@ -121,11 +129,11 @@ class Allowances:
             account.left -= total
 
     def are_kept(self, scopes: tuple[str, ...]) -> bool:
-        """Once all is open: whether of any of their limits something was."""
+        """Return True if, after `open_all`, any of these quotas had a reservation."""
         return any(account in self._closed or account in self._aside for account in self.of(scopes))
 
     def open_all(self) -> None:
-        """Keep nothing any more."""
+        """Remove all reservations."""
         for account, (gathered, priority, total) in self._kept.items():
             account.left += gathered
             self._closed[account] = priority, total
@@ -134,7 +142,9 @@ class Allowances:
             account.left += aside.amount
 
     def leave_beside(self, session: PendingSession, shape: Shape, up_to: int) -> bool:
-        """Whether, once all is open, its limits have room for `session` beside what was kept for others of that priority or a lower one."""
+        """Return True if, after `open_all`, its quotas suffice beside reservations of that priority
+        or lower.
+        """
         guards = self._layout.guards
         return all(
             (self._left_beside(account, session, up_to) - shape.total) & guards == guards
@@ -152,12 +162,14 @@ class Allowances:
         return left
 
     def _beside(self, left: int, total: int) -> int:
-        """What is left beside `total`: nothing at least, and of what was spent nothing still."""
+        """Return the rest beside `total`, at least nothing; an exhausted budget stays exhausted."""
         guards = left & self._layout.guards
         return self._layout.less(left ^ guards, total) | guards
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
-        """Once all is open: the first limit that `session` would exceed, in the order of its scopes."""
+        """Return the first limit that `session` exceeds after `open_all`, in the order of its
+        scopes.
+        """
         guards, total, scopes = self._layout.guards, shape.total, session.scopes
         least = self.leasts.get(scopes)
         if least is None:
@@ -168,7 +180,9 @@ class Allowances:
         return self._excess(first, shape)
 
     def _least_of(self, scopes: tuple[str, ...]) -> int:
-        """Field by field the least that these have left, with its guards set; less than any request where one has spent all."""
+        """Return the field-wise minimum of these quotas with guards set; less than any request if a
+        budget is exhausted.
+        """
         layout, least = self._layout, self._layout.pack_limit({})
         for account in self.of(scopes):
             if account.left == SPENT:
