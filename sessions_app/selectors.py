@@ -113,8 +113,9 @@ def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
 
 
 def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
-    """Return the kernel called `name` of a running session. Raises NotFound, Conflict if not
-    running.
+    """Return the kernel called `name` of a running session.
+
+    Raises NotFound, Conflict if not running.
     """
     kernel = kernel_named(session, name)
     if not session.is_running or kernel.agent is None:
@@ -138,9 +139,7 @@ def objection_to_folder_deletion(folder_id: UUID) -> str:
 
 
 def is_stoppable(session: ComputeSession) -> bool:
-    """Return True if a stop has an effect: the session is live, or it is terminating and may be
-    retried.
-    """
+    """Return True if a stop has an effect: the session is live, and if terminating may be retried."""
     if session.status != Status.TERMINATING:
         return session.is_live
     has_retries = session.retry_count < session.max_retries

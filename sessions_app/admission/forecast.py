@@ -1,5 +1,4 @@
-"""Forecasts a request without writing anything: the refusal, the agent it would get, or why it
-waits.
+"""Forecasts a request without writing: the refusal, the agent it would get, or why it would wait.
 
 The forecast comes from the scheduler app through the port `start_forecaster`.
 """
@@ -139,11 +138,7 @@ def _other_groups(
     request: SessionRequest,
     lasts: timedelta,
 ) -> list[str]:
-    """Return names of other groups where it would start at once: free capacity and no waiting
-    session.
-
-    At most 4 queries.
-    """
+    """Return names of other groups where it would start at once. At most 4 queries."""
     taking = [each for each in _usable_groups(actor, project) if each != group and takes(each, request)]
     limiting = refusing_now(taking, request.type, actor.user_id or 0, request.slots, clock.now())
     others = {each.pk: each.name for each in taking if each.pk not in limiting}
@@ -165,7 +160,8 @@ def _other_groups(
 
 
 def _usable_groups(actor: Actor, project: Project) -> Iterable[ResourceGroup]:
-    """Return the active groups in which the actor may start sessions in `project`, by name. One
-    query.
+    """Return the active groups in which the actor may start sessions in `project`, by name.
+
+    One query.
     """
     return usable_resource_groups(actor, project).filter(is_active=True).order_by("name")

@@ -71,8 +71,9 @@ def _standings_of(inputs: AdmissionInputs) -> list[ports.Standing]:
 
 
 def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
-    """Return the columns that are equal in all sessions. Inserts the array's row if they form an
-    array.
+    """Return the columns that are equal in all sessions.
+
+    Inserts the array's row if they form an array.
     """
     request = inputs.request
     return {

@@ -129,9 +129,7 @@ def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
 
 
 def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
-    """Lock the named objects, the owner, the memberships and grants, and the limiting policies (ADR
-    8).
-    """
+    """Lock the named objects, owner, memberships, grants and limiting policies (order of ADR 8)."""
     enter_admission()
     policy_ids = _lock_owner(actor)
     project = _lock_project(actor, request.project)

@@ -11,8 +11,9 @@ from sessions_app.selectors import own_sessions
 
 
 def suggest_name(actor: Actor, stem: str) -> str:
-    """Return the first of `stem`-1, `stem`-2 … that no live session or array of the actor uses. One
-    query.
+    """Return the first of `stem`-1, `stem`-2 … that no live session or array of the actor uses.
+
+    One query.
     """
     names = own_sessions(actor).live().filter(name__startswith=f"{stem}-").values_list("name", flat=True)
     # an element is called NAME-INDEX
@@ -29,8 +30,9 @@ def name_is_used(name: str) -> Conflict:
 
 
 def new_host_label() -> str:
-    """Return 16 base32 characters (80 random bits): the session's part of app host names, never
-    reused.
+    """Return the session's part of app host names: 16 base32 characters (80 random bits).
+
+    It is never reused.
     """
     return base64.b32encode(secrets.token_bytes(10)).decode().lower()
 

@@ -1,6 +1,4 @@
-"""Admits requests for sessions: loads and locks the inputs, decides, inserts rows, publishes
-events.
-"""
+"""Admits requests for sessions: loads and locks inputs, decides, inserts rows, publishes events."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -111,9 +109,7 @@ def _check_batch(requests: Sequence[SessionRequest]) -> None:
 
 
 def _used_name(actor: Actor, requests: Sequence[SessionRequest]) -> str:
-    """Return the first requested name that a live session uses; the first name if that one has
-    ended.
-    """
+    """Return the first requested name that a live session uses, else the first name."""
     names = [request.name for request in requests]
     used = set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))
     return next((name for name in names if name in used), names[0])

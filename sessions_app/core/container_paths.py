@@ -18,8 +18,9 @@ class UnfitPath(ValueError):
 
 
 def parse_container_path(text: str) -> str:
-    """Return an absolute path without "", "." and "..", and without a trailing slash. Raises
-    UnfitPath.
+    """Return an absolute path without "", "." and "..", and without a trailing slash.
+
+    Raises UnfitPath.
     """
     if not text.startswith("/"):
         raise UnfitPath(_("The path must be absolute, like /home/work/data."))

@@ -120,11 +120,11 @@ def build_mooring_spec(installation: str, mooring_id: UUID, pool: str) -> Networ
 
 
 def build_container_spec(plan: KernelPlan) -> ContainerSpec:
-    """Return the spec of one kernel's container. Without a command it sleeps, and apps are started
-    in it.
+    """Return the spec of one kernel's container.
 
-    A command is passed to `sh -c` as one argument: the user's own shell interprets it inside the
-    user's own container. The home setup (`home_setup`) runs before it. Stopping: `main_process`.
+    Without a command it sleeps, and apps are started in it. A command is passed to `sh -c` as one
+    argument: the user's own shell interprets it inside the user's own container. The home setup
+    (`home_setup`) runs before it. Stopping: `main_process`.
     """
     begin = f"if [ -r {BEGIN} ]; then sh {BEGIN}; fi; " if plan.has_setup else ""
     if plan.command:

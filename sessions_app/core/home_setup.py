@@ -1,5 +1,4 @@
-"""Builds the archive of dotfiles and start-up script for a container, and parses its progress.
-Pure.
+"""Builds the archive of dotfiles and start-up script for a container, parses its progress. Pure.
 
 The archive is unpacked into a volume of the container before it starts. The first process installs
 the files as the container's user, without extra permissions: it follows no link and writes into no
@@ -90,10 +89,9 @@ class Progress:
 def build_archive(
     files: Sequence[HomeFile], script: str | None, *, seconds: int, owner: tuple[int, int]
 ) -> bytes:
-    """Return a tar for SETUP: `begin`, files by number, and `script`, readable only by `owner`
-    (uid, gid).
+    """Return a tar for SETUP: `begin`, files by number, `script`; readable only by `owner`.
 
-    The script is killed after `seconds`.
+    `owner`: uid, gid. The script is killed after `seconds`.
     """
     puts = "\n".join(
         f"  put {number} {file.mode} {shlex.quote(file.path)}" for number, file in enumerate(files)
@@ -115,8 +113,9 @@ def build_archive(
 
 
 def read_progress(text: bytes) -> Progress:
-    """Parse the contents of STATUS. The session's user can write there, so invalid lines are
-    skipped.
+    """Parse the contents of STATUS.
+
+    The session's user can write there, so invalid lines are skipped.
     """
     skipped: list[tuple[int, Skip]] = []
     has_files, exit_code, took_s = False, None, None
@@ -132,9 +131,7 @@ def read_progress(text: bytes) -> Progress:
 
 
 def read_log(log: bytes) -> tuple[int, int] | None:
-    """Return (exit code, seconds) of a failed script from the container's log; None if it did not
-    fail.
-    """
+    """Return (exit code, seconds) of a failed script from the container's log, or None."""
     for line in log.splitlines():
         if line.startswith(MARK.encode()):
             match line[len(MARK) :].decode(errors="replace").split():

@@ -1,5 +1,4 @@
-"""Idle limits: computes when a running session ends, when to warn, and whether it may end now.
-Pure.
+"""Computes when idle limits end a session, when to warn, and whether it may end now. Pure.
 
 A quantity that is not measured never ends a session, and no session ends without a warning at its
 last mark.
@@ -122,9 +121,7 @@ def earliest_end(end: End, last_told_at: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Utilisation of one resource and its minimum, both in percent. `percent` is None if not
-    measured.
-    """
+    """Utilisation of one resource (None: not measured) and its minimum, both in percent."""
 
     name: str
     percent: int | None
@@ -141,8 +138,7 @@ def judged_of(use: Mapping[str, int | None], thresholds: Mapping[str, int]) -> t
 
 
 def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: UseRule) -> bool | None:
-    """Return True if utilisation is below the thresholds; None if the measured values do not decide
-    it.
+    """Return True if utilisation is below the thresholds; None if too little is measured to decide.
 
     `use` is percent of the allocated amount by name: resources that are not allocated are missing,
     resources that are not measured are None.
@@ -171,16 +167,18 @@ def higher_of(use: Mapping[str, int | None], other: Mapping[str, int | None]) ->
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Minimum utilisation required by a group or one policy: percent by name, and how many must be
-    missed.
+    """Minimum utilisation by a group or one policy: percent by name.
+
+    `rule`: whether any or all must be missed.
     """
 
     least: Mapping[str, int]
     rule: UseRule
 
     def are_missed_by(self, use: Mapping[str, int | None]) -> bool:
-        """Return True if `use` is below the thresholds. Resources that are not measured miss
-        nothing.
+        """Return True if `use` is below the thresholds.
+
+        Resources that are not measured miss nothing.
         """
         return bool(is_low(use, self.least, self.rule))
 

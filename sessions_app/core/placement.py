@@ -1,6 +1,4 @@
-"""Placement groups in requests: a name, and a rule for placing a session relative to the others.
-Pure.
-"""
+"""Placement groups in requests: names, and rules for placing a session relative to others. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum

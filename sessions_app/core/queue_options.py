@@ -84,8 +84,9 @@ def check_retries(value: object) -> int:
 
 
 def check_start_at(value: object) -> datetime | None:
-    """Return an instant in UTC from ISO 8601 text with a time zone; None if empty. Raises
-    ValueError.
+    """Return an instant in UTC from ISO 8601 text with a time zone; None if empty.
+
+    Raises ValueError.
     """
     if value is None or value == "":
         return None
@@ -159,10 +160,10 @@ def _session_named(value: object) -> str:
 
 
 def instant_of(typed: str, time_zone: str) -> str:
-    """Return the value of a date and time control, which has no time zone, as `check_start_at`
-    reads it.
+    """Return the value of a date and time control in the form that `check_start_at` reads.
 
-    Reads it in the named zone, or in UTC. Text that is no instant is returned unchanged.
+    The control has no time zone: reads it in the named zone, or in UTC. Text that is no instant is
+    returned unchanged.
     """
     try:
         instant = datetime.fromisoformat(typed)

@@ -299,8 +299,9 @@ def check_timeout(value: object) -> int | None:
 
 
 def check_mounts(value: object, problems: dict[str, list[str]]) -> tuple[FolderRequest, ...]:
-    """Return the folders to mount. Adds errors to `problems` at `mounts` or
-    `mounts.<index>.<field>`.
+    """Return the folders to mount.
+
+    Adds errors to `problems` at `mounts` or `mounts.<index>.<field>`.
     """
     if value is None:
         return ()

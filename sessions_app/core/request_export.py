@@ -1,5 +1,4 @@
-"""Writes a request for a session as a `berth` command, curl call, Python program or YAML file.
-Pure.
+"""Writes a request as a `berth` command, curl call, Python program or YAML file. Pure.
 
 Values of environment variables are never written: the command, Python and YAML read them from the
 environment where they run, and the curl call has a placeholder. All other values are quoted for

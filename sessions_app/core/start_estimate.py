@@ -11,9 +11,7 @@ MINUTE_S = 60
 
 @dataclass(frozen=True, slots=True)
 class StartRange:
-    """Probable start, in seconds from now: between `earliest_s` and `latest_s`; None: no upper
-    bound.
-    """
+    """Probable start between `earliest_s` and `latest_s` seconds from now; None: no upper bound."""
 
     earliest_s: int
     latest_s: int | None

@@ -1,6 +1,4 @@
-"""Rules of session templates: which parts of a request they store, and names that sound secret.
-Pure.
-"""
+"""Rules of templates: the parts of a request they store, and names that sound secret. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -36,10 +34,9 @@ class Sharing(StrEnum):
 
 
 def kept_choices(raw: object) -> tuple[dict[str, Any], list[str]]:
-    """Return the part of a request (REST body) that a template stores, and the omitted variable
-    names.
+    """Return the part of a request (REST body) that a template stores, and the variables left out.
 
-    Omits variables whose names sound like secrets. Raises InvalidInput for an invalid request.
+    Leaves out variables whose names sound like secrets. Raises InvalidInput for an invalid request.
     """
     asked = dict(raw) if isinstance(raw, Mapping) else raw
     if isinstance(asked, dict):

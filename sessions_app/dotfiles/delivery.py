@@ -1,5 +1,4 @@
-"""Delivers the owner's dotfiles and start-up script into a session's containers; records the
-result.
+"""Delivers dotfiles and the start-up script into a session's containers, and records the result.
 
 A container gets them before it starts and installs them by itself (`core/home_setup.py`). So a
 worker that dies leaves nothing unfinished, and a script that hangs delays only its own session. No
@@ -78,8 +77,7 @@ def setup_of(session: ComputeSession) -> PersonalSetup | None:
 
 
 def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | None:
-    """Return the owner's dotfiles and the archive for the containers; None if there is nothing to
-    deliver.
+    """Return the owner's dotfiles and the archive for the containers; None if there are none.
 
     Files that would lie in a mounted folder are left out, because other users may see the folder.
     At most 4 queries.
@@ -219,8 +217,9 @@ def _silence_of(setup: PersonalSetup) -> str:
 def _ask_all(
     kernels: Sequence[Kernel], line: str, *, timeout_s: float
 ) -> Iterator[tuple[Kernel, Progress | RuntimeFault | None]]:
-    """Run the shell line in these containers, ASKED_AT_ONCE in parallel; yield results as they
-    arrive.
+    """Run the shell line in these containers, ASKED_AT_ONCE in parallel.
+
+    Yields results as they arrive, so that a slow container delays no other.
     """
     with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="setups") as pool:
         asked = {pool.submit(_ask, kernel, line, timeout_s): kernel for kernel in kernels}

@@ -59,8 +59,7 @@ def _with_use(model: type[Written]) -> QuerySet[Any]:
 
 @transaction.atomic
 def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE) -> tuple[Dotfile, bool]:
-    """Create or replace a dotfile for sessions that start from now on; return it and whether it is
-    new.
+    """Create or replace a dotfile for later sessions; return it and whether it is new.
 
     Raises InvalidInput, Conflict (another dotfile is where it needs a directory), LimitExceeded,
     PermissionDenied (`_writer`).

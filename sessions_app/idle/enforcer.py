@@ -1,5 +1,4 @@
-"""Idle enforcer: warns owners of sessions that a limit will end, and ends sessions after the
-warning.
+"""Idle enforcer: warns owners of sessions that a limit will end, and ends those sessions later.
 
 Limits are idle timeout, minimum utilisation and lifetime. Runs in the reconciler's round, which
 first shifts all timestamps if the clock jumped. Safe if it runs twice, late or never: a session
@@ -80,8 +79,7 @@ _JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use",
 
 
 def judge_sessions(now: datetime) -> None:
-    """Run one round: update idle facts of running sessions with a limit, write warnings, end
-    sessions.
+    """Run one round over running sessions with a limit: update facts, write warnings, end sessions.
 
     9 queries and at most 7 more for any number of sessions and windows, and some for each session
     that is active, warned or ended.
@@ -329,8 +327,7 @@ def note_told(warning: SessionWarning, now: datetime) -> None:
 
 @transaction.atomic
 def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
-    """Terminate the session if the limit still applies with its rows locked; return True if it
-    ends.
+    """Terminate the session if the limit applies with its rows locked; return True if it ends.
 
     Policies count as stored by this round.
     """
@@ -354,8 +351,7 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
 
 
 def shift_instants(step: Step) -> None:
-    """Shift idle timestamps after a clock jump, so that it neither adds idle time nor voids
-    warnings.
+    """Shift idle timestamps after a clock jump, which must neither add idle time nor void warnings.
 
     Utilisation is measured anew from now on, so that no window spans the jump.
     """

@@ -136,10 +136,9 @@ def judged_thresholds(idle: SessionIdle, *, with_group: bool = True) -> list[Thr
 
 
 def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
-    """Return utilisation and minimum by resource: the group's current ones, the policies' as last
-    judged.
+    """Return utilisation and minimum by resource, with the group's current minimum.
 
-    No query if the session came with its group.
+    Minimums of policies are as last judged. No query if the session came with its group.
     """
     group = session.resource_group
     of_group = Thresholds(thresholds_of(group), UseRule(group.use_rule))
@@ -224,8 +223,9 @@ def _is_shown(session: ComputeSession, end: End) -> bool:
 
 
 def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
-    """Return the policies that limit these sessions, by (level, id). One query; none without
-    sessions.
+    """Return the policies that limit these sessions, by (level, id).
+
+    One query; none without sessions.
     """
     keys = {key for session in sessions for key in keys_of(session)}
     return {(scope.level, scope.id): scope for scope in scopes_of(keys)} if keys else {}

@@ -66,8 +66,9 @@ class Wanted:
 
 
 def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int | None]]:
-    """Return {session id: {name: percent of the allocation; None if too little was measured}}. One
-    query.
+    """Return {session id: {name: percent of the allocation; None if too little was measured}}.
+
+    One query.
     """
     amounts = _amounts_of_kernels(wanted, now)
     return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}

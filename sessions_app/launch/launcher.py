@@ -142,9 +142,7 @@ def start_container(plan: container_spec.KernelPlan, runtime: ContainerRuntime) 
 
 
 def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
-    """Move the session to `to`, unless it is there or further: a repeated launch skips earlier
-    steps.
-    """
+    """Move the session to `to`, unless it is there or further, as in a repeated launch."""
     order = [*LAUNCHING, Status.RUNNING]
     current = Status(session.status)
     if current in order and order.index(current) >= order.index(to):

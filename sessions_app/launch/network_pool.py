@@ -1,5 +1,4 @@
-"""Keeps a pool of ready networks on each agent, because creating a network at launch is slow (ADR
-20).
+"""Keeps a pool of ready networks on each agent, because creating one at launch is slow (ADR 20).
 
 Creating one takes a quarter of the time that starting a container takes. A pooled network
 (`Mooring`) is first a row, then a network, then ready. One statement assigns it to a session, which

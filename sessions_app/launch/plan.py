@@ -46,8 +46,9 @@ def element_of(session: ComputeSession) -> container_spec.ArrayElement | None:
 
 
 def source_of(mount: SessionMount) -> str:
-    """Return the path of the mounted folder on the machine. Raises NotFound if deleted,
-    Unavailable.
+    """Return the path of the mounted folder on the machine.
+
+    Raises NotFound if deleted, Unavailable.
     """
     if mount.folder is None:
         raise NotFound(f"The folder “{mount.folder_name}” was deleted.")

@@ -33,8 +33,7 @@ STOPPERS = 128
 
 
 def end_session(session_id: UUID) -> None:
-    """Remove a TERMINATING session's containers and networks, keep its logs, and finish or retry
-    it.
+    """Remove a TERMINATING session's containers and networks, keep its logs, finish or retry it.
 
     If an engine does not answer, the session stays TERMINATING and the next run tries again.
     """

@@ -151,9 +151,7 @@ def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
 
 @transaction.atomic
 def postpone_end(session_id: UUID) -> None:
-    """Give a TERMINATING session a new deadline and a message about the delay; it keeps its
-    allocations.
-    """
+    """Give a TERMINATING session a new deadline and a message; it keeps its allocations."""
     session = ComputeSession.objects.select_for_update().get(pk=session_id)
     if session.status != Status.TERMINATING:
         return

@@ -23,9 +23,7 @@ def device_models_in(groups: Iterable[ResourceGroup], architecture: str = "") ->
 
 
 def check_device_model(group: ResourceGroup, request: SessionRequest, models: Sequence[str]) -> None:
-    """Raise NotFound if the requested model is not among `models`, those of the group for its
-    image.
-    """
+    """Raise NotFound if the requested model is not in `models`, those of the group for its image."""
     wanted = request.device_model
     if wanted and wanted not in models:
         sentence = _("No machine of the resource group “{group}” has the accelerators {model}.").format(

@@ -13,8 +13,7 @@ MOST_NAMED = 10
 
 
 def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agent | None:
-    """Return the active machine of `group` that the request names, with slots; None if it names
-    none.
+    """Return the active machine of `group` that the request names, with slots, or None.
 
     At most 3 queries. Raises NotFound.
     """

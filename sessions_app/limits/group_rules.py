@@ -45,9 +45,7 @@ def check_type_taken(group: ResourceGroup, session_type: str) -> None:
 
 
 def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
-    """Raise InvalidInput for a type the group does not admit, LimitExceeded above its session
-    limits.
-    """
+    """Raise InvalidInput for an excluded type, LimitExceeded above the group's limits per session."""
     check_type_taken(group, request.type)
     most_of = most_of_one(group, request.type)
     sentences = [
@@ -116,8 +114,9 @@ def closed_in(group: ResourceGroup) -> Q:
 
 
 def is_closed_to(session: ComputeSession) -> bool:
-    """Return True if the session's group does not admit it now. One query at most if the group was
-    read.
+    """Return True if the session's group does not admit it now.
+
+    One query at most if the group was read.
     """
     group = session.resource_group
     theirs = ComputeSession.objects.filter(closed_in(group), pk=session.pk)

@@ -47,8 +47,9 @@ def check_allowed_again(session: ComputeSession) -> None:
 def load_scopes(
     keys: Collection[tuple[Level, int]], writable: Collection[VFolder]
 ) -> tuple[list[Scope], tuple[LimitState, ...]]:
-    """Return the scopes, and the exceeded byte limits of the owners of `writable` folders. One
-    query.
+    """Return the scopes, and the exceeded byte limits of the owners of `writable` folders.
+
+    One query.
     """
     holders = scopes_of_folders(writable)
     found = scopes_of({*keys, *holders})
@@ -81,10 +82,9 @@ def requested_at_once(request: SessionRequest, count: int = 1) -> Mapping[str, i
 
 
 def priority_hits(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple[LimitState, ...]:
-    """Return every policy that allows only a lower priority, or a refusal if no policy allows
-    raising it.
+    """Return every policy that allows only a lower priority.
 
-    The latter does not apply to superadmins.
+    If no policy allows raising it at all, returns that refusal instead; not for superadmins.
     """
     none_allows = () if may_do_everything(actor) else not_raised(scopes, priority, who=actor.label)
     return none_allows or hits(scopes, {Limit.PRIORITY.value: priority})
@@ -95,8 +95,7 @@ def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
 
 
 def longest_lifetime_s(scopes: Sequence[Scope], group: ResourceGroup) -> int | None:
-    """Return the maximum lifetime in seconds, the minimum of all levels and the group; None:
-    unlimited.
+    """Return the maximum lifetime in seconds, the minimum of all levels and the group, or None.
 
     The session keeps it even if policies or the group change.
     """

@@ -15,8 +15,9 @@ FULL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Allocation of a kernel on devices of one kind: thousandths of a device, and memory bytes by
-    device.
+    """Allocation of a kernel on devices of one kind, in thousandths of a device.
+
+    `devices`: memory in bytes of each device, by id.
     """
 
     kernel_id: object
@@ -26,10 +27,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Accelerators allocated to a kernel: `milli` thousandths on `count` devices of `mem_bytes` in
-    total.
+    """Accelerators allocated to a kernel: `milli` thousandths on `count` devices.
 
-    `is_alone`: no other kernel shares any of them.
+    `mem_bytes`: total memory of these devices. `is_alone`: no other kernel shares any of them.
     """
 
     milli: int

@@ -1,10 +1,10 @@
 """Measures live kernels every ten seconds and stores samples, minutes and quarter hours.
 
-Samples are kept for an hour, minutes for a day of the session's life, then rolled up into quarter
-hours: at most 360 samples, 1,440 minutes and 2,880 quarters per kernel in its 30 days. Missing
-measurements stay missing and cause no failure; a kernel that was not measured for a minute is
-logged, and its charts show it. Accelerators are measured once per machine and round, separately
-from the engine, so that a hanging driver does not affect other measurements.
+Samples are kept for an hour. Minutes cover the session's life; while it runs, those older than a
+day become quarter hours: at most 360 samples, 1,440 minutes and 2,880 quarters per kernel in its
+30 days. Missing measurements stay missing and cause no failure; a kernel that was not measured for
+a minute is logged, and its charts show it. Accelerators are measured once per machine and round,
+separately from the engine, so that a hanging driver does not affect other measurements.
 """
 
 import asyncio
@@ -86,9 +86,7 @@ ROLL_UP = f"""
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One kernel at one instant: counters, rates since the previous reading, and use of its
-    devices.
-    """
+    """One kernel at one instant: counters, rates since the last reading, and use of its devices."""
 
     kernel_id: UUID
     usage: ContainerUsage
@@ -166,11 +164,10 @@ def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
 
 
 def running_kernels() -> Iterable[Kernel]:
-    """Return kernels of running sessions on reachable machines, with their last counters. One
-    query.
+    """Return kernels of running sessions on reachable machines, with their last counters.
 
-    Ordered by machine, longest unmeasured first: an engine that is too slow for all of them
-    measures others in the next round.
+    One query. Ordered by machine, longest unmeasured first: an engine that is too slow for all of
+    them measures others in the next round.
     """
     kernels = Kernel.objects.select_related("agent", "usage").order_by(
         "agent_id", F("usage__at").asc(nulls_first=True), "pk"
@@ -190,10 +187,9 @@ def unmeasured_kernels(now: datetime) -> QuerySet[Kernel]:
 
 
 def log_unmeasured(now: datetime, faults: Mapping[int, str]) -> None:
-    """Log the number of unmeasured kernels per machine and the reason, once a minute each. One
-    query.
+    """Log the number of unmeasured kernels per machine and the reason, once a minute each.
 
-    The reason is from `faults` of this round by agent id, or from the last heartbeat.
+    One query. The reason is from `faults` of this round by agent id, or from the last heartbeat.
     """
     unmeasured = unmeasured_kernels(now).select_related("agent")
     for agent, count in Counter(kernel.agent for kernel in unmeasured).items():

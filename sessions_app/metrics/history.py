@@ -107,8 +107,9 @@ def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
 
 
 def _devices_of(session: ComputeSession, kernel_ids: list[UUID]) -> dict[UUID, KernelUsage]:
-    """Return the last known device share by kernel, if the session has accelerators. One query at
-    most.
+    """Return the last known device share by kernel, if the session has accelerators.
+
+    One query at most.
     """
     if not device_milli_of(session.slots):
         return {}
@@ -124,8 +125,7 @@ def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
 
 
 def unmeasured_since(session: ComputeSession) -> datetime | None:
-    """Return when a running session was last fully measured, if that is more than a minute ago;
-    else None.
+    """Return when a running session was last fully measured if over a minute ago, else None.
 
     Returns its start if it was never measured. The session must have come `with_parts`. One query,
     or none if it does not run.

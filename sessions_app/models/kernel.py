@@ -55,8 +55,9 @@ class Kernel(models.Model):
 
     @property
     def cpuset(self) -> str:
-        """Allocated cores, like 0-2,5; empty: all cores. One query, none if allocations were
-        prefetched.
+        """Allocated cores, like 0-2,5; empty: all cores.
+
+        One query, none if allocations were prefetched.
         """
         return next((held.cpuset for held in self.allocations.all() if held.slot_name == CPU), "")
 
@@ -89,8 +90,7 @@ class KernelAllocation(models.Model):
 
 
 class KernelLog(models.Model):
-    """Log of a kernel's last attempt, kept after its container is removed
-    (`container_io/kept_logs.py`).
+    """Log of a kernel's last attempt after its container is removed (`container_io/kept_logs.py`).
 
     `index_gzip`: boundaries of the log entries; empty: unknown. `is_cut`: earlier output is
     missing, or may be.

@@ -15,8 +15,7 @@ from sessions_app.models.template import HAS_ONE_PLACE
 
 
 class ResourcePreset(models.Model):
-    """Named CPU, memory and accelerator amounts of one session in base units, and shared memory if
-    set.
+    """Named size of a session: CPU, memory, accelerators in base units, and shared memory if set.
 
     A preset grants nothing: a session that uses it is checked like any other.
     """

@@ -59,8 +59,9 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         return self.with_kernels().prefetch_related("mounts__folder")
 
     def with_kernels(self) -> "ComputeSessionQuerySet":
-        """Load containers, their machines and all related objects. 2 queries, any number of
-        sessions.
+        """Load containers, their machines and all related objects.
+
+        2 queries, any number of sessions.
         """
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
         related = (

@@ -1,5 +1,4 @@
-"""Array throttle: holds elements of an array above its maximum, and releases the next as others
-end.
+"""Array throttle: holds elements of an array above its maximum, releases the next as others end.
 
 `release_elements` runs after each end of an element and locks the array's row, so that concurrent
 calls count each other's releases; the reconciler repeats it for missed ends. An element that is
@@ -71,8 +70,7 @@ def element_standings(array: ArraySpec, first: ports.Standing) -> list[ports.Sta
 
 @transaction.atomic
 def release_elements(array_id: UUID) -> int:
-    """Release as many held elements into the queue as the array allows, by index; return their
-    number.
+    """Release as many held elements as the array allows, by index; return their number.
 
     At most 7 queries. May run twice, late or never.
     """

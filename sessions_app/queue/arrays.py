@@ -34,8 +34,9 @@ def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
 
 
 def access_array(actor: Actor, array_id: UUID, action: Action) -> SessionArray:
-    """Return the array. Raises NotFound (absent or hidden), PermissionDenied (visible, not
-    allowed).
+    """Return the array.
+
+    Raises NotFound (absent or hidden), PermissionDenied (visible, not allowed).
     """
     array = visible_arrays(actor).filter(pk=array_id).first()
     if array is None:
@@ -132,9 +133,7 @@ def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -
 
 
 def _hold_live(array: SessionArray) -> list[ComputeSession]:
-    """Lock the array and its live elements, in this order (ADR 8); no element is released
-    meanwhile.
-    """
+    """Lock the array, then its live elements (ADR 8); no element is released meanwhile."""
     SessionArray.objects.select_for_update(no_key=True).get(pk=array.pk)
     live = ComputeSession.objects.live().filter(array=array).order_by("pk").select_for_update(no_key=True)
     return list(live)

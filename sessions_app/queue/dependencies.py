@@ -81,9 +81,7 @@ _AHEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Session or array to wait for, its ended, succeeded and failed counts, and the required
-    outcome.
-    """
+    """Session or array to wait for, the counts of its ends, and the required outcome."""
 
     after: ComputeSession | SessionArray
     when: When
@@ -153,8 +151,7 @@ class Dependency:
 def resolve_dependencies(
     actor: Actor, project: Project, asked: Sequence[DependencyRequest]
 ) -> tuple[Dependency, ...]:
-    """Return the sessions and arrays named by id or name that the actor sees, own or of the
-    project.
+    """Return the named sessions and arrays: visible to the actor, and own or in the project.
 
     A name is looked up among the actor's own: live ones first, then the newest. At most 5 queries.
     Raises NotFound, InvalidInput at the field.

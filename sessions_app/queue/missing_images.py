@@ -16,8 +16,7 @@ from sessions_app.queue.holds import AT_ONCE, go_on, note_standing, standing_of_
 
 
 def settle_missing_images() -> None:
-    """Hold sessions whose image is on no machine any more, and release those whose image is
-    available.
+    """Hold sessions whose image has disappeared, and release those whose image is available.
 
     One query per image and group with waiting sessions. Safe if it runs twice, late or never.
     """

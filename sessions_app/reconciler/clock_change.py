@@ -39,10 +39,10 @@ def follow_the_clock() -> bool:
 
 @transaction.atomic
 def _look() -> bool:
-    """Compare with the stored reading, shift timestamps and store the new reading; return True on a
-    jump.
+    """Shift timestamps if the clock differs from the stored reading; store the new one.
 
-    One transaction: a crash has shifted nothing, and two concurrent calls shift once.
+    Returns True on a jump. One transaction: a crash has shifted nothing, and two concurrent calls
+    shift once.
     """
     said = {"machine": clock.machine_id(), "ahead_s": clock.reading(), "looked_at_s": clock.steady()}
     last, is_first = ClockReading.objects.select_for_update().get_or_create(pk=1, defaults=said)

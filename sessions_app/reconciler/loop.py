@@ -1,6 +1,4 @@
-"""Reconciler round: compares engines with rows, enforces deadlines, restarts stale launches and
-ends.
-"""
+"""Reconciler: compares engines with rows, enforces deadlines, restarts stale launches and ends."""
 
 from datetime import datetime, timedelta
 from functools import partial
@@ -107,8 +105,7 @@ def _reconcile_in_lane(agent: Agent) -> None:
 
 
 def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
-    """Compare the containers on one machine with the kernels in the database, and repair
-    differences.
+    """Compare the containers on one machine with the kernels in the database; repair differences.
 
     One list call and one query if nothing differs.
     """

@@ -33,8 +33,9 @@ KILLED_OFTEN = gettext_noop(
 
 
 def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
-    """Record new kills of these kernels, given by container name. One engine call if there are
-    none.
+    """Record new kills of these kernels, given by container name.
+
+    One engine call if there are none.
     """
     if not kernels:
         return
@@ -65,8 +66,9 @@ def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
 
 @transaction.atomic
 def _note(kernel: Kernel, count: int, at: datetime) -> None:
-    """Record the kills once, even with concurrent calls. The peak is the limit, where the kernel
-    kills.
+    """Record the kills once, even with concurrent calls.
+
+    The peak is the limit, where the kernel kills.
     """
     unseen = Kernel.objects.filter(pk=kernel.pk, memory_kills=kernel.memory_kills)
     peak = kernel.session.slots[MEM]

@@ -86,8 +86,8 @@ def settle_preemptions(now: datetime) -> None:
 
 
 def shift_instants(step: Step) -> None:
-    """Shift the ends of open preemptions after a clock jump, so that the grace period stays as
-    long.
+    """Shift the ends of open preemptions after a clock jump, so that grace periods keep their
+    length.
     """
     notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(step.is_since("decided_at"))
     notices.update(ends_at=F("ends_at") + step.by)
@@ -113,9 +113,7 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
 
 
 def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
-    """Return True if `by` still waits only for its preemptions and its group may still preempt
-    `session`.
-    """
+    """Return True if `by` waits only for its preemptions and its group may still preempt `session`."""
     waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
     starts = by.status_reason == MAKING_ROOM and by.resource_group.is_active
     up_to = by.resource_group.preemptible_priority
@@ -147,16 +145,12 @@ def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) ->
 
 
 def _ends_between(ends_at: datetime | None, now: datetime, gone_at: datetime) -> bool:
-    """Return True if the session ends by `gone_at`; overdue ends do not count, as they may never
-    come.
-    """
+    """Return True if the session ends by `gone_at`; overdue ends do not count."""
     return ends_at is not None and ends_at <= gone_at and now < removed_at(ends_at)
 
 
 def _had_its_grace(preemption: Preemption, now: datetime) -> bool:
-    """Return True if the owner was notified and has had the promised time since, even if notified
-    late.
-    """
+    """Return True if the owner was notified and has had the promised time since."""
     warnings = SessionWarning.objects.filter(
         session=preemption.session_id, cause=Cause.PREEMPTION, ends_at=preemption.ends_at
     )
