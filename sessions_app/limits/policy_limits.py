@@ -84,7 +84,8 @@ def requested_at_once(request: SessionRequest, count: int = 1) -> Mapping[str, i
 def priority_hits(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple[LimitState, ...]:
     """Return every policy that allows only a lower priority.
 
-    If no policy allows raising it at all, returns that refusal instead; not for superadmins.
+    If no central policy (`Scope.is_central`) allows a priority above 0, returns that refusal
+    instead; superadmins need none.
     """
     none_allows = () if may_do_everything(actor) else not_raised(scopes, priority, who=actor.label)
     return none_allows or hits(scopes, {Limit.PRIORITY.value: priority})
