@@ -1,1 +1,1 @@
-"""Floor 4: compute sessions: their states, launch, terminal and app gateway."""
+"""Compute sessions: request, queue, launch, termination, terminal and app gateway."""

@@ -1,4 +1,4 @@
-"""What live sessions hold now, for budgets."""
+"""Reads the resources allocated to live sessions, for budgets."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +12,6 @@ OWNERS = {Level.PROJECT: "kernel__session__project_id", Level.USER: "kernel__ses
 
 
 def held_by(level: Level, ids: Sequence[int]) -> QuerySet[Any]:
-    """By the sessions of these projects, or of these people."""
+    """Return the allocations of the sessions of these projects or users, annotated with `owner_id`."""
     column = OWNERS[level]
     return KernelAllocation.objects.filter(**{f"{column}__in": ids}).annotate(owner_id=F(column))

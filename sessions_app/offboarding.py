@@ -1,4 +1,4 @@
-"""What becomes of sessions when their person leaves, and why a project or a domain cannot be closed while some are live."""
+"""Ends a leaving user's sessions, and reports live sessions that block closing a project or domain."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Ports of sessions: what the scheduler provides, and the values that pass through them."""
+"""Ports of sessions that the scheduler implements, and the values passed through them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from sessions_app.models import ComputeSession
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a session stands that is asked for now: in the queue, or held for something."""
+    """Hold state of a session: in the queue, or the hold and its reason."""
 
     hold: Hold
     reason: Reason
@@ -30,34 +30,39 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the next tick would do. `agent` is "" for a session that would wait, as the `position`-th of its group;
-    `best_room` is what the machine nearest to it has free then, in base units."""
+    """Result of the next tick for a hypothetical session.
+
+    `agent`: "" for a session that would wait, at `position` in its group; `best_room` is then the
+    free capacity of the best matching machine, in base units.
+    """
 
     agent: str
     reason: str
     sentence: KeptSentence
     position: int | None = None
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
-    start_range: StartRange | None = None  # None: nobody can know
-    # Whom to ask where a limit or a priority is in the way.
+    start_range: StartRange | None = None  # None: unknown
+    # Role to contact if a limit or a priority prevents the start.
     who_may_raise: KeptSentence = field(default_factory=KeptSentence)
-    # Another one might help: nothing holds it back in all, and it names no machine.
+    # True if another group might help: no limit applies in every group, and it names no machine.
     waits_for_group: bool = False
-    rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: nobody looked
-    lasts: timedelta = timedelta()  # as it counts where machines will be reserved
+    rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: not read
+    lasts: timedelta = timedelta()  # expected runtime as it counts for reservations
 
     @property
     def starts_now(self) -> bool:
         return bool(self.agent)
 
 
-Kind = tuple[int, int, str]  # owner, image, type: how long such sessions ran says how long this one will
+Kind = tuple[int, int, str]  # owner, image, type: earlier sessions of the kind predict the runtime
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One session that might be asked for. `scopes` and `budgets` are what limits it, as they are now; `lasts_s`: how long it may
-    run."""
+    """Hypothetical session to forecast.
+
+    `scopes` and `budgets` are its current limits; `lasts_s` is its maximum runtime in seconds.
+    """
 
     group: ResourceGroup
     architecture: str
@@ -71,38 +76,42 @@ class Question:
     designated_agent_id: int | None = None
     may_run_elsewhere: bool = False
     device_model: str = ""
-    placement_key: str = ""  # of its placement group; "": none, or a new array
+    placement_key: str = ""  # "": no placement group, or a new array
     placement_rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What may become of a session that waits in a queue: when it will probably start, what the machine nearest to it has free, whom
-    to ask where a limit or a priority is in the way, and the groups in which it would start now."""
+    """Forecast for a waiting session: probable start, best free capacity, and other groups.
 
-    start_range: StartRange | None = None  # None: nobody can know
+    `who_may_raise`: role to contact if a limit or a priority prevents the start. `other_groups`:
+    groups in which it would start now.
+    """
+
+    start_range: StartRange | None = None  # None: unknown
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
     who_may_raise: KeptSentence = field(default_factory=KeptSentence)
-    waits_for_group: bool = False  # as above
+    waits_for_group: bool = False  # as in Outlook
     other_groups: Sequence[str] = ()
-    lasts: timedelta = timedelta()  # as it counts where machines will be reserved
-    # Why nobody can know how late it starts; "" where somebody can, or where it waits for something else than room.
+    lasts: timedelta = timedelta()  # expected runtime as it counts for reservations
+    # Reason why the latest start is unknown; "" if it is known or the session does not wait for
+    # capacity.
     unknown_because: KeptSentence = field(default_factory=KeptSentence)
 
 
 class HoldRecorder(Protocol):
     def __call__(self, session_ids: Collection[UUID], standing: "Standing") -> None:
-        """Record that these waiting sessions are held, or no longer, in the transaction that changed it."""
+        """Record the new hold state of these waiting sessions, in the transaction that changed it."""
 
 
 class StartForecaster(Protocol):
-    """Answers about sessions that wait, or would wait. A module."""
+    """Forecasts of waiting or hypothetical sessions. Implemented by a module."""
 
     def foresee(self, question: "Question") -> "Outlook":
-        """Return the outlook of a session that would be enqueued now."""
+        """Return the outlook of a session if it were enqueued now."""
 
     def prospect_of(self, session: ComputeSession) -> "Prospect | None":
-        """Return the prospect of a waiting session; None for one that waits in no queue."""
+        """Return the prospect of a waiting session; None if it is in no queue."""
 
 
 hold_recorder: Port[HoldRecorder] = Port("sessions_app.hold_recorder")

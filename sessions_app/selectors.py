@@ -1,4 +1,4 @@
-"""Reads of sessions. `visible_sessions` is the only list source, `access_session` the only single fetch."""
+"""Reads sessions. `visible_sessions` is the only list source, `access_session` the only fetch."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -18,7 +18,7 @@ from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, 
 
 
 class Action(StrEnum):
-    """What somebody may want of a session."""
+    """Action on a session that needs permission."""
 
     VIEW = "view"
     READ_LOGS = "read_logs"
@@ -28,20 +28,24 @@ class Action(StrEnum):
     OPEN_TERMINAL = "open_terminal"
 
 
-# To look and to stop is an administrator's work; to be inside is the owner's alone. What a log holds is somebody's work, so
-# monitors, who look from outside, do not read it.
+# Administrators may view and stop; only the owner may enter. Logs may contain users' work, so
+# monitors may not read them.
 ADMIN_ACTIONS = frozenset({Action.VIEW, Action.READ_LOGS, Action.TERMINATE, Action.EXTEND})
 MONITOR_ACTIONS = frozenset({Action.VIEW})
 
 
 def visible_sessions(actor: Actor) -> ComputeSessionQuerySet:
-    """Own sessions; those of administered projects; all of the domain for its admin and monitor; all for superadmins."""
+    """Return the sessions that the actor may see.
+
+    Own sessions; those of administered projects; all of the domain for its admin and monitor; all
+    for superadmins.
+    """
     sessions: ComputeSessionQuerySet = ComputeSession.objects.filter(seen_by(actor))
     return sessions
 
 
 def seen_by(actor: Actor) -> Q:
-    """Of sessions and of arrays of them."""
+    """Return the condition for sessions and arrays that the actor may see."""
     if sees_everything(actor):
         return Q()
     return (
@@ -52,14 +56,17 @@ def seen_by(actor: Actor) -> Q:
 
 
 def may(actor: Actor, session: ComputeSession | SessionArray, action: Action) -> bool:
-    """Whether an actor who sees `session`, or an array of them, may do this to it. No query."""
+    """Return True if an actor who may see the session or array may do this. No query."""
     if session.owner_id == actor.user_id or actor.is_system:
         return True
     return action in (MONITOR_ACTIONS if actor.only_looks else ADMIN_ACTIONS)
 
 
 def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSession:
-    """The session with its containers, in 2 queries. Raises NotFound (absent or hidden), PermissionDenied (seen, not allowed)."""
+    """Return the session with its containers, in 2 queries.
+
+    Raises NotFound (absent or hidden), PermissionDenied (visible, not allowed).
+    """
     stands = has_standing_membership("owner_id", "project_id")
     sessions = visible_sessions(actor).with_kernels().annotate(owner_stands=stands)
     session = sessions.filter(pk=session_id).first()
@@ -92,12 +99,12 @@ def own_sessions(actor: Actor) -> ComputeSessionQuerySet:
 
 
 def session_by_host_label(host_label: str) -> ComputeSession | None:
-    """For the gateway, before anybody is known."""
+    """Return the session of an app host, without access checks, for the gateway before sign-in."""
     return ComputeSession.objects.select_related("image").filter(host_label=host_label).first()
 
 
 def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
-    """The kernel called `name`. Raises NotFound."""
+    """Return the kernel called `name`. Raises NotFound."""
     for kernel in session.kernels.all():
         if kernel.name == name:
             return kernel
@@ -106,7 +113,10 @@ def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
 
 
 def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
-    """The same, on its machine. Raises Conflict for a session that does not run."""
+    """Return the kernel called `name` of a running session.
+
+    Raises NotFound, Conflict if not running.
+    """
     kernel = kernel_named(session, name)
     if not session.is_running or kernel.agent is None:
         raise Conflict(
@@ -119,14 +129,17 @@ def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
 
 
 def objection_to_folder_deletion(folder_id: UUID) -> str:
-    """Why this folder must stay: a live session has it mounted; "" if none has. A guard of vfolders."""
+    """Return why this folder cannot be deleted: a live session mounts it; "" if none does.
+
+    Used by vfolders.
+    """
     users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id)
     names = ", ".join(f"“{name}”" for name in users.values_list("name", flat=True)[:3])
     return _("It is mounted in {sessions}. Stop that first.").format(sessions=names) if names else ""
 
 
 def is_stoppable(session: ComputeSession) -> bool:
-    """Whether it may be asked to stop: it lives, and if it ends already it might be tried again."""
+    """Return True if a stop has an effect: the session is live, and if terminating may be retried."""
     if session.status != Status.TERMINATING:
         return session.is_live
     has_retries = session.retry_count < session.max_retries
@@ -134,7 +147,7 @@ def is_stoppable(session: ComputeSession) -> bool:
 
 
 def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:
-    """Those that are stoppable, and whose moment to be stopped has come (`stops`)."""
+    """Return stoppable sessions whose scheduled stop is due (`termination/delayed_stop.py`)."""
     retried = Q(outcome_reason__in=RETRIED, max_retries__gt=F("retry_count"))
     requeued = Q(outcome_reason__in=REQUEUED, requeues=True)
     is_ending = Q(status=Status.TERMINATING)

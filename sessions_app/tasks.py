@@ -1,4 +1,4 @@
-"""Background work of sessions. Each task re-reads, decides whether work is left, and may run twice, late or never."""
+"""Celery tasks of sessions. Each re-reads, decides, and may run twice, late or never."""
 
 from uuid import UUID
 

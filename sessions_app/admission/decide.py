@@ -1,4 +1,7 @@
-"""Decides on a request from its loaded inputs alone. No database: a submit and a check before it get one answer."""
+"""Decides from loaded admission inputs whether a request for a session is accepted.
+
+Reads no database, so submitting a request and checking it beforehand give the same answer.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +25,7 @@ from sessions_app.queue.dependencies import check_possible
 
 
 def decide(inputs: AdmissionInputs) -> list[BerthError]:
-    """Return all refusals, the one to raise first; empty where the request is accepted."""
+    """Return all refusals; the first is the one to raise. Empty if the request is accepted."""
     refusals = []
     for check in CHECKS:
         try:
@@ -80,7 +83,10 @@ def _check_enough_for_image(inputs: AdmissionInputs) -> None:
 
 
 def _check_size(inputs: AdmissionInputs) -> None:
-    """Refuse what no machine of the group could hold, among those that can run the image and have the model named."""
+    """Raise LimitExceeded if no machine of the group is large enough for the request.
+
+    Only machines that can run the image and have the requested device model count.
+    """
     if inputs.has_machine:
         return
     request, group, architecture = inputs.request, inputs.group.name, inputs.image.architecture
@@ -129,7 +135,7 @@ def _no_machine(inputs: AdmissionInputs, elsewhere: Sequence[str]) -> LimitExcee
 
 
 def _check_limits(inputs: AdmissionInputs) -> None:
-    """Refuse with every limit, allow-list and budget that is in the way."""
+    """Raise a refusal that names every limit, allow-list and budget the request exceeds."""
     scopes, request = inputs.scopes, inputs.request
     check_room(
         (

@@ -1,7 +1,6 @@
-"""What would become of a request: refused as creating it would be, or the machine it would get, or why it would wait.
-Nothing is written.
+"""Forecasts a request without writing: the refusal, the agent it would get, or why it would wait.
 
-The scheduler decides, which is an app above: it is asked by the port `start_forecaster`.
+The forecast comes from the scheduler app through the port `start_forecaster`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +36,11 @@ STARTS_NOW = "starts_now"
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The answer to a request that would be accepted. `other_groups` have room for it now and nobody who waits; `live_sessions` are the actor's, this one not among them."""
+    """Forecast for a request that would be accepted.
+
+    `other_groups`: groups that have room for it now and no waiting session. `live_sessions`: number
+    of the actor's live sessions, without this one.
+    """
 
     inputs: AdmissionInputs
     outlook: Outlook
@@ -49,8 +52,11 @@ class Forecast:
 
 
 def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
-    """None for one that waits in no queue. Other groups are looked for where the actor is its owner. At most 14 queries, any number
-    of rows."""
+    """Return when and where a waiting session may start; None if it is in no queue.
+
+    `other_groups` is filled only if the actor owns the session. At most 14 queries, any number of
+    rows.
+    """
     prospect = start_forecaster.get().prospect_of(session)
     if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
         return prospect
@@ -70,9 +76,12 @@ def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
 
 
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
-    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 21 queries, 3 more where there are
-    budgets, any number of folders, machines and waiting sessions; half of them where nothing
-    of the group has changed since it was asked about. Rights and limits are read each time."""
+    """Return the forecast for `request` if it were submitted now.
+
+    Raises what `enqueue_session` raises. At most 21 queries, 3 more where there are budgets, for
+    any number of folders, machines and waiting sessions; half of them if nothing in the resource
+    group changed since its last forecast. Permissions and limits are read each time.
+    """
     inputs = check_session(actor, elements_of(request))
     image, group = inputs.image, inputs.group
     outlook = _outlook(
@@ -111,7 +120,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
 
 
 def _outlook(inputs: AdmissionInputs, question: Question) -> Outlook:
-    """Of a session that is held, only what holds it."""
+    """Return the outlook of the request; for a request under a queue hold, only the hold reason."""
     held_by = hold_for(inputs.dependencies, inputs.project.pk)
     standing = holds.standing_of(inputs.request.start_at, held_by)
     if not standing.hold:
@@ -129,7 +138,7 @@ def _other_groups(
     request: SessionRequest,
     lasts: timedelta,
 ) -> list[str]:
-    """Where a machine takes it now and nobody waits: it would start there at once. At most 4 queries."""
+    """Return names of other groups where it would start at once. At most 4 queries."""
     taking = [each for each in _usable_groups(actor, project) if each != group and takes(each, request)]
     limiting = refusing_now(taking, request.type, actor.user_id or 0, request.slots, clock.now())
     others = {each.pk: each.name for each in taking if each.pk not in limiting}
@@ -151,5 +160,8 @@ def _other_groups(
 
 
 def _usable_groups(actor: Actor, project: Project) -> Iterable[ResourceGroup]:
-    """Return the groups in use in which the actor may start sessions in `project`, by name. One query."""
+    """Return the active groups in which the actor may start sessions in `project`, by name.
+
+    One query.
+    """
     return usable_resource_groups(actor, project).filter(is_active=True).order_by("name")

@@ -1,4 +1,4 @@
-"""The inputs of an admission decision: all that is read before a request is accepted or refused."""
+"""Admission inputs: everything that is read before a request is accepted or refused."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from vfolders.models import VFolder
 
 @dataclass(frozen=True, slots=True)
 class ResolvedMount:
-    """A folder that the actor may mount, and its path in the containers."""
+    """Folder that the actor may mount, and its path in the containers."""
 
     folder: VFolder
     path: str
@@ -29,10 +29,11 @@ class ResolvedMount:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionInputs:
-    """What a request for one or more sessions names, and the limits and facts that decide it.
+    """Objects named by a request for one or more sessions, and the limits and facts that decide it.
 
-    `requests` differ in name, command and environment alone; the first stands for all. `unresolved` has, by field of
-    the request, why what it names there cannot be used; that field is empty here then.
+    `requests` differ only in name, command and environment; the first stands for all. `unresolved`
+    maps a field of the request to the reason why the object named there cannot be used; the
+    matching attribute is empty then.
     """
 
     actor: Actor
@@ -40,12 +41,13 @@ class AdmissionInputs:
     project: Project
     image: ContainerImage
     group: ResourceGroup
-    scopes: Sequence[Scope]  # whose policies limit the sessions, with what they use now
+    scopes: Sequence[Scope]  # policies that limit the sessions, with their current use
     budgets: Sequence[BudgetState]
-    folder_limits: Sequence[LimitState]  # limits of bytes that the owners of writable folders exceed
-    # Of the names asked for, those that live sessions of the actor have; none if locked: a constraint refuses them.
+    folder_limits: Sequence[LimitState]  # exceeded byte limits of the owners of writable folders
+    # Requested names that live sessions of the actor already use; empty when the inputs are locked,
+    # because a constraint refuses duplicates then.
     used_names: Collection[str]
-    has_machine: bool  # one of the group that could hold the request if it were empty
+    has_machine: bool  # an empty machine of the group could run the request
     machine_sizes: Mapping[str, Sequence[MachineSize]]  # by name of usable group; empty if `has_machine`
     image_hold: Standing | None  # None: a machine of the group has the image, or can pull it
     device_models: Sequence[str] = ()  # in the group; empty if the request names none

@@ -18,12 +18,16 @@ from sessions_app.queue.array_release import element_standings, insert_array
 from sessions_app.queue.dependencies import hold_for
 
 STEP = timedelta(microseconds=1)
-"""From one session of a batch to the next, so that lists and the queue keep their order."""
+"""Offset between the `created_at` of two sessions of a batch, which keeps their order in the queue.
+"""
 
 
 def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
-    """Insert a PENDING session for each request, with its first container, mounts, dependencies, callback, the first line
-    of its history and its line in the access log. At most 9 queries, any number of sessions."""
+    """Insert and return a PENDING session for each request.
+
+    Also inserts the first container, mounts, dependencies, callback, first transition and audit
+    entry of each. At most 9 queries, any number of sessions.
+    """
     now = clock.now()
     shared, standings = _shared_values(inputs, now), _standings_of(inputs)
     timeout_s = inputs.request.pending_timeout_s
@@ -56,7 +60,7 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
 
 
 def _standings_of(inputs: AdmissionInputs) -> list[ports.Standing]:
-    """Return for each request whether it is in the queue, or what holds it."""
+    """Return the hold state for each request: in the queue, or the reason why it is held."""
     request = inputs.request
     first = holds.standing_of(request.start_at, hold_for(inputs.dependencies, inputs.project.pk))
     if not first.hold:
@@ -67,7 +71,10 @@ def _standings_of(inputs: AdmissionInputs) -> list[ports.Standing]:
 
 
 def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
-    """Return the columns that all sessions have alike. Inserts the row of their array, if they are one."""
+    """Return the columns that are equal in all sessions.
+
+    Inserts the array's row if they form an array.
+    """
     request = inputs.request
     return {
         "type": request.type,

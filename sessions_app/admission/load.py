@@ -1,7 +1,7 @@
-"""Loads the inputs of an admission decision, locked for a submit or as they are for a check.
+"""Loads the admission inputs of a request: locked for a submit, unlocked for a check.
 
-Locked inputs stay as they are until the transaction ends: who changes one of them waits for the admission, or the
-admission waits and sees the change. Locks are taken in the order of ADR 8.
+Locked inputs cannot change until the transaction ends: a concurrent change waits for the admission,
+or the admission waits and sees the change. Locks are taken in the order of ADR 8.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,9 +55,12 @@ PolicyId = int | None
 def load_admission_inputs(
     actor: Actor, requests: Sequence[SessionRequest], *, is_locked: bool
 ) -> AdmissionInputs:
-    """Return the inputs of these requests, which are alike; `is_locked`, in a transaction: nobody changes them until
-    it ends. At most 31 queries, any number of requests, folders and machines. Raises NotFound or PermissionDenied for
-    a project, an image or a resource group that the actor cannot use, NotFound for an account that is closed."""
+    """Return the inputs of requests that differ only in name, command and environment.
+
+    `is_locked` locks the inputs until the end of the transaction. At most 31 queries, any number of
+    requests, folders and machines. Raises NotFound or PermissionDenied for a project, an image or a
+    resource group that the actor cannot use, NotFound for a closed account.
+    """
     request, unresolved = requests[0], _Unresolved()
     project, image, group, mounts = (_lock_named if is_locked else _find_named)(actor, request, unresolved)
     dependencies: Sequence[Dependency] = ()
@@ -95,11 +98,11 @@ def load_admission_inputs(
 
 
 class _Unresolved(dict[str, BerthError]):
-    """Refusals by field, which `decide` puts in their order."""
+    """Refusals by field; `decide` puts them in order."""
 
     @contextmanager
     def at(self, field: str) -> Iterator[None]:
-        """Keep what is refused within."""
+        """Catch a BerthError raised in the block and keep it as the refusal of `field`."""
         try:
             yield
         except BerthError as error:
@@ -107,7 +110,7 @@ class _Unresolved(dict[str, BerthError]):
 
 
 class _Named(NamedTuple):
-    """What every request names, and its folders."""
+    """Objects that every request names: project, image, resource group and mounted folders."""
 
     project: Project
     image: ContainerImage
@@ -126,7 +129,7 @@ def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
 
 
 def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
-    """Lock them, the people and rights behind them and the policies that limit them, in the order of ADR 8."""
+    """Lock the named objects, owner, memberships, grants and limiting policies (order of ADR 8)."""
     enter_admission()
     policy_ids = _lock_owner(actor)
     project = _lock_project(actor, request.project)
@@ -144,23 +147,28 @@ def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
 
 
 def _lock_owner(actor: Actor) -> list[PolicyId]:
-    """Lock the account and the token, and return the policies of both. Whoever changes memberships of a person locks the
-    account too. Raises NotFound for an account that is closed."""
-    if actor.user_id is None:  # the system, or nobody: has no project either
+    """Lock the account and the keypair, and return the ids of their policies.
+
+    Changes to a user's memberships lock the account too. Raises NotFound for a closed account.
+    """
+    if actor.user_id is None:  # the system or an anonymous actor, which has no project
         return []
     owners: list[User | KeyPair] = [
         user for user in lock_by_id(User, [actor.user_id], RowLock.SHARE) if user.is_active
     ]
     if not owners:
         raise NotFound(_("This account does not exist any more."))
-    # Requests by the token note when it was used, which is no input: so who changes its policy locks FOR UPDATE.
+    # Requests update the keypair's last use, which is no admission input. So changes of the
+    # keypair's policy lock FOR UPDATE, and KEY SHARE suffices here.
     owners += lock_by_id(KeyPair, [actor.keypair_id], RowLock.KEY_SHARE)
     return [owner.policy_id for owner in owners]
 
 
 def _lock_project(actor: Actor, name: str) -> Project:
-    """Lock the project, its domain and the membership in it; return it with `domain_policy_id`. Raises NotFound,
-    PermissionDenied."""
+    """Lock the project, its domain and the actor's membership; return it with `domain_policy_id`.
+
+    Raises NotFound, PermissionDenied.
+    """
     named = usable_projects(actor).filter(name=name).select_related(None)
     named = named.annotate(domain_policy_id=F("domain__policy_id"))
     project = next(iter(lock_rows(named, RowLock.SHARE, joined=[Domain, Membership])), None)
@@ -170,7 +178,10 @@ def _lock_project(actor: Actor, name: str) -> Project:
 
 
 def _lock_folder_projects(mounts: Mounts, project: Project) -> list[PolicyId]:
-    """Lock the other projects whose folders are mounted, as an archived one opens none; return their policies."""
+    """Lock the other projects that own mounted folders; return the ids of their policies.
+
+    Folders of an archived project cannot be mounted.
+    """
     ids = {mount.folder.project_id for mount in mounts} - {project.pk}
     return [each.policy_id for each in lock_by_id(Project, ids, RowLock.SHARE)]
 
@@ -179,7 +190,7 @@ def _lock_image(actor: Actor, reference: str) -> ContainerImage:
     """Lock the image and its registry. Raises NotFound."""
     named = visible_images(actor).filter(image_named(reference)).select_related(None)
     image = next(iter(lock_rows(named, RowLock.SHARE)), None)
-    if image is None:  # it says why there is none, or finds the newest of a repository
+    if image is None:  # raises the precise refusal, or finds the newest image of a repository
         return _lock_image(actor, str(access_image(actor, reference).pk))
     if image.registry_id is not None:
         [registry] = lock_by_id(Registry, [image.registry_id], RowLock.SHARE)
@@ -191,20 +202,23 @@ def _lock_image(actor: Actor, reference: str) -> ContainerImage:
 def _lock_group(actor: Actor, name: str, project: Project) -> ResourceGroup:
     """Lock the resource group against changes of its settings and grants. Raises NotFound.
 
-    Ticks write where they are into its row, which is no input: so who changes settings or grants locks FOR UPDATE.
+    Ticks update the group's row, which is no admission input. So changes of settings or grants lock
+    FOR UPDATE, and KEY SHARE suffices here.
     """
     usable = usable_resource_groups(actor, project)
     group = next(iter(lock_rows(meant_group(usable, name)[:1], RowLock.KEY_SHARE)), None)
     if group is None:
         return access_resource_group(actor, name, project)
-    if not group.is_public and not may_do_everything(actor):  # grants are rows of their own
+    if not group.is_public and not may_do_everything(actor):  # grants are separate rows
         access_resource_group(actor, group.name, project)
     return group
 
 
 def _resolve_mounts(actor: Actor, requested: Sequence[FolderRequest]) -> Mounts:
-    """Return the folders that a request names. At most 2 queries. Raises NotFound, PermissionDenied, Conflict at the
-    field of the mount."""
+    """Return the folders that a request names. At most 2 queries.
+
+    Raises NotFound, PermissionDenied, Conflict at the field of the mount.
+    """
     candidates = mountable_candidates(actor, [mount.folder for mount in requested])
     return tuple(_resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(requested))
 
@@ -221,8 +235,10 @@ def _resolve_mount(
 
 
 def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:
-    """Lock the folders, and return the same mounts as the actor may use them now. Raises what resolving them raises, and
-    Conflict where a folder was deleted."""
+    """Lock the folders and resolve the mounts again, with the actor's permissions of now.
+
+    Raises what `_resolve_mounts` raises, and Conflict if a folder was deleted.
+    """
     hold_folders(mount.folder.pk for mount in mounts)
     by_id = [FolderRequest(str(mount.folder.pk), mount.path, mount.is_readonly) for mount in mounts]
     return _resolve_mounts(actor, by_id)

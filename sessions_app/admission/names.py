@@ -11,9 +11,13 @@ from sessions_app.selectors import own_sessions
 
 
 def suggest_name(actor: Actor, stem: str) -> str:
-    """Return `stem`-1, -2 … : the first that no live session, and no array, of the actor has. One query."""
+    """Return the first of `stem`-1, `stem`-2 … that no live session or array of the actor uses.
+
+    One query.
+    """
     names = own_sessions(actor).live().filter(name__startswith=f"{stem}-").values_list("name", flat=True)
-    taken = {name.removeprefix(f"{stem}-").partition("-")[0] for name in names}  # an element is NAME-INDEX
+    # an element is called NAME-INDEX
+    taken = {name.removeprefix(f"{stem}-").partition("-")[0] for name in names}
     return next(f"{stem}-{number}" for number in range(1, len(taken) + 2) if str(number) not in taken)
 
 
@@ -26,10 +30,13 @@ def name_is_used(name: str) -> Conflict:
 
 
 def new_host_label() -> str:
-    """Return 16 base32 characters, 80 random bits: the part of an app host that names the session, never used again."""
+    """Return the session's part of app host names: 16 base32 characters (80 random bits).
+
+    It is never reused.
+    """
     return base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 
 def new_app_token() -> str:
-    """Return 48 hexadecimal digits, which the apps of one session ask for."""
+    """Return 48 hexadecimal digits: the token that the apps of one session require."""
     return secrets.token_hex(24)

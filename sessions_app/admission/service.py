@@ -1,4 +1,4 @@
-"""Accepts requests for sessions: load and lock the inputs, decide, insert, announce."""
+"""Admits requests for sessions: loads and locks inputs, decides, inserts rows, publishes events."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -28,26 +28,34 @@ from sessions_app.queue.holds import check_start_time
 from sessions_app.selectors import own_sessions
 
 OWN_FIELDS = ("name", "command", "environment")
-"""What each request of a batch may have of its own."""
+"""Fields in which the requests of a batch may differ."""
 _shared = attrgetter(*(each.name for each in fields(SessionRequest) if each.name not in OWN_FIELDS))
 
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
-    """Return a PENDING session of the actor; of a request for an array the first of its elements, which are all inserted
-    or none. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
+    """Insert a PENDING session of the actor and return it.
+
+    For an array, inserts all elements or none and returns the first. Raises NotFound,
+    PermissionDenied, InvalidInput, LimitExceeded, Conflict.
+    """
     return _enqueue(actor, elements_of(request))[0]
 
 
 def enqueue_batch(*, actor: Actor, requests: Sequence[SessionRequest]) -> list[UUID]:
-    """Return the ids of PENDING sessions of the actor in this order, all of them or none. The requests differ in
-    `OWN_FIELDS` alone and are decided on together. Raises what `enqueue_session` raises."""
+    """Insert PENDING sessions of the actor, all or none, and return their ids in the order given.
+
+    The requests may differ only in `OWN_FIELDS` and are decided together. Raises what
+    `enqueue_session` raises.
+    """
     _check_batch(requests)
     return [session.pk for session in _enqueue(actor, requests)]
 
 
 def check_session(actor: Actor, requests: Sequence[SessionRequest]) -> AdmissionInputs:
-    """Return the inputs by which these requests, which are alike, would be accepted now. Locks and writes nothing.
-    Raises what enqueueing them would raise."""
+    """Return the inputs by which these requests would be accepted now. Locks and writes nothing.
+
+    The requests differ only in `OWN_FIELDS`. Raises what enqueueing them would raise.
+    """
     return _admissible(actor, requests, is_locked=False)
 
 
@@ -59,7 +67,7 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> list[ComputeSe
 
     try:
         return write_within_limits(admit)
-    except IntegrityError as error:  # of two requests at the same moment
+    except IntegrityError as error:  # two requests at the same moment
         if constraint_of(error) != "live_session_name_of_owner":
             raise
         raise name_is_used(_used_name(actor, requests)) from error
@@ -73,9 +81,9 @@ def _admissible(actor: Actor, requests: Sequence[SessionRequest], *, is_locked: 
 
 
 def _announce(sessions: Sequence[ComputeSession]) -> None:
-    """Wake the scheduler and open pages once the transaction has committed."""
+    """Wake the scheduler and update open pages once the transaction has committed."""
     first, is_alone = sessions[0], len(sessions) == 1
-    if not first.held_for:  # before the news for pages, which nobody waits for
+    if not first.held_for:  # first, because a session waits for it; page updates are not urgent
         group_id = first.resource_group_id
         announce(SessionEnqueued(first.pk, group_id) if is_alone else SessionsEnqueued(group_id))
     if is_alone:
@@ -86,7 +94,7 @@ def _announce(sessions: Sequence[ComputeSession]) -> None:
 
 
 def _check_batch(requests: Sequence[SessionRequest]) -> None:
-    """Raises InvalidInput for a name that comes twice, ValueError for none and for what else differs."""
+    """Raise InvalidInput for a duplicate name; ValueError for an empty batch or differing fields."""
     if not requests:
         raise ValueError("No session was asked for.")
     if any(_shared(each) != _shared(requests[0]) for each in requests):
@@ -101,7 +109,7 @@ def _check_batch(requests: Sequence[SessionRequest]) -> None:
 
 
 def _used_name(actor: Actor, requests: Sequence[SessionRequest]) -> str:
-    """Return the first of their names that a live session of the actor has; the first where that ended meanwhile."""
+    """Return the first requested name that a live session uses, else the first name."""
     names = [request.name for request in requests]
     used = set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))
     return next((name for name in names if name in used), names[0])

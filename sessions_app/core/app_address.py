@@ -1,10 +1,10 @@
-"""Names and secrets of the places where browsers find apps. Pure: no Django, no I/O."""
+"""Parses and checks the host names, ports and secrets by which browsers reach apps. Pure."""
 
 import re
 from dataclasses import dataclass
 
 CODE_LIFETIME_S = 30
-# How a token for one app begins, unlike an API token ("bk").
+# Prefix of a token for one app; API tokens begin with "bk".
 TOKEN_PREFIX = "ba."
 # 256 random bits, URL-safe.
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -18,8 +18,11 @@ _PATH_LIMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class AppHost:
-    """Which app of which session a host name means. The session's label is random and never used twice, as a browser
-    keeps service workers and storage of an origin for longer than the session lives."""
+    """App and session that a host name stands for.
+
+    The session's label is random and never reused, because browsers keep service workers and
+    storage of an origin longer than the session lives.
+    """
 
     app: str
     session_label: str
@@ -30,24 +33,26 @@ class AppHost:
 
     @property
     def port(self) -> int | None:
-        """The port, where the app is named by it: p8000."""
+        """Port of an app that is named by its port, like p8000; else None."""
         return port_named(self.app)
 
 
 @dataclass(frozen=True, slots=True)
 class AppPort:
-    """An app at a port of the portal's own address, for browsers that cannot look its host up. Which app it is stands
-    in an AppDoor row."""
+    """App at a port of the portal's own address, for browsers that cannot resolve its host name.
+
+    An AppDoor row says which app it is.
+    """
 
     number: int
 
 
-# Where a browser knocks.
+# Address of an app, as a browser uses it.
 Door = AppHost | AppPort
 
 
 def port_named(app: str) -> int | None:
-    """The port of a session that a name like p8000 means."""
+    """Return the port that a name like p8000 stands for; None for other names."""
     match = _PORT.fullmatch(app)
     port = int(match[1]) if match else 0
     return port if 0 < port < 65536 else None
@@ -58,7 +63,7 @@ def is_app_name(text: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header: lower case, without port and root dot."""
+    """Return the name in a Host header: lower case, without port and root dot."""
     name, separator, port = host.rpartition(":")
     if not separator or not port.isdigit():
         name = host
@@ -66,12 +71,12 @@ def host_name(host: str) -> str:
 
 
 def is_under(host: str, apps_domain: str) -> bool:
-    """Whether a Host header names something in the apps' domain."""
+    """Return True if a Host header names a host in the apps' domain."""
     return host_name(host).endswith(f".{apps_domain}")
 
 
 def parse_app_host(host: str, apps_domain: str) -> AppHost | None:
-    """The app that a Host header names; None for any other host."""
+    """Return the app that a Host header names; None for any other host."""
     name = host_name(host)
     if not name.endswith(f".{apps_domain}"):
         return None
@@ -80,18 +85,20 @@ def parse_app_host(host: str, apps_domain: str) -> AppHost | None:
 
 
 def is_secret(text: str) -> bool:
-    """Whether the text could have come from `accounts.core.token_secrets.new_secret`."""
+    """Return True if the text has the form of `accounts.core.token_secrets.new_secret`."""
     return _SECRET.fullmatch(text) is not None
 
 
 def is_hash(text: str) -> bool:
-    """Whether the text could have come from `accounts.core.token_secrets.hash_secret`."""
+    """Return True if the text has the form of `accounts.core.token_secrets.hash_secret`."""
     return _HASH.fullmatch(text) is not None
 
 
 def local_path(path: str) -> str:
-    """The path if a browser can only take it for one on the same host, else "/": no scheme, no `//host`, no `/\\host`,
-    no control character."""
+    r"""Return the path if every browser reads it as a path on the same host, else "/".
+
+    Refuses a scheme, `//host`, `/\host` and control characters.
+    """
     if not path.startswith("/") or path.startswith("//") or len(path) > _PATH_LIMIT:
         return "/"
     if _UNSAFE_IN_PATH.search(path) or not path.isascii():

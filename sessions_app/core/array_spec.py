@@ -1,4 +1,4 @@
-"""Arrays of batch sessions: which elements a person asks for, and how many of them at once. Pure."""
+"""Parses array specifications of batch sessions: indices and the array throttle. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -18,20 +18,22 @@ _MOST = re.compile(r"\d{1,9}\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """Indices in the order in which they were named, none twice; at most `most_at_once` of them run at a time, or as many as
-    there is room for."""
+    """Indices in the order given, without duplicates.
+
+    At most `most_at_once` elements run at a time; None: no throttle.
+    """
 
     text: str
     indices: tuple[int, ...]
     most_at_once: int | None = None
 
     def names(self, stem: str) -> list[str]:
-        """Of the elements, in their order."""
+        """Return the names of the elements, in order."""
         return [f"{stem}-{index}" for index in self.indices]
 
 
 def check_array(value: object) -> ArraySpec | None:
-    """`value` as `1-100`, `1-100%10`, `0-9:2` or `1,3,7-9`. Raises ValueError."""
+    """Parse `1-100`, `1-100%10`, `0-9:2` or `1,3,7-9`; None if empty. Raises ValueError."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -63,7 +65,10 @@ def _most_at_once(text: str | None) -> int | None:
 
 
 def _indices_of(parts: Sequence[str], value: str) -> list[int]:
-    """Ranges are counted before they are written out, so that a large one costs nothing."""
+    """Return the indices of all ranges.
+
+    Ranges are counted before they are expanded, so that a huge range costs nothing.
+    """
     indices: list[int] = []
     for part in parts:
         named = _range_of(part, value)

@@ -1,5 +1,4 @@
-"""Callbacks: which addresses may be named, which machines may be spoken to, what is said, signed with what, and when it is said
-again. Pure."""
+"""Rules of callbacks: allowed URLs and addresses, events, signature and retry interval. Pure."""
 
 import hashlib
 import hmac
@@ -35,12 +34,13 @@ _WELL = frozenset({Reason.COMMAND_FINISHED, Reason.CONTAINER_EXITED})
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# "Global" to Python, and yet around us: Azure's wire server (what a machine is told of itself), and the nearest relay of 6to4.
+# Python calls these global, but they lie inside the network: Azure's wire server (instance
+# metadata) and the nearest 6to4 relay.
 _AROUND_US: Final[Sequence[Network]] = (ip_network("168.63.129.16/32"), ip_network("192.88.99.0/24"))
 
 
 class News(StrEnum):
-    """What is told of a session."""
+    """Event of a session that is sent to a callback."""
 
     STARTED = "session.started"
     RETRIED = "session.retried"
@@ -48,7 +48,7 @@ class News(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a session ended, in words for programs."""
+    """Outcome of a session, for programs."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -57,7 +57,7 @@ class Outcome(StrEnum):
 
 
 class Fault(StrEnum):
-    """Why nothing was heard from where a callback goes."""
+    """Reason why a callback got no HTTP answer."""
 
     NONE = ""
     NAME = "name"
@@ -71,7 +71,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a callback goes. `path` begins with a slash and has the query."""
+    """Parsed target of a callback. `path` begins with a slash and includes the query."""
 
     scheme: str
     host: str
@@ -80,7 +80,7 @@ class Target:
 
     @property
     def address(self) -> Address | None:
-        """Of a host that is written as an address."""
+        """IP address if the host is written as one, else None."""
         try:
             return ip_address(self.host)
         except ValueError:
@@ -88,7 +88,7 @@ class Target:
 
 
 def check_callback_url(value: object) -> str:
-    """The address to tell; "" if none is named. Raises ValueError with a sentence."""
+    """Return the callback URL; "" if none is given. Raises ValueError with a sentence."""
     if value is None or value == "":
         return ""
     url = check_text(value, max_length=MAX_URL_LENGTH).strip()
@@ -118,7 +118,7 @@ def _no_address(url: str) -> str:
 
 
 def target_of(url: str) -> Target:
-    """Of an address that `check_callback_url` has passed."""
+    """Return the target of a URL that `check_callback_url` has accepted."""
     parts = urlsplit(url)
     path = parts.path or "/"
     return Target(
@@ -130,15 +130,18 @@ def target_of(url: str) -> Target:
 
 
 class Reach(NamedTuple):
-    """Networks that are called though they are none of the open internet, and such as never are."""
+    """Networks that may be called although they are not public, and networks that never may."""
 
     allowed: Sequence[Network] = ()
     forbidden: Sequence[Network] = ()
 
 
 def may_be_called(address: Address, reach: Reach) -> bool:
-    """Whether the portal speaks to that machine: one in the open internet, or of a network that is allowed; none that is forbidden. An address that
-    stands for another one (mapped, tunnelled, translated) is as that one is."""
+    """Return True if the portal may connect to the address.
+
+    It must be public or in an allowed network, and in no forbidden one. An address that embeds
+    another (mapped, tunnelled, translated) is judged by both.
+    """
     seen = list(_meant_by(address))
     if any(each in network for each in seen for network in reach.forbidden):
         return False
@@ -163,7 +166,7 @@ def _meant_by(address: Address) -> Iterator[Address]:
 
 def _is_open_internet(address: Address) -> bool:
     if isinstance(address, IPv6Address) and (address.ipv4_mapped or address in _NAT64):
-        return True  # as what it stands for is
+        return True  # judged by the embedded IPv4 address
     if isinstance(address, IPv6Address) and address.is_site_local:
         return False
     is_special = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
@@ -171,7 +174,7 @@ def _is_open_internet(address: Address) -> bool:
 
 
 def news_of(frm: str, to: str) -> News | None:
-    """What a change of status is for who is told; None for what is not told."""
+    """Return the event that a change of status causes; None if it causes none."""
     if to == Status.RUNNING:
         return News.STARTED
     if to == Status.PENDING:
@@ -188,11 +191,11 @@ def outcome_of_end(status: str, reason: str) -> Outcome:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """HMAC-SHA256 of "<timestamp>.<body>", hexadecimal."""
+    """Return HMAC-SHA256 of "<timestamp>.<body>", hexadecimal."""
     return hmac.new(secret.encode(), b"%d.%s" % (timestamp, body), hashlib.sha256).hexdigest()
 
 
 def wait_after(attempts: int) -> timedelta:
-    """How long to wait after so many attempts, 1 or more: twice as long each time."""
+    """Return the interval before the next attempt; it doubles with each attempt (1 or more)."""
     doublings: int = 2 ** min(attempts - 1, 20)
     return min(FIRST_WAIT * doublings, LONGEST_WAIT)

@@ -1,6 +1,7 @@
-"""Paths in a running container, as programs write them. Pure.
+"""Validates paths in a running container. Pure.
 
-Text is taken exactly as it comes; nothing is decoded, joined or looked up here. Who may go there is asked in the container.
+Text is taken literally: nothing is decoded, joined or resolved here. Access is decided in the
+container.
 """
 
 from common.i18n import gettext as _
@@ -8,16 +9,19 @@ from common.i18n import gettext as _
 MAX_PATH_BYTES = 3072
 MAX_NAME_BYTES = 255
 
-# The kernel's own views: a copy of them means nothing, and some never end.
+# Kernel file systems: copies are meaningless, and some files never end.
 _NO_FILES = ("/proc", "/sys", "/dev")
 
 
 class UnfitPath(ValueError):
-    """The text is no path that can be asked for; the message is a sentence for people."""
+    """Invalid path; the message is a sentence for users."""
 
 
 def parse_container_path(text: str) -> str:
-    """An absolute path without "", "." and "..", without a slash at its end. Raises UnfitPath."""
+    """Return an absolute path without "", "." and "..", and without a trailing slash.
+
+    Raises UnfitPath.
+    """
     if not text.startswith("/"):
         raise UnfitPath(_("The path must be absolute, like /home/work/data."))
     try:
@@ -41,7 +45,7 @@ def parse_container_path(text: str) -> str:
 
 
 def parse_file_path(text: str) -> tuple[str, str]:
-    """(directory, name) of a path that is to be a file. Raises UnfitPath."""
+    """Return (directory, name) of the path of a file. Raises UnfitPath."""
     if text.endswith("/"):
         raise UnfitPath(_("The path of a file does not end with a slash."))
     directory, _slash, name = parse_container_path(text).rpartition("/")
@@ -49,7 +53,7 @@ def parse_file_path(text: str) -> tuple[str, str]:
 
 
 def parse_mode(text: str) -> int:
-    """Permission bits from octal digits, like 0644. Raises UnfitPath."""
+    """Return permission bits from octal digits, like 0644. Raises UnfitPath."""
     if not text or len(text) > 4 or not set(text) <= set("01234567") or int(text, 8) > 0o777:
         raise UnfitPath(_("The mode is octal digits for owner, group and others, like 0644."))
     return int(text, 8)

@@ -1,4 +1,7 @@
-"""What the engine is told about a kernel: the only way from what a person asked to an engine. Pure."""
+"""Builds the engine's container and network specs from a validated plan of a kernel. Pure.
+
+No other code turns user input into an engine request.
+"""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -25,7 +28,7 @@ MOORING_LABEL = "io.berth.mooring"
 
 @dataclass(frozen=True, slots=True)
 class MountRequest:
-    """A folder of the storage host at `source`, seen in the container at `path`."""
+    """Folder of the storage host at `source`, mounted in the container at `path`."""
 
     source: str
     path: str
@@ -34,7 +37,7 @@ class MountRequest:
 
 @dataclass(frozen=True, slots=True)
 class ArrayElement:
-    """Which of an array the session is."""
+    """Position of a session in its array."""
 
     array_id: UUID
     index: int
@@ -43,7 +46,7 @@ class ArrayElement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
-    """All that decides how one container looks. Values only."""
+    """All values that determine the spec of one container."""
 
     installation: str
     session_id: UUID
@@ -81,12 +84,12 @@ def mooring_name(mooring_id: UUID) -> str:
 
 
 def home_volume_name(kernel_id: UUID, attempt: int = 1) -> str:
-    """Each attempt begins with a home of its own."""
+    """Return the name of the home volume; each attempt has its own."""
     return f"berth-home-{kernel_id.hex}" if attempt == 1 else f"berth-home-{kernel_id.hex}-{attempt}"
 
 
 def session_labels(plan: KernelPlan) -> dict[str, str]:
-    """Labels of everything that belongs to the session on a machine."""
+    """Return the labels of every engine object that belongs to the session."""
     return {INSTALLATION_LABEL: plan.installation, SESSION_LABEL: str(plan.session_id)}
 
 
@@ -99,7 +102,7 @@ def kernel_labels(plan: KernelPlan) -> dict[str, str]:
 
 
 def build_network_spec(plan: KernelPlan) -> NetworkSpec:
-    """The session's network: the one made ahead that it has taken, else one of its own name."""
+    """Return the spec of the session's network: its pooled network, or one named after the session."""
     if plan.mooring_id is not None:
         return build_mooring_spec(plan.installation, plan.mooring_id, plan.network_pool)
     return NetworkSpec(
@@ -108,16 +111,20 @@ def build_network_spec(plan: KernelPlan) -> NetworkSpec:
 
 
 def build_mooring_spec(installation: str, mooring_id: UUID, pool: str) -> NetworkSpec:
-    """A network that no session has yet: labels cannot be changed, so it never says whose it is."""
+    """Return the spec of a pooled network.
+
+    Engines cannot change labels, so the network never carries a session's id.
+    """
     labels = {INSTALLATION_LABEL: installation, MOORING_LABEL: str(mooring_id)}
     return NetworkSpec(name=mooring_name(mooring_id), labels=labels, pool=pool)
 
 
 def build_container_spec(plan: KernelPlan) -> ContainerSpec:
-    """The container of one kernel. Without a command it idles, and apps are started in it.
+    """Return the spec of one kernel's container.
 
-    A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container. What the
-    person keeps for their sessions comes before it (`setup_parts`). How all of it is told to stop: `main_process`.
+    Without a command it sleeps, and apps are started in it. A command is passed to `sh -c` as one
+    argument: the user's own shell interprets it inside the user's own container. The home setup
+    (`home_setup`) runs before it. Stopping: `main_process`.
     """
     begin = f"if [ -r {BEGIN} ]; then sh {BEGIN}; fi; " if plan.has_setup else ""
     if plan.command:
@@ -159,8 +166,10 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
 
 
 def scratch_mounts(plan: KernelPlan) -> tuple[MountSpec, ...]:
-    """Where programs of an image that is not written to put what they need for a moment: a little in memory, which the
-    session pays for, and a lot on the disk."""
+    """Return temporary directories for a container with a read-only root.
+
+    A small one in memory, which counts as the session's memory, and a large one on disk.
+    """
     if not plan.has_readonly_root:
         return ()
     return (
@@ -170,7 +179,7 @@ def scratch_mounts(plan: KernelPlan) -> tuple[MountSpec, ...]:
 
 
 def build_environment(plan: KernelPlan) -> dict[str, str]:
-    """The person's variables, then ours, which a person cannot replace."""
+    """Return the environment: the user's variables, then Berth's, which the user cannot override."""
     cores = max(1, plan.slots[CPU] // 1000)
     threads = {"OMP_NUM_THREADS": str(cores), "OPENBLAS_NUM_THREADS": str(cores)}
     scratch = {"TMPDIR": BIG_TMP} if plan.has_readonly_root else {}
@@ -202,13 +211,15 @@ def _array_variables(element: ArrayElement | None) -> dict[str, str]:
 
 
 def build_app_argv(command: Sequence[str], *, port: int, start_dir: str) -> tuple[str, ...]:
-    """The process that serves an app: `{port}` and `{start_dir}` filled in; `{token}` becomes the value of
-    $BERTH_APP_TOKEN, so that the secret stands in no process list of the engine. What it writes goes to the output of
-    the container's first process, and so into the session's log."""
+    """Return the argv of the process that serves an app, with `{port}` and `{start_dir}` filled in.
+
+    `{token}` becomes $BERTH_APP_TOKEN, so that no process list of the engine shows the secret.
+    Output goes to that of the container's first process, and so into the session's log.
+    """
 
     def filled(part: str) -> str:
         return shlex.quote(part.replace("{port}", str(port)).replace("{start_dir}", start_dir))
 
-    # What is filled in may itself hold "{token}", so the words are taken apart first.
+    # Filled-in values may contain "{token}", so the words are split before substitution.
     line = " ".join('"$BERTH_APP_TOKEN"'.join(map(filled, word.split("{token}"))) for word in command)
     return ("sh", "-c", f"exec {line} >/proc/1/fd/1 2>&1")

@@ -1,4 +1,4 @@
-"""What a person may keep for the home directory of their sessions. Pure."""
+"""Validates a user's dotfiles: path, content, mode and conflicts. Pure."""
 
 from collections.abc import Collection
 
@@ -12,14 +12,14 @@ MAX_DEPTH = 8
 MAX_CONTENT_BYTES = 64 * 1024
 MOST_DOTFILES = 32
 USUAL_MODE = "0644"
-# Who may sign in is said in the portal, and uploads lie in places of their own for a moment.
+# SSH keys are managed in the portal, and uploads use temporary names that begin with ".berth".
 RESERVED = (".ssh/authorized_keys", ".ssh/authorized_keys2")
 RESERVED_PREFIX = ".berth"
 _PRIVATE = "PRIVATE KEY-----"
 
 
 def check_dotfile_path(text: str) -> str:
-    """A path from the home directory on, like `.config/git/config`, if a file may be kept for it. Raises ValueError."""
+    """Return a path relative to the home directory, like `.config/git/config`. Raises ValueError."""
     path = check_text(text, max_length=MAX_PATH_BYTES)
     parts = path.split("/")
     if not path or path.startswith(("/", "~")):
@@ -40,7 +40,7 @@ def check_dotfile_path(text: str) -> str:
 
 
 def check_content(text: str) -> str:
-    """Text of a file. Raises ValueError with a sentence."""
+    """Return the text of a file. Raises ValueError with a sentence."""
     content = check_unicode(text)
     if (size := len(content.encode())) > MAX_CONTENT_BYTES:
         raise ValueError(
@@ -56,7 +56,7 @@ def check_content(text: str) -> str:
 
 
 def check_file_mode(text: str) -> str:
-    """Four octal digits, which let the owner read. Raises ValueError with a sentence."""
+    """Return four octal digits that let the owner read. Raises ValueError with a sentence."""
     mode = parse_mode(check_unicode(text))
     if not mode & 0o400:
         raise ValueError(
@@ -66,7 +66,10 @@ def check_file_mode(text: str) -> str:
 
 
 def clash_of(path: str, others: Collection[str]) -> str:
-    """That of `others` which is a file where `path` needs a directory, or the other way round; "" if none."""
+    """Return the first of `others` that cannot exist beside `path`; "" if none.
+
+    Two paths conflict if one is a file where the other needs a directory.
+    """
     return next(
         (other for other in sorted(others) if path.startswith(f"{other}/") or other.startswith(f"{path}/")),
         "",
@@ -74,6 +77,6 @@ def clash_of(path: str, others: Collection[str]) -> str:
 
 
 def is_within(path: str, mounts: Collection[str], home: str) -> bool:
-    """Whether the file at `path` below `home` would lie in one of the folders that are mounted."""
+    """Return True if the file at `path` below `home` would lie in one of the mounted folders."""
     place = f"{home}/{path}"
     return any(place == mount or place.startswith(f"{mount}/") for mount in mounts)

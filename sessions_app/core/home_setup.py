@@ -1,7 +1,8 @@
-"""What a session begins with, as its container gets it, and what the container says of it. Pure.
+"""Builds the archive of dotfiles and start-up script for a container, parses its progress. Pure.
 
-All lies in a volume of the container's own before it starts. Its first process installs the files as the container's user
-would by hand, so with no right more: it follows no link and writes into no folder.
+The archive is unpacked into a volume of the container before it starts. The first process installs
+the files as the container's user, without extra permissions: it follows no link and writes into no
+mounted folder.
 """
 
 import io
@@ -53,8 +54,11 @@ if [ "$code" -ne 0 ]; then echo "{mark} exit code $code after $took s"; fi
 
 
 class Skip(StrEnum):
-    """Why a file was not written: it would lie in a folder; behind a link, or in place of one; in place of a directory; the
-    container's user may not."""
+    """Reason why a file was not written.
+
+    FOLDER: it would lie in a mounted folder. LINK: behind or in place of a link. DIRECTORY: in
+    place of a directory. REFUSED: the container's user lacks permission.
+    """
 
     FOLDER = "folder"
     LINK = "link"
@@ -71,7 +75,10 @@ class HomeFile:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`skipped` is {number of a file: why}; `exit_code` and `took_s` are None while the script runs."""
+    """Progress of the home setup. `skipped` holds (number of the file, reason).
+
+    `exit_code` and `took_s` are None while the script runs.
+    """
 
     has_files: bool = False
     skipped: tuple[tuple[int, Skip], ...] = ()
@@ -82,8 +89,10 @@ class Progress:
 def build_archive(
     files: Sequence[HomeFile], script: str | None, *, seconds: int, owner: tuple[int, int]
 ) -> bytes:
-    """A tar to be unpacked at SETUP: `begin`, the files by number, and `script`, all to be read by `owner` (uid, gid) alone.
-    The script has so many seconds."""
+    """Return a tar for SETUP: `begin`, files by number, `script`; readable only by `owner`.
+
+    `owner`: uid, gid. The script is killed after `seconds`.
+    """
     puts = "\n".join(
         f"  put {number} {file.mode} {shlex.quote(file.path)}" for number, file in enumerate(files)
     )
@@ -104,7 +113,10 @@ def build_archive(
 
 
 def read_progress(text: bytes) -> Progress:
-    """What stands in STATUS. Whoever is in the session may write there; what makes no sense is passed over."""
+    """Parse the contents of STATUS.
+
+    The session's user can write there, so invalid lines are skipped.
+    """
     skipped: list[tuple[int, Skip]] = []
     has_files, exit_code, took_s = False, None, None
     for line in text.decode(errors="replace").splitlines():
@@ -119,7 +131,7 @@ def read_progress(text: bytes) -> Progress:
 
 
 def read_log(log: bytes) -> tuple[int, int] | None:
-    """(exit code, seconds) of a script that failed, from the log that it left behind."""
+    """Return (exit code, seconds) of a failed script from the container's log, or None."""
     for line in log.splitlines():
         if line.startswith(MARK.encode()):
             match line[len(MARK) :].decode(errors="replace").split():
@@ -129,7 +141,11 @@ def read_log(log: bytes) -> tuple[int, int] | None:
 
 
 def has_timed_out(exit_code: int, took_s: int, seconds: int) -> bool:
-    """124 says coreutils; killed hard, or by others' `timeout`, it is that of the signal."""
+    """Return True if the script was ended by its time limit.
+
+    coreutils' `timeout` exits with 124; if killed, or with another `timeout`, the exit code is the
+    signal's.
+    """
     return exit_code == 124 or (exit_code in (137, 143) and took_s >= seconds)
 
 

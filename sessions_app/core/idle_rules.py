@@ -1,6 +1,7 @@
-"""When a running session is ended by a limit, what it is told before, and whether it may be ended now. Pure.
+"""Computes when idle limits end a session, when to warn, and whether it may end now. Pure.
 
-What is not measured ends nothing, and nothing ends that was not warned SHORTEST mark of its end before.
+A quantity that is not measured never ends a session, and no session ends without a warning at its
+last mark.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,31 +12,37 @@ from enum import StrEnum
 from accounts.core.utilization import UseRule, is_joint
 
 MARKS_S = (1800, 600, 300)
-"""So long before an end people are warned; of a limit that is shorter than twice the last, at half of it."""
+"""Seconds before an end at which the owner is warned; for a limit shorter than twice the last mark,
+at half of the limit.
+"""
 
 NEAR = timedelta(seconds=MARKS_S[0])
-"""An end that is no further away is said wherever the session is."""
+"""Ends closer than this are shown wherever the session is listed."""
 
 FULL_PERCENT = 100
 
 DEVICE, DEVICE_MEM = "device", "device_mem"
-"""Beside the slots `cpu` and `mem`, what of use has thresholds: all accelerators, and their memory."""
+"""Names of utilisation thresholds beside the slots `cpu` and `mem`: all accelerators, their memory.
+"""
 
 
 class Cause(StrEnum):
-    """Which limit it is."""
+    """Limit that ends a session."""
 
     LIFETIME = "lifetime"
     INTERACTION = "interaction"
     USE = "use"
-    PREEMPTION = "preemption"  # no limit: one of a higher priority needs the room
+    PREEMPTION = "preemption"  # not a limit: a session of higher priority needs the resources
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a running session. `lifetime_ends_at`: None where only its own time limit ends it. `measured_from`:
-    since when interactions are known without a gap; None: they are not known now. `low_since`: since when it uses too
-    little; None: it does not, or that is not known."""
+    """Known facts of a running session.
+
+    `lifetime_ends_at`: None if only its own time limit ends it. `measured_from`: start of gapless
+    measurement of user activity; None if not measured now. `low_since`: start of under-utilisation;
+    None if not under-utilised, or unknown.
+    """
 
     started_at: datetime
     lifetime_s: int = 0
@@ -49,7 +56,7 @@ class Facts:
 
     @property
     def idle_since(self) -> datetime | None:
-        """None: not measured."""
+        """Start of idleness; None if user activity is not measured."""
         if self.measured_from is None:
             return None
         return max(self.started_at, self.measured_from, self.interacted_at or self.started_at)
@@ -57,7 +64,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The moment at which a limit ends the session, if nothing changes. `span_s` is how long the limit leaves it."""
+    """Instant at which a limit ends the session if nothing changes. `span_s`: length of the limit."""
 
     at: datetime
     cause: Cause
@@ -65,7 +72,7 @@ class End:
 
     @property
     def marks_s(self) -> tuple[int, ...]:
-        """How long before it people are warned, the longest first."""
+        """Seconds before the end at which the owner is warned, longest first."""
         return tuple(mark for mark in MARKS_S if 2 * mark <= self.span_s) or (self.span_s // 2,)
 
     @property
@@ -74,7 +81,7 @@ class End:
 
 
 def ends_of(facts: Facts) -> tuple[End, ...]:
-    """What is to come by each limit that is measured, the next first."""
+    """Return the end by each limit that is measured, soonest first."""
     found = []
     if facts.lifetime_ends_at is not None:
         found.append(End(facts.lifetime_ends_at, Cause.LIFETIME, facts.lifetime_s))
@@ -91,25 +98,30 @@ def _end_by(facts: Facts, cause: Cause, since: datetime, span_s: int) -> End:
 
 
 def warning_due(end: End, now: datetime, given: Collection[int]) -> int | None:
-    """The mark to warn of now, in seconds before the end; None if there is none that was not `given` for this end. Whoever
-    comes late gives the last one alone."""
+    """Return the mark to warn of now, in seconds before the end; None if none is due.
+
+    Marks in `given` were already used. If several are due, only the last one counts.
+    """
     due = [mark for mark in end.marks_s if now >= end.at - timedelta(seconds=mark)]
     return due[-1] if due and due[-1] not in given else None
 
 
 def may_end(end: End, now: datetime, last_told_at: datetime | None) -> bool:
-    """Whether its time is over. `last_told_at`: when the person was told of this end at its last mark; None: never."""
+    """Return True if the session may be ended now.
+
+    `last_told_at`: instant of the warning at the last mark of this end; None if it was not sent.
+    """
     return last_told_at is not None and now >= earliest_end(end, last_told_at)
 
 
 def earliest_end(end: End, last_told_at: datetime) -> datetime:
-    """When it ends if the last warning was, or is, told at that moment."""
+    """Return the earliest end if the warning at the last mark is sent at `last_told_at`."""
     return max(end.at, last_told_at + timedelta(seconds=end.last_mark_s))
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One use of what is held, in percent, and the least that is wanted. `percent` is None where it was not measured."""
+    """Utilisation of one resource (None: not measured) and its minimum, both in percent."""
 
     name: str
     percent: int | None
@@ -121,13 +133,16 @@ class Judged:
 
 
 def judged_of(use: Mapping[str, int | None], thresholds: Mapping[str, int]) -> tuple[Judged, ...]:
-    """Of all that has a threshold and is held, as far as `use` was judged."""
+    """Return utilisation and minimum of each resource that has a threshold and is allocated."""
     return tuple(Judged(name, use[name], least) for name, least in thresholds.items() if name in use)
 
 
 def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: UseRule) -> bool | None:
-    """Whether what is used, in percent of what is held, is below the thresholds. What the session does not hold is not in
-    `use`; None there is not measured. None: what is measured does not decide it."""
+    """Return True if utilisation is below the thresholds; None if too little is measured to decide.
+
+    `use` is percent of the allocated amount by name: resources that are not allocated are missing,
+    resources that are not measured are None.
+    """
     judged = [
         None if (percent := use[name]) is None else percent < threshold
         for name, threshold in thresholds.items()
@@ -142,7 +157,7 @@ def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: U
 
 
 def higher_of(use: Mapping[str, int | None], other: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Of what is used over two spans, in percent by name; not measured where one of both is not."""
+    """Return the higher percent by name of two spans; None where either is not measured."""
     found: dict[str, int | None] = {}
     for name, percent in use.items():
         beside = other.get(name)
@@ -152,17 +167,23 @@ def higher_of(use: Mapping[str, int | None], other: Mapping[str, int | None]) ->
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The least use that a group, or one policy, wants: percent by name, and which of them have to be missed."""
+    """Minimum utilisation by a group or one policy: percent by name.
+
+    `rule`: whether any or all must be missed.
+    """
 
     least: Mapping[str, int]
     rule: UseRule
 
     def are_missed_by(self, use: Mapping[str, int | None]) -> bool:
-        """What is not measured misses nothing."""
+        """Return True if `use` is below the thresholds.
+
+        Resources that are not measured miss nothing.
+        """
         return bool(is_low(use, self.least, self.rule))
 
     def apart(self) -> "list[Thresholds]":
-        """What can be missed by itself: each threshold, or all of them together."""
+        """Return the parts that can be missed separately: each threshold, or all of them jointly."""
         if is_joint(self.rule, self.least):
             return [self]
         return [Thresholds({name: least}, UseRule.ANY) for name, least in self.least.items()]
@@ -174,14 +195,17 @@ def is_same_lack(
     later: Mapping[str, int | None],
     wanted_later: Iterable[Thresholds],
 ) -> bool:
-    """Whether something that was wanted and missed still is both."""
+    """Return True if a threshold that was missed with `use` is still required and still missed."""
     missed = [part for each in wanted for part in each.apart() if part.are_missed_by(use)]
     return any(part in missed and part.are_missed_by(later) for each in wanted_later for part in each.apart())
 
 
 def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> dict[str, int]:
-    """The thresholds that people are told with what is used: of each name the largest. Where too little is used, without those of which
-    all have to be missed and are not: it would not go on for reaching one of these."""
+    """Return the thresholds to show beside the utilisation: the largest by name.
+
+    If the session is under-utilised, leaves out thresholds of joint rules that are not missed,
+    because reaching one of them would not keep the session.
+    """
     missed = [each for each in wanted if each.are_missed_by(use)]
     told: dict[str, int] = {}
     for each in wanted:
@@ -192,8 +216,11 @@ def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> 
 
 @dataclass(frozen=True, slots=True)
 class LeastUse:
-    """What a session has to use over a window. It uses too little what its group calls so, or any one of its policies: each is judged by
-    itself. `policies_grace_s`: None where they say none."""
+    """Minimum utilisation of a session over a window.
+
+    The session is under-utilised if it misses the thresholds of its group or of any one policy;
+    each is judged separately. `policies_grace_s`: None if no policy sets a grace.
+    """
 
     of_group: Thresholds
     of_policies: tuple[Thresholds, ...]
@@ -209,13 +236,13 @@ class LeastUse:
 
 
 def percent_of(used: int | None, held: int) -> int | None:
-    """None: not measured."""
+    """Return `used` as percent of `held`, rounded; None if not measured."""
     return None if used is None or held <= 0 else round(FULL_PERCENT * used / held)
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What policies leave of extending a session: so many times more, each by so many seconds."""
+    """Extensions that policies still allow: `left` more times, each by `by_s` seconds."""
 
     left: int
     by_s: int
@@ -226,10 +253,10 @@ class Extension:
 
 
 def extension_of(*, used: int, most: Collection[int], lengths_s: Collection[int]) -> Extension:
-    """The tightest of all levels holds; a level that says nothing is not among them."""
+    """Return the extension under the tightest of all levels; levels without a rule are not passed."""
     return Extension(left=max(0, min(most, default=0) - used), by_s=min(lengths_s, default=0))
 
 
 def put_off(end: End, now: datetime, by_s: int) -> datetime:
-    """When it ends that is extended now: no less than `by_s` from now."""
+    """Return the new end if extended now: at least `by_s` seconds from now."""
     return max(end.at, now) + timedelta(seconds=by_s)

@@ -1,37 +1,42 @@
-"""The main process of a session's container: runs its command, and passes the order to stop on to every process. Pure.
+"""Builds the main process of a session's container: runs the command and forwards the stop signal.
 
-Engines signal one process only, and the container ends with it: a shell that runs `cd data && python3 train.py` would die
-of SIGTERM while the program that was to save its work hears nothing and is killed. Processes started beside it (apps,
-notebook kernels, terminals, `berth exec`) are not even its children.
+Engines signal one process only, and the container ends with it: a shell that runs `cd data &&
+python3 train.py` would die of SIGTERM, and the program would be killed without a chance to save.
+Processes started beside it (apps, notebook kernels, terminals, `berth exec`) are not even its
+children.
 
-So the engine stops a container by SIGURG, which programs ignore unless they asked for it, and sends it to the group of the
-main process (`ContainerSpec.stop_signal`). Two shells listen there:
+So the engine stops a container with SIGURG, which programs ignore by default, and sends it to the
+group of the main process (`ContainerSpec.stop_signal`). Two shells of that group handle it:
 
-- A *signal forwarder* in the background, which then sends SIGTERM to each process of the container once, whatever its group or
-  session, and SIGCONT, for those that are held. Later orders to stop, of a worker that begins again, do nothing.
-- The *main process*, which runs the command in the foreground. (In the background it would ignore SIGINT, and all that it
-  starts too: POSIX shells cannot undo that.) It outlives the command until nothing else runs, or the engine's grace is over.
+- A *signal forwarder* in the background, which sends SIGTERM to each process of the container
+  once, whatever its group or session, and SIGCONT for stopped ones. Later stop signals, from a
+  worker that starts over, do nothing.
+- The *main process*, which runs the command in the foreground. (In the background the command and
+  its children would ignore SIGINT; POSIX shells cannot undo that.) It outlives the command until
+  nothing else runs, or the engine's grace period is over.
 
-It works in any `sh` with `sleep` and /proc, forks nothing to signal, and needs no help of the portal: an engine that shuts
-down in order stops containers the same way.
+It works in any `sh` with `sleep` and /proc, forks nothing to send the signal, and does not need the
+portal: an engine that shuts down in order stops containers the same way. Pure.
 """
 
 STOP_SIGNAL = "SIGURG"
 
-# The traps that do nothing keep `kill 0` and its like, by which scripts end or hold what they started, from ending or
-# holding these shells; what they start gets the signals as ever.
+# The traps that do nothing keep `kill 0` and the like, by which scripts end or suspend their
+# children, from ending or suspending these shells; their children get the signals as usual.
 #
-# The command substitution `$( … )` ends when the forwarder closes its standard output. It does so after it has set its
-# traps: the command starts only when an order to stop can be forwarded.
+# The command substitution `$( … )` ends when the forwarder closes its standard output. It does so
+# after it has set its traps: the command starts only when a stop signal can be forwarded.
 #
-# Not waited for: a shell at its prompt, which leads the session of a terminal (words 4 and 5 after the name in its stat)
-# and ignores SIGTERM, number 15.
+# Not waited for: a shell at its prompt, which leads the session of a terminal (words 4 and 5 after
+# the name in its stat) and ignores SIGTERM, number 15.
 #
-# Shells report on standard error how a program died ("Terminated"), which would be in the log as if the command had said
-# so. The main shell's own standard error is therefore /dev/null; the command gets the one of the container.
+# Shells report on standard error how a program died ("Terminated"), which would appear in the log
+# as output of the command. So the main shell's own standard error is /dev/null; the command gets
+# the container's.
 #
-# At the session's limit of processes `sleep` cannot be started, and dash exits when a start fails. The trap on EXIT then
-# goes on waiting, without pauses, as pauses need a process: the container may not end before its programs have saved.
+# At the session's limit of processes `sleep` cannot be started, and dash exits when a start fails.
+# The trap on EXIT then keeps waiting, without pauses, as pauses need a process: the container may
+# not end before its programs have saved.
 _SCRIPT = """\
 # Berth: runs the command ($1), and has every process told when the session ends.
 unset TINI_KILL_PROCESS_GROUP
@@ -73,6 +78,8 @@ exit "$status"
 
 
 def main_process(run: str, *arguments: str) -> tuple[str, ...]:
-    """Return the argv of a main process that runs `run`, lines of `sh` of our own with `arguments` as $1 and on, and ends
-    with its exit code."""
+    """Return the argv of a main process that runs `run` and exits with its exit code.
+
+    `run` is trusted shell code; `arguments` are $1 and following.
+    """
     return ("sh", "-c", _SCRIPT.replace("{run}", run), "sh", *arguments)

@@ -1,4 +1,4 @@
-"""Placement groups as people ask for them: a name, and how each of them is placed beside the others. Pure."""
+"""Placement groups in requests: names, and rules for placing a session relative to others. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,12 +10,12 @@ from common.values.text import quoted
 
 
 class PlacementRule(StrEnum):
-    """Beside the others of its group, or of its array, a session runs…"""
+    """Placement of a session relative to the others of its placement group or array."""
 
     SPREAD = "spread"  # on a machine with the fewest of them that has room
     PACK = "pack"  # on a machine with some of them, if one has room
-    STRICT_SPREAD = "strict_spread"  # on a machine with none of them, or it waits
-    STRICT_PACK = "strict_pack"  # on a machine with some of them, or it waits; the first of them anywhere
+    STRICT_SPREAD = "strict_spread"  # on a machine with none of them, else it waits
+    STRICT_PACK = "strict_pack"  # on a machine with some of them, else it waits; the first one anywhere
 
     @property
     def words(self) -> str:
@@ -23,11 +23,11 @@ class PlacementRule(StrEnum):
 
 
 class Gang(StrEnum):
-    """Where the containers of a session may be."""
+    """Placement of the containers of one session."""
 
     ANYWHERE = "anywhere"
     ONE_MACHINE = "one_machine"
-    SPREAD = "spread"  # each on another machine
+    SPREAD = "spread"  # each on a different machine
 
 
 _WORDS = {
@@ -39,7 +39,7 @@ _WORDS = {
 
 
 def check_placement_rule(value: object) -> str:
-    """One of them, or "" for none. Raises ValueError."""
+    """Return a placement rule, or "" for none. Raises ValueError."""
     if value is None or value == "":
         return ""
     if not isinstance(value, str) or value not in list(PlacementRule):
@@ -49,7 +49,7 @@ def check_placement_rule(value: object) -> str:
 
 
 def check_placement_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
-    """Add to `problems` a rule for which there is no group, and a group without a rule."""
+    """Add to `problems` a rule without a placement group, and a placement group without a rule."""
     group, rule = request["placement_group"], request["placement_rule"]
     if rule and group == "" and request["array"] is None and "array" not in problems:
         sentence = _(
@@ -62,10 +62,16 @@ def check_placement_together(request: Mapping[str, Any], problems: dict[str, lis
 
 
 def key_of_group(project_id: int, owner_id: int, name: str) -> str:
-    """What the scheduler calls a placement group, which is one owner's in one project; statements say the same."""
+    """Return the scheduler's key of a placement group of one owner in one project.
+
+    SQL statements build the same text.
+    """
     return f"{project_id}:{owner_id}:{name}"
 
 
 def placement_words_of(rule: str, group: str, array: str) -> str:
-    """«never two on one machine: sweep». `array`: the name of the one whose elements are meant, where no group is named."""
+    """Return text like «spread strictly: sweep»; "" without a rule.
+
+    `array` is the name of the session's array, used if no placement group is named.
+    """
     return f"{PlacementRule(rule).words}: {group or array}" if rule else ""

@@ -1,4 +1,4 @@
-"""What a request says of its place in the queue, checked as far as that needs no database. Pure."""
+"""Validates the queue options of a request: priority, start time, dependencies, retries. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,11 @@ _WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 
 
 class Hold(StrEnum):
-    """What keeps a waiting session out of the queue for a machine. GROUP: its resource group is not open to it any more; IMAGE: no
-    machine there has its image, and none can fetch it."""
+    """Reason why a waiting session is not in the queue.
+
+    GROUP: its resource group no longer admits it. IMAGE: no machine there has its image, and none
+    can pull it.
+    """
 
     NOTHING = ""
     START_TIME = "start_time"
@@ -34,7 +37,7 @@ class Hold(StrEnum):
 
 
 class When(StrEnum):
-    """How another session is to end before one starts."""
+    """Outcome of another session that a dependency requires."""
 
     SUCCESS = "success"
     ANY = "any"
@@ -43,7 +46,7 @@ class When(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DependencyRequest:
-    """Another session, by id or name, and how it is to end."""
+    """Session to wait for, by id or name, and the outcome it needs."""
 
     session: str
     when: When = When.SUCCESS
@@ -60,7 +63,7 @@ def check_priority(value: object) -> int:
 
 
 def check_pending_timeout(value: object) -> int | None:
-    """Whole seconds."""
+    """Return whole seconds; None if empty. Raises ValueError."""
     if value is None or value == "":
         return None
     value = _whole(value)
@@ -81,7 +84,10 @@ def check_retries(value: object) -> int:
 
 
 def check_start_at(value: object) -> datetime | None:
-    """An instant in UTC, of text in the form of ISO 8601 that names its time zone."""
+    """Return an instant in UTC from ISO 8601 text with a time zone; None if empty.
+
+    Raises ValueError.
+    """
     if value is None or value == "":
         return None
     try:
@@ -97,7 +103,10 @@ def check_start_at(value: object) -> datetime | None:
 
 
 def check_dependencies(value: object, problems: dict[str, list[str]]) -> tuple[DependencyRequest, ...]:
-    """Sessions to come after. What is wrong is added to `problems` at `dependencies`, or at `dependencies.<index>.<field>`."""
+    """Return the sessions to wait for.
+
+    Adds errors to `problems` at `dependencies` or `dependencies.<index>.<field>`.
+    """
     if value is None:
         return ()
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_DEPENDENCIES:
@@ -130,7 +139,7 @@ def check_dependencies(value: object, problems: dict[str, list[str]]) -> tuple[D
 
 
 class _WrongWhen(ValueError):
-    """It is no way to end."""
+    """The condition of a dependency is unknown."""
 
 
 def check_when(value: object) -> When:
@@ -151,8 +160,11 @@ def _session_named(value: object) -> str:
 
 
 def instant_of(typed: str, time_zone: str) -> str:
-    """What a browser sends of a control for date and time, which names no time zone, as `check_start_at` reads it: in the zone
-    of that name, or else in UTC. What is no instant stays as it is."""
+    """Return the value of a date and time control in the form that `check_start_at` reads.
+
+    The control has no time zone: reads it in the named zone, or in UTC. Text that is no instant is
+    returned unchanged.
+    """
     try:
         instant = datetime.fromisoformat(typed)
     except ValueError:
@@ -163,7 +175,7 @@ def instant_of(typed: str, time_zone: str) -> str:
 
 
 def _whole(value: object) -> object:
-    """Forms send numbers as text."""
+    """Return the number in a text, as forms send numbers as text; other values unchanged."""
     if isinstance(value, str) and _WHOLE.match(value.strip()):
         return int(value.strip().replace("−", "-"))
     return value

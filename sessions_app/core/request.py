@@ -1,4 +1,4 @@
-"""What a person asks of a session, checked as far as that needs no database. Pure."""
+"""Validates a request for a session as far as that needs no database. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ MOUNT_FIELDS = ("folder", "path", "readonly")
 
 @dataclass(frozen=True, slots=True)
 class FolderRequest:
-    """A folder by id or name, and where it appears. An empty path means `/home/work/<folder name>`."""
+    """Folder by id or name, and its mount path; empty means `/home/work/<folder name>`."""
 
     folder: str
     path: str = ""
@@ -60,7 +60,7 @@ class FolderRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """A request whose every value is legal by itself."""
+    """Request for a session in which each value is valid on its own."""
 
     name: str
     project: str
@@ -90,7 +90,7 @@ class SessionRequest:
 
 
 def parse_request(raw: object) -> SessionRequest:
-    """`raw` as the REST body has it. Raises InvalidInput that names every wrong field at once."""
+    """Parse a request in the form of the REST body. Raises InvalidInput naming every invalid field."""
     if not isinstance(raw, Mapping):
         raise InvalidInput(_('A request for a session is an object of fields: {"name": "train", …}.'))
     problems = {shown(name): [unknown_field(name, FIELDS)] for name in list(raw)[:100] if name not in FIELDS}
@@ -143,7 +143,7 @@ def parse_request(raw: object) -> SessionRequest:
 
 
 def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
-    """Add to `problems` what is wrong with values that are legal one by one."""
+    """Add to `problems` combinations of values that are invalid although each value is valid."""
     if not request["project"]:
         problems.setdefault("project", [_("Say which project to use.")])
     if not request["image"]:
@@ -197,7 +197,7 @@ def check_name(value: object) -> str:
 
 
 def check_group_name(value: object) -> str:
-    """Of a placement group, as of a session; "" for none."""
+    """Return the name of a placement group, validated like a session's; "" for none."""
     return "" if value is None or value == "" else check_name(value)
 
 
@@ -218,7 +218,7 @@ def check_switch(value: object) -> bool:
 
 
 def check_reference(value: object) -> str:
-    """Text that may name something; "" if nothing is named."""
+    """Return a reference to an object, "" for none; its existence is not checked."""
     return "" if value is None else check_text(value, max_length=MAX_REFERENCE_LENGTH)
 
 
@@ -237,7 +237,7 @@ def check_resources(value: object) -> dict[str, object]:
 
 
 def check_slots(resources: Mapping[str, object], problems: dict[str, list[str]]) -> ResourceSlots:
-    """Amounts in base units. What is wrong is added to `problems` at `resources.<slot>`."""
+    """Return amounts in base units. Adds errors to `problems` at `resources.<slot>`."""
     slots = ResourceSlots()
     for name, value in {CPU: 0, MEM: 0, **resources}.items():
         try:
@@ -287,7 +287,7 @@ def check_command(value: object) -> str:
 
 
 def check_timeout(value: object) -> int | None:
-    """Whole seconds; forms send them as text."""
+    """Return whole seconds, which forms send as text; None if empty. Raises ValueError."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and _WHOLE.match(value):
@@ -299,7 +299,10 @@ def check_timeout(value: object) -> int | None:
 
 
 def check_mounts(value: object, problems: dict[str, list[str]]) -> tuple[FolderRequest, ...]:
-    """Folders to mount. What is wrong is added to `problems` at `mounts`, or at `mounts.<index>.<field>`."""
+    """Return the folders to mount.
+
+    Adds errors to `problems` at `mounts` or `mounts.<index>.<field>`.
+    """
     if value is None:
         return ()
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_MOUNTS:
@@ -319,7 +322,7 @@ def check_mounts(value: object, problems: dict[str, list[str]]) -> tuple[FolderR
 
 
 class _WrongField(ValueError):
-    """One field of a mount is wrong."""
+    """One field of a mount is invalid."""
 
     def __init__(self, field_name: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -350,7 +353,7 @@ def check_mount(item: object) -> FolderRequest:
 
 
 def check_mount_path(path: object) -> str:
-    """An absolute path strictly below the home directory, in its shortest form."""
+    """Return an absolute, normalised path strictly below the home directory. Raises ValueError."""
     text = check_text(path, max_length=MAX_PATH_BYTES)
     if len(text.encode()) > MAX_PATH_BYTES:
         raise ValueError(_("A mount path has at most {count} bytes.").format(count=MAX_PATH_BYTES))
@@ -361,7 +364,7 @@ def check_mount_path(path: object) -> str:
 
 
 def clashing_path(paths: Sequence[str]) -> str:
-    """The first path that is there twice or lies inside another one; "" if there is none."""
+    """Return the first path that is duplicated or lies inside another one; "" if there is none."""
     for path in paths:
         if paths.count(path) > 1 or any(path.startswith(f"{other}/") for other in paths):
             return path

@@ -1,7 +1,8 @@
-"""A request for a session as a person would give it to the command line, to curl, to Python, or as a YAML file. Pure.
+"""Writes a request as a `berth` command, curl call, Python program or YAML file. Pure.
 
-Values of environment variables are never told: the command line, Python and YAML take them from where they run, and
-curl's text has a placeholder. Everything else is quoted for the language it stands in, whatever it holds.
+Values of environment variables are never written: the command, Python and YAML read them from the
+environment where they run, and the curl call has a placeholder. All other values are quoted for
+their language.
 """
 
 import json
@@ -27,7 +28,7 @@ _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The request in one language, and what one needs to know to use it."""
+    """The request in one language, and a note on how to use it."""
 
     key: str
     text: str
@@ -35,7 +36,7 @@ class Way:
 
 
 def ways_to_ask(request: SessionRequest, portal_url: str) -> tuple[Way, ...]:
-    """The request in each of LANGUAGES, in their order. `portal_url` has no slash at its end."""
+    """Return the request in each of LANGUAGES, in order. `portal_url` has no trailing slash."""
     shell, fill = [], []
     if request.environment:
         shell = [_("Variables are taken from your shell.")]
@@ -59,10 +60,13 @@ def ways_to_ask(request: SessionRequest, portal_url: str) -> tuple[Way, ...]:
 
 
 def as_command(request: SessionRequest) -> str:
-    """A line for a POSIX shell, continued with backslashes; a YAML file on standard input where an option cannot say it."""
+    """Return a command for a POSIX shell, one option per line.
+
+    Where no option can express the request, the command reads a YAML file from standard input.
+    """
     has_colons = any(":" in mount.folder or ":" in mount.path for mount in request.mounts)
     if has_colons or (request.timeout_s is not None and not request.command):
-        return f"berth create -f - <<'END'\n{as_yaml(request)}END"  # no line of it is only a word
+        return f"berth create -f - <<'END'\n{as_yaml(request)}END"  # no line of the YAML is only END
     verb = "run" if request.command else "start"
     lines = [f"berth {verb} {shlex.quote(request.image)}"]
     lines += [_option(name, value) for name, value in _options(request)]
@@ -79,7 +83,7 @@ def as_command(request: SessionRequest) -> str:
 
 
 def as_curl(request: SessionRequest, portal_url: str) -> str:
-    """A call of the REST API for a POSIX shell."""
+    """Return a call of the REST API for a POSIX shell."""
     body = json.dumps(as_body(request, PLACEHOLDER), indent=2)
     return " \\\n  ".join(
         (
@@ -92,7 +96,7 @@ def as_curl(request: SessionRequest, portal_url: str) -> str:
 
 
 def as_python(request: SessionRequest) -> str:
-    """A program with the client's library."""
+    """Return a program that uses the client library."""
     arguments = [(name, repr_of(value)) for name, value in _keywords(request)]
     if request.environment:
         pairs = ", ".join(f"{repr_of(name)}: os.environ[{repr_of(name)}]" for name in request.environment)
@@ -110,12 +114,15 @@ def as_python(request: SessionRequest) -> str:
 
 
 def as_yaml(request: SessionRequest) -> str:
-    """A file for `berth create -f`; JSON would do as well. A variable without a value is taken from where it is read."""
+    """Return a file for `berth create -f`.
+
+    A variable without a value is read from the environment of the command.
+    """
     return "".join(_yaml_lines(as_body(request, None)))
 
 
 def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str, Any]:
-    """The body of the REST call, without what would be the same if it were left out."""
+    """Return the body of the REST call, without fields that have their default."""
     body: dict[str, Any] = {
         "name": request.name,
         "project": request.project,
@@ -179,7 +186,7 @@ def _shm(request: SessionRequest) -> dict[str, str]:
 
 
 def _numbers(amounts: Mapping[str, str]) -> dict[str, str | int | float]:
-    """Amounts without a unit as numbers."""
+    """Return amounts without a unit as numbers."""
     return {
         name: int(text) if text.isdigit() else text if text[-1].isalpha() else float(text)
         for name, text in amounts.items()
@@ -286,7 +293,7 @@ def _mount_body(mount: FolderRequest) -> dict[str, object]:
 
 
 def repr_of(value: object) -> str:
-    """A literal of Python; text in double quotes where that needs no escape."""
+    """Return a Python literal; text is in double quotes where that needs no escape."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{repr_of(name)}: {repr_of(one)}" for name, one in value.items()) + "}"
     plain = repr(value)
@@ -323,7 +330,7 @@ def _yaml_scalar(value: object, *, may_be_block: bool) -> str:
 
 
 def _yaml_text(text: str) -> str:
-    """A plain word, or one in double quotes."""
+    """Return the text as a plain YAML word if possible, else in double quotes."""
     if _PLAIN_YAML.match(text) and text.lower() not in _YAML_WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Usual sizes of sessions, and how amounts are typed. Pure."""
+"""Standard sizes of sessions, and the text form of resource amounts. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,10 @@ CUSTOM = "custom"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size by name; `cpu` and `mem`, and what a preset says besides, as a person types them. Names of usual sizes are translated where
-    they are shown, those of presets are what whoever made them wrote."""
+    """Named size; `cpu`, `mem` and the amounts of a preset as text that users type.
+
+    Titles of standard sizes are translated where they are shown; titles of presets are shown as is.
+    """
 
     key: str
     title: str
@@ -39,7 +41,7 @@ BY_KEY: Mapping[str, Size] = {size.key: size for size in SIZES}
 
 
 def size_like(cpu: str, mem: str) -> str:
-    """The key of the size with these amounts, else "custom"."""
+    """Return the key of the size with these amounts, else "custom"."""
     return next((size.key for size in SIZES if (size.cpu, size.mem) == (cpu, mem)), CUSTOM)
 
 
@@ -57,7 +59,7 @@ def size_of_preset(preset_id: int, name: str, slots: Mapping[str, int], shm_byte
 
 
 def typed_amount(name: str, amount: int) -> str:
-    """Base units as a person types them and `parse_slots` reads them back: "0.5", "1.5" cores, "512m", "4g"."""
+    """Return base units as text that `parse_slots` reads back: "0.5", "1.5" cores, "512m", "4g"."""
     if name != MEM:
         return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
     return next(

@@ -1,4 +1,4 @@
-"""When a session will probably start, in numbers and in words. Pure."""
+"""Estimated start of a waiting session, as seconds and as a sentence. Pure."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -11,14 +11,14 @@ MINUTE_S = 60
 
 @dataclass(frozen=True, slots=True)
 class StartRange:
-    """Seconds from now: most likely not before `earliest_s` nor after `latest_s`; None: nobody knows how late it may be."""
+    """Probable start between `earliest_s` and `latest_s` seconds from now; None: no upper bound."""
 
     earliest_s: int
     latest_s: int | None
 
     @property
     def words(self) -> str:
-        """In whole minutes: it is no promise."""
+        """Sentence in whole minutes, because it is only an estimate."""
         early = duration_words(self.earliest_s // MINUTE_S * MINUTE_S)
         if self.latest_s is None:
             if self.earliest_s < MINUTE_S:

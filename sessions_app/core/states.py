@@ -1,4 +1,4 @@
-"""Statuses of a compute session, the legal moves between them, their deadlines and reasons. Pure."""
+"""Statuses of a compute session, their legal transitions, deadlines and reasons. Pure."""
 
 from enum import StrEnum
 from types import MappingProxyType
@@ -23,8 +23,9 @@ class Status(StrEnum):
         return self in TERMINAL
 
 
-# The only legal moves. A session that failed still goes through TERMINATING, so that nothing of it stays on the
-# machine; `outcome` on its row remembers whether TERMINATED or ERROR comes after, if it is not tried again (`retries`).
+# The only legal transitions. A failed session goes through TERMINATING too, so that its agent is
+# cleaned up; `outcome` on its row records whether TERMINATED or ERROR follows, unless it is retried
+# (`termination/retries.py`).
 TRANSITIONS = MappingProxyType(
     {
         Status.PENDING: frozenset({Status.SCHEDULED, Status.CANCELLED, Status.ERROR}),
@@ -43,8 +44,9 @@ LIVE = frozenset(Status) - TERMINAL
 HOLDING = LIVE - {Status.PENDING}
 LAUNCHING = (Status.SCHEDULED, Status.PREPARING, Status.STARTING)
 
-# Seconds after which a session may not be found in the status any more; what then happens is in reconcile.py.
-# RUNNING ends by the session's own `max_runtime_s`, if it has one; PREPARING includes the pull of a large image.
+# Seconds after which a session must have left the status; `reconciler/loop.py` handles those that
+# have not. RUNNING is also limited by the session's own `max_runtime_s`; PREPARING includes the pull of
+# a large image.
 DEADLINES_S = MappingProxyType(
     {
         Status.PENDING: 30 * 24 * 3600,
@@ -57,7 +59,7 @@ DEADLINES_S = MappingProxyType(
 )
 
 
-# A session that is held for its start time, for others, or for its turn in an array, has not begun to wait for a machine.
+# Deadline while a session is under a queue hold; its wait for an agent has not begun.
 HELD_DEADLINE_S = 400 * 24 * 3600
 
 
@@ -66,7 +68,7 @@ def is_legal(current: Status, to: Status) -> bool:
 
 
 class Reason(StrEnum):
-    """Why a session is in its status: codes for machines. `REASON_SENTENCES` has the words for people."""
+    """Reasons for a status: codes for programs. `REASON_SENTENCES` has the sentences for users."""
 
     ENQUEUED = "enqueued"
     PLACED = "placed"
@@ -175,7 +177,7 @@ REASON_SENTENCES = MappingProxyType(
     }
 )
 
-# Of ends whose reason is mostly of something else: of a command, of room.
+# Sentences for a reason code that usually has another cause: a command's end, lack of capacity.
 OWN_LIMIT_OVER = KeptSentence(gettext_noop("It reached its time limit."))
 NO_IMAGE_IN_TIME = KeptSentence(
     gettext_noop("It reached its maximum wait: no machine got its image by then. Choose another image.")
@@ -186,7 +188,7 @@ LATE_END = KeptSentence(
     )
 )
 
-# The end state that follows TERMINATING for each reason to end; what is not named ends in ERROR.
+# The end status that follows TERMINATING, by reason; ERROR for all other reasons.
 OUTCOMES = MappingProxyType(
     {
         Reason.USER_REQUESTED: Status.TERMINATED,
@@ -202,7 +204,7 @@ OUTCOMES = MappingProxyType(
     }
 )
 
-# Failures after which another try may go better; more memory or time is for people to give.
+# Failures that a retry may fix; not those that need more memory or time.
 RETRIED = frozenset(
     {
         Reason.COMMAND_FAILED, Reason.CONTAINER_LOST, Reason.ENGINE_REFUSED, Reason.NO_ROOM_ON_AGENT,
@@ -213,7 +215,7 @@ REQUEUED = frozenset({Reason.AGENT_LOST, Reason.PREEMPTED})
 
 
 def next_try(outcome_reason: str, *, has_retries: bool, requeues: bool) -> Reason | None:
-    """Why a session that ends so is tried again; None: it is not."""
+    """Return the reason to queue the session again after this end; None if it is not queued again."""
     if outcome_reason in REQUEUED:
         return Reason.REQUEUED if requeues else None
     return Reason.RETRIED if has_retries and outcome_reason in RETRIED else None

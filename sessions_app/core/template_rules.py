@@ -1,4 +1,4 @@
-"""Templates of sessions: what of a request they keep, and what never. Pure."""
+"""Rules of templates: the parts of a request they store, and names that sound secret. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -12,9 +12,11 @@ from sessions_app.core.request_export import as_body
 
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 300
 MOST_OF_ONE_PLACE = 200
-# Of one session alone: its name, when it starts and after whom; and an address that may hold a secret.
+# Fields of a single session: its name, start time and dependencies; and a URL that may hold a
+# secret.
 OF_ONE_SESSION = ("name", "start_at", "dependencies", "callback_url")
-# Too much left out is told, what is left in is not: most stand anywhere in a name, as in PGPASSWORD and accessToken.
+# Users see which variables were left out, but not which secrets were stored by mistake. So most
+# words match anywhere in a name, as in PGPASSWORD and accessToken.
 _SOUNDS_SECRET = re.compile(
     r"pass(word|wd|phrase)|pass(_|$)|secret|token(?!i[sz])|credential|api_?key|private_?key|access_?key"
     r"|(^|_)(pwd|pat|auth|authorization|key|cookie)s?(_|$)",
@@ -23,7 +25,7 @@ _SOUNDS_SECRET = re.compile(
 
 
 class Sharing(StrEnum):
-    """Who finds a template."""
+    """Audience of a template."""
 
     OWN = "own"
     PROJECT = "project"
@@ -32,8 +34,10 @@ class Sharing(StrEnum):
 
 
 def kept_choices(raw: object) -> tuple[dict[str, Any], list[str]]:
-    """What a template keeps of a request as the REST body has it, and the names of variables that were left out because they sound
-    like secrets. Raises InvalidInput as a request does."""
+    """Return the part of a request (REST body) that a template stores, and the variables left out.
+
+    Leaves out variables whose names sound like secrets. Raises InvalidInput for an invalid request.
+    """
     asked = dict(raw) if isinstance(raw, Mapping) else raw
     if isinstance(asked, dict):
         for name in OF_ONE_SESSION:
@@ -67,5 +71,5 @@ def check_description(value: object) -> str:
 
 
 def stem_of_template(name: str) -> str:
-    """What names of its sessions begin with."""
+    """Return the prefix of the names of its sessions."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "session"

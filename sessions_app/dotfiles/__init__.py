@@ -1,1 +1,1 @@
-"""Personal files and start-up scripts, and how containers get them."""
+"""Dotfiles and start-up scripts: storage, and delivery into containers."""

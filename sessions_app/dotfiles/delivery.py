@@ -1,7 +1,8 @@
-"""Dotfiles and the start-up script of a session's owner: what its container begins with, and what came of it.
+"""Delivers dotfiles and the start-up script into a session's containers, and records the result.
 
-The container gets all of it before it starts and installs it by itself (`setup_parts`); so a worker that dies has nothing to
-finish, and a script that hangs holds up nobody but its own session. Whatever fails here ends no session.
+A container gets them before it starts and installs them by itself (`core/home_setup.py`). So a
+worker that dies leaves nothing unfinished, and a script that hangs delays only its own session. No
+failure here ends a session.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ GRACE_S = 60
 AT_ONCE = 100
 ASKED_AT_ONCE = 16
 SILENT_S = 60
-# A pipe or a link in its place would hold whoever reads it, or lead elsewhere.
+# A pipe in its place would block the reader, and a link could lead elsewhere.
 _READ = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
 _AWAIT = (
     f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
@@ -71,13 +72,16 @@ RAN = {
 
 
 def setup_of(session: ComputeSession) -> PersonalSetup | None:
-    """What it was begun with. No query if it came `with_parts`."""
+    """Return the setup record of the session, or None. No query if the session came `with_parts`."""
     return getattr(session, "setup", None)
 
 
 def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | None:
-    """The files that the session's owner keeps, and what its containers are to be given; None where there is nothing or it was
-    not wanted. Files that would lie in a mounted folder are left out: others may see it. At most 4 queries."""
+    """Return the owner's dotfiles and the archive for the containers; None if there are none.
+
+    Files that would lie in a mounted folder are left out, because other users may see the folder.
+    At most 4 queries.
+    """
     if not session.personal_files:
         return None
     kept, script = used_files(session.owner_id)
@@ -99,7 +103,10 @@ def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | Non
 
 
 def deliver_setup(kernel: Kernel, runtime: ContainerRuntime, archive: bytes) -> bool:
-    """Into a container that has not started yet; False where the engine refuses. Raises RuntimeUnavailable."""
+    """Unpack the archive in a container that has not started; return False if the engine refuses.
+
+    Raises RuntimeUnavailable.
+    """
     try:
         runtime.put_archive(kernel.container_name, SETUP, archive)
     except RuntimeUnavailable:
@@ -111,8 +118,11 @@ def deliver_setup(kernel: Kernel, runtime: ContainerRuntime, archive: bytes) -> 
 
 
 def await_files(session: ComputeSession, kernels: Sequence[Kernel], files: list[HomeFile]) -> None:
-    """Wait until the files are installed in all these containers, for apps read them when they begin: FILES_WAIT_S at most,
-    and READ_S more where one does not say. Raises RuntimeUnavailable."""
+    """Wait until the files are installed in all these containers, because apps read them at start.
+
+    Waits at most FILES_WAIT_S, and READ_S more for a container that does not answer. Raises
+    RuntimeUnavailable.
+    """
     setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
     if setup is None:
         return
@@ -127,8 +137,10 @@ def await_files(session: ComputeSession, kernels: Sequence[Kernel], files: list[
 
 
 def note_setups() -> None:
-    """Learn what came of scripts that were under way, of AT_ONCE at most, others in each round. One short question to the
-    engine for each; who does not answer is asked again after SILENT_S."""
+    """Record the progress of unfinished setups: at most AT_ONCE per call, in random order.
+
+    One short engine call each. Containers that time out are skipped for SILENT_S.
+    """
     under_way = PersonalSetup.objects.filter(is_over=False).select_related("session").order_by("?")
     setups: dict[Kernel, PersonalSetup] = {}
     for setup in under_way.prefetch_related("session__kernels__agent")[:AT_ONCE]:
@@ -147,7 +159,10 @@ def note_setups() -> None:
 
 
 def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
-    """The same from the log of a container that has ended; a command that ran had its script before it."""
+    """Record the result of the setup from the log of a container that has ended.
+
+    If the command ran, the script had finished before it.
+    """
     setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
     if setup is None:
         return
@@ -165,7 +180,7 @@ def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
 
 
 def troubles(setup: PersonalSetup) -> list[str]:
-    """Sentences about what did not go as wanted."""
+    """Return sentences about files and scripts that failed."""
     found = skipped_sentences(setup)
     if setup.script in (Script.FAILED, Script.TIMED_OUT, Script.UNKNOWN):
         found.append(script_sentence(setup))
@@ -173,7 +188,7 @@ def troubles(setup: PersonalSetup) -> list[str]:
 
 
 def skipped_sentences(setup: PersonalSetup) -> list[str]:
-    """About files that were not written."""
+    """Return sentences about files that were not written."""
     return [
         _(SKIPPED[Skip(each["why"])]).format(path=each["path"])
         for each in setup.skipped
@@ -182,7 +197,7 @@ def skipped_sentences(setup: PersonalSetup) -> list[str]:
 
 
 def script_sentence(setup: PersonalSetup) -> str:
-    """What came of the script; "" where there was none."""
+    """Return a sentence about the result of the script; "" if there was none."""
     text = RAN.get(Script(setup.script))
     return _(text).format(exit_code=setup.exit_code, took=setup.took_s) if text else ""
 
@@ -195,15 +210,17 @@ def _note_progress(setup: PersonalSetup, progress: Progress) -> None:
 
 
 def _silence_of(setup: PersonalSetup) -> str:
-    """The key of the cache for one that did not answer."""
+    """Return the cache key that marks a container that did not answer."""
     return f"silent_setup:{setup.pk}"
 
 
 def _ask_all(
     kernels: Sequence[Kernel], line: str, *, timeout_s: float
 ) -> Iterator[tuple[Kernel, Progress | RuntimeFault | None]]:
-    """Ask these containers together, ASKED_AT_ONCE at a time, and yield each answer as it comes: one that is slow holds up
-    no other."""
+    """Run the shell line in these containers, ASKED_AT_ONCE in parallel.
+
+    Yields results as they arrive, so that a slow container delays no other.
+    """
     with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="setups") as pool:
         asked = {pool.submit(_ask, kernel, line, timeout_s): kernel for kernel in kernels}
         for answer in as_completed(asked):
@@ -211,7 +228,7 @@ def _ask_all(
 
 
 def _ask(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault | None:
-    """Return what the container says, None where it says nothing, or why nobody heard it. Asks no database."""
+    """Return the parsed progress, or the fault of the engine call. No query."""
     try:
         answer = runtime_of(kernel.placed_agent).run_process(
             kernel.container_name, ("sh", "-c", line), timeout_s=timeout_s, output_limit=STATUS_LIMIT
@@ -223,14 +240,14 @@ def _ask(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault
 
 
 def _note_skipped(setup: PersonalSetup, progress: Progress, files: list[HomeFile]) -> None:
-    """Without saving."""
+    """Add the files that were not written to `setup`, unsaved."""
     known = {each["path"] for each in setup.skipped}
     news = [(files[number].path, why) for number, why in progress.skipped if number < len(files)]
     setup.skipped += [{"path": path, "why": why.value} for path, why in news if path not in known]
 
 
 def _note_script(setup: PersonalSetup, progress: Progress) -> None:
-    """Without saving."""
+    """Copy the result of the script to `setup`, unsaved."""
     if setup.script == Script.NONE:
         _set_end(setup, Script.NONE)
     elif progress.exit_code is not None and progress.took_s is not None:
@@ -246,7 +263,7 @@ def _state_of(exit_code: int, took_s: int) -> Script:
 
 
 def _is_overdue(setup: PersonalSetup) -> bool:
-    """Nothing more will be heard of it: its session has ended, or its time is long over."""
+    """Return True if no result can arrive: the session has ended, or the script's time is over."""
     since = setup.session.started_at or clock.now()
     longest = timedelta(seconds=settings.BERTH_STARTUP_SCRIPT_S + GRACE_S)
     return not setup.session.is_live or clock.now() - since > longest

@@ -1,4 +1,4 @@
-"""Dotfiles and start-up script of a person: reads and writes. Each is one's own alone."""
+"""Reads and writes dotfiles and the start-up script of a user. Nobody else has access."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def visible_dotfiles(actor: Actor) -> QuerySet[Dotfile]:
 
 
 def access_dotfile(actor: Actor, path: str) -> Dotfile:
-    """Whatever text `path` is. Raises NotFound."""
+    """Return the actor's dotfile at `path`, which may be any text. Raises NotFound."""
     found = next((file for file in visible_dotfiles(actor) if file.path == path), None)
     if found is None:
         raise NotFound(_("You have no dotfile {path}.").format(path=quoted(path)))
@@ -42,23 +42,28 @@ def startup_script(actor: Actor) -> StartupScript | None:
 
 
 def used_files(user_id: int) -> tuple[list[Dotfile], str | None]:
-    """What a session of this person begins with now: dotfiles, and the text of the script if there is one. 2 queries."""
+    """Return the dotfiles and script (or None) that a new session of this user gets. 2 queries."""
     files = _with_use(Dotfile).filter(user_id=user_id, is_used=True)
     script = _with_use(StartupScript).filter(user_id=user_id, is_used=True).first()
     return list(files), script.content if script else None
 
 
 def _with_use(model: type[Written]) -> QuerySet[Any]:
-    """Each with `is_used`: what a token wrote is used as long as it could be written by it now, what people wrote themselves
-    always."""
+    """Return the rows annotated with `is_used`.
+
+    A row written with a token is used while that token could still write it; others always.
+    """
     is_used = Q(token_name="") | still_whole("keypair")
     return model._default_manager.annotate(is_used=ExpressionWrapper(is_used, BooleanField()))
 
 
 @transaction.atomic
 def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE) -> tuple[Dotfile, bool]:
-    """The file as each session that starts from now on has it, and whether it is new. Raises InvalidInput, Conflict (another one is
-    where it needs a directory), LimitExceeded, PermissionDenied (`_writer`)."""
+    """Create or replace a dotfile for later sessions; return it and whether it is new.
+
+    Raises InvalidInput, Conflict (another dotfile is where it needs a directory), LimitExceeded,
+    PermissionDenied (`_writer`).
+    """
     writer = _writer(actor)
     values = _checked(path=path, content=content, mode=mode)
     user = User.objects.select_for_update().get(pk=user_of(actor).pk)
@@ -86,7 +91,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
 
 @transaction.atomic
 def remove_dotfile(*, actor: Actor, path: str) -> None:
-    """Sessions that run keep theirs. Raises NotFound."""
+    """Delete a dotfile; running sessions keep their copies. Raises NotFound."""
     file = access_dotfile(actor, path)
     audit_log.record(actor=actor, action="sessions.remove_dotfile", target=file)
     file.delete()
@@ -94,7 +99,10 @@ def remove_dotfile(*, actor: Actor, path: str) -> None:
 
 @transaction.atomic
 def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
-    """For each session that starts from now on. Raises InvalidInput, PermissionDenied (`_writer`)."""
+    """Set the script for sessions that start from now on.
+
+    Raises InvalidInput, PermissionDenied (`_writer`).
+    """
     writer = _writer(actor)
     content = _checked(content=content)["content"]
     if not content.strip():
@@ -110,7 +118,7 @@ def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
 
 @transaction.atomic
 def remove_startup_script(*, actor: Actor) -> None:
-    """Raises NotFound where there is none."""
+    """Delete the start-up script. Raises NotFound if there is none."""
     script = startup_script(actor)
     if script is None:
         raise NotFound(_("You have no start-up script."))
@@ -119,8 +127,12 @@ def remove_startup_script(*, actor: Actor) -> None:
 
 
 def _writer(actor: Actor) -> dict[str, Any]:
-    """Who writes. What is kept runs in all later sessions, with all their folders; it ends with the token that brought it, and
-    is used again once somebody saves it anew. Raises PermissionDenied for a token that does not reach as far."""
+    """Return the columns that record the writing token.
+
+    The script and files run in all later sessions, with access to all their folders. So they are
+    disabled with the token that wrote them, until saved again. Raises PermissionDenied for a token
+    with restricted scopes or its own policy.
+    """
     token = demand_whole_token(
         actor,
         missing=_(
@@ -133,7 +145,7 @@ def _writer(actor: Actor) -> dict[str, Any]:
 
 
 def _checked(**values: str) -> dict[str, str]:
-    """Raises InvalidInput that names every wrong one."""
+    """Return the validated values. Raises InvalidInput that names every invalid one."""
     checks = {"path": check_dotfile_path, "content": check_content, "mode": check_file_mode}
     kept: dict[str, str] = {}
     problems: dict[str, list[str]] = {}

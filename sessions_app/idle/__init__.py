@@ -1,1 +1,1 @@
-"""Idle timeout, minimum utilisation and lifetime."""
+"""Idle timeout, minimum utilisation and lifetime of running sessions."""

@@ -1,7 +1,8 @@
-"""The judge of how long sessions run: warns their owners, and ends what was warned and has had its time.
+"""Idle enforcer: warns owners of sessions that a limit will end, and ends those sessions later.
 
-It runs in the reconciler's round, which moves all instants along first when somebody sets the clock. Right if it runs twice,
-late or never; what was not measured, and what nobody was told of, ends nothing.
+Limits are idle timeout, minimum utilisation and lifetime. Runs in the reconciler's round, which
+first shifts all timestamps if the clock jumped. Safe if it runs twice, late or never: a session
+never ends for a quantity that is not measured or without a notified owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,22 +65,25 @@ log = structlog.get_logger(__name__)
 
 ROUND = timedelta(seconds=10)
 SILENCE = timedelta(seconds=60)
-"""So long may gateways not report, and may nobody judge, before interactions count as not known."""
+"""Maximum gap between reports of a gateway, and between rounds, before user activity is unknown."""
 ENDED_SILENTLY = timedelta(minutes=10)
-"""After so long a gateway that does not report has ended."""
+"""Age of the last report after which a gateway counts as ended."""
 
 REASONS = {
     Cause.LIFETIME: Reason.LIFETIME_OVER,
     Cause.INTERACTION: Reason.UNUSED,
     Cause.USE: Reason.UNDERUSED,
 }
-_ENDING = ("max_idle_s", *THRESHOLDS.values())  # of groups and of policies
+_ENDING = ("max_idle_s", *THRESHOLDS.values())  # columns of groups and of policies
 _JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use", "thresholds", "use_grace_s")
 
 
 def judge_sessions(now: datetime) -> None:
-    """One round: what is known of each running session with a limit, who is to be warned, what ends. 9 queries and at most 7
-    more, any number of sessions and windows, and some for each that is found at work, is warned or ends."""
+    """Run one round over running sessions with a limit: update facts, write warnings, end sessions.
+
+    9 queries and at most 7 more for any number of sessions and windows, and some for each session
+    that is active, warned or ended.
+    """
     if not _begin_round(now):
         return
     sessions = list(_limited_sessions(now))
@@ -90,8 +94,10 @@ def judge_sessions(now: datetime) -> None:
 
 
 def _begin_round(now: datetime) -> bool:
-    """False where a round was a moment ago. After a time in which nobody looked, or no gateway reported, nothing is known
-    of anybody."""
+    """Start a round; return False if the last one was less than ROUND ago.
+
+    If rounds or all gateway reports paused for longer than SILENCE, resets all measurements.
+    """
     with transaction.atomic():
         watch, _is_new = IdleWatch.objects.select_for_update().get_or_create(pk=1)
         if watch.judged_at is not None and timedelta(0) <= now - watch.judged_at < ROUND:
@@ -107,8 +113,10 @@ def _begin_round(now: datetime) -> bool:
 
 
 def _all_gateways_report(now: datetime) -> bool:
-    """Whether all of them do: of what goes through one that has fallen silent nobody knows. One that ends says so; one that was killed
-    serves nobody, and counts no more after a while."""
+    """Return True if no gateway is silent, because activity through a silent one is unknown.
+
+    A gateway that ends deletes its report; a killed one is ignored after ENDED_SILENTLY.
+    """
     times = GatewayReport.objects.filter(reported_at__gt=now - ENDED_SILENTLY).values_list(
         "reported_at", flat=True
     )
@@ -116,14 +124,14 @@ def _all_gateways_report(now: datetime) -> bool:
 
 
 def _any_gateway_reports(now: datetime) -> bool:
-    """Whether any does."""
+    """Return True if at least one gateway reported within SILENCE."""
     return GatewayReport.objects.filter(reported_at__gt=now - SILENCE).exists()
 
 
 def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
-    """Running ones that a limit could end, or that are to be warned."""
+    """Return the running sessions that a limit could end, or that still show an end."""
     running = ComputeSession.objects.filter(status=Status.RUNNING)
-    # By limits that are gone: it is to be told no end.
+    # Limits that were removed since the last round: the stored end must be cleared.
     was_judged = ~Q(idle__max_idle_s=None) | ~Q(idle__low_since=None)
     was_judged |= Q(idle__isnull=False) & ~Q(idle__thresholds=[])
     if not ResourcePolicy.objects.filter(_has_limit()).exists():
@@ -137,9 +145,9 @@ def _has_limit(row: str = "") -> Q:
 
 
 def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
-    """Writes what is known of them now."""
+    """Update the idle facts of the sessions."""
     missing = [SessionIdle(session=session) for session in sessions if not hasattr(session, "idle")]
-    SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may be faster
+    SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may have inserted it already
     scopes = scopes_by_key(sessions)
     is_reported = _all_gateways_report(now)
     before = {}
@@ -175,7 +183,10 @@ def _judge_interaction(session: ComputeSession, scopes: Scopes, now: datetime, *
 
 
 def max_idle_s(session: ComputeSession, scopes: Scopes) -> int | None:
-    """The tightest of its group and of all policies; None for batch sessions, in which nobody is expected at work."""
+    """Return the shortest idle timeout of its group and all policies.
+
+    None without a timeout, and for batch sessions, which expect no user activity.
+    """
     if session.type == SessionType.BATCH:
         return None
     own = session.resource_group.max_idle_s
@@ -189,8 +200,11 @@ def _machines_answer(session: ComputeSession) -> bool:
 
 
 def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
-    """Over the shortest window of its group and policies, and where it was found low, over the last minutes as well: who comes back in
-    what was low is not made to wait for a mean of hours, and where these were not measured nobody knows whether it did."""
+    """Compare utilisation with the minimum over the shortest window of the group and the policies.
+
+    A session that is under-utilised is also measured over the last minutes (RECENT), so that work
+    that resumes counts at once. If those minutes are not measured, it counts as recovered.
+    """
     ready = [
         Wanted(session, least.window)
         for session, least in least_uses.items()
@@ -210,12 +224,15 @@ def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> 
         elif not least.is_missed_by(still):
             idle.low_since, idle.use_from = None, now
         elif not is_same_lack(used, wanted, still, judged_thresholds(idle)):
-            idle.low_since = now  # for something else, of which nobody was told: its grace begins
+            idle.low_since = now  # for another threshold, without a warning yet: its grace begins
 
 
 def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
-    """A session that nobody is seen in may compute, for a notebook or a terminal that was left: that is work as well. Asked
-    when its end is near; where it was not measured lately, nobody knows, and its idle time begins anew."""
+    """Count running programs as activity in sessions whose idle timeout is near.
+
+    A notebook or a terminal may compute without any user activity. If that was not measured
+    recently, the idle time starts anew.
+    """
     near = [session for session in sessions if _is_nearly_idle(session, now)]
     recent = [Wanted(session, RECENT) for session in near]
     computes = at_work_on_processor(recent, now)
@@ -241,7 +258,7 @@ def _has_window(session: ComputeSession, window: timedelta, now: datetime) -> bo
 
 
 def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[ComputeSession, End]]:
-    """Writes the warnings that are due. Returns what may have had its time."""
+    """Write the warnings that are due; return the sessions and ends whose time may be over."""
     ends = {session: ends_of(facts_of(session, idle_of(session))) for session in sessions}
     given = _given(ends)
     near = [(session, end) for session, coming in ends.items() for end in coming if end.at - now <= NEAR]
@@ -253,8 +270,11 @@ def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[Compu
 
 
 def _given(ends: Mapping[ComputeSession, Sequence[End]]) -> dict[tuple[UUID, str, datetime], set[int]]:
-    """The marks that each of these ends was warned of. Warnings of an end that was moved are deleted: should it come back, as a limit
-    does that is loosened and tightened again, nobody was told of it."""
+    """Return the marks of the warnings already written, per end.
+
+    Deletes warnings of ends that were moved: if a limit is loosened and tightened again, its owner
+    must be warned again.
+    """
     given: dict[tuple[UUID, str, datetime], set[int]] = {
         (session.pk, end.cause.value, end.at): set() for session, coming in ends.items() for end in coming
     }
@@ -287,14 +307,17 @@ def _warn_of(session: ComputeSession, end: End, mark_s: int, now: datetime) -> N
 
 
 def note_told(warning: SessionWarning, now: datetime) -> None:
-    """The owner has the notification: from now on it may be acted upon. In the transaction that wrote that."""
+    """Record that the owner was notified, so that the end may be enforced.
+
+    Call it in the transaction that writes the notification.
+    """
     SessionWarning.objects.filter(pk=warning.pk, told_at=None).update(told_at=now)
     session = ComputeSession.objects.select_related("resource_group", "idle").get(pk=warning.session_id)
     idle = idle_of(session)
     ends = ends_of(facts_of(session, idle))
     told = [end for end in ends if (end.cause.value, end.at) == (warning.cause, warning.ends_at)]
     is_last = any(end.last_mark_s == warning.mark_s for end in told)
-    # While the next is one that the owner was told of, that goes on to be what is shown.
+    # If an end that was already notified comes first, the pages keep showing that one.
     if told == list(ends[:1]) or ends[0].at != idle.warned_of:
         SessionIdle.objects.filter(session=session).update(
             warned_of=warning.ends_at, last_told_at=now if is_last else None
@@ -304,8 +327,10 @@ def note_told(warning: SessionWarning, now: datetime) -> None:
 
 @transaction.atomic
 def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
-    """End a session that a limit has given its time, if that still is so: decided with its rows locked, which say what policies want as
-    this round judged it. Whether it ends."""
+    """Terminate the session if the limit applies with its rows locked; return True if it ends.
+
+    Policies count as stored by this round.
+    """
     locked = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
     session = locked.filter(pk=session_id, status=Status.RUNNING).first()
     idle = SessionIdle.objects.select_for_update().filter(session_id=session_id).first()
@@ -326,8 +351,10 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
 
 
 def shift_instants(step: Step) -> None:
-    """The clock was set: nobody has been idle for longer because of that, and whoever was warned was. How much is used is judged anew
-    from now on: no window reaches over it."""
+    """Shift idle timestamps after a clock jump, which must neither add idle time nor void warnings.
+
+    Utilisation is measured anew from now on, so that no window spans the jump.
+    """
     warnings = SessionWarning.objects.filter(session__ended_at=None)
     live = SessionIdle.objects.filter(session__ended_at=None)
     list(warnings.order_by("pk").select_for_update(of=("self",)).values_list("pk"))

@@ -1,4 +1,4 @@
-"""Putting off the end of a session, as often and as far as its group and the policies allow."""
+"""Extends a running session, as often and as far as its group and the policies allow."""
 
 from datetime import datetime
 from uuid import UUID
@@ -21,8 +21,11 @@ from sessions_app.selectors import Action, access_session
 
 @transaction.atomic
 def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
-    """Put off what would end a running session next. Raises NotFound, PermissionDenied, Conflict (nothing would, or it does
-    not run), LimitExceeded."""
+    """Postpone the end that would come next for a running session.
+
+    Raises NotFound, PermissionDenied, Conflict (no limit ends it, or it is not running),
+    LimitExceeded.
+    """
     access_session(actor, session_id, Action.EXTEND)
     locked = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
     session: ComputeSession = locked.get(pk=session_id)
@@ -52,7 +55,7 @@ def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
 
 
 def extension_of_session(session: ComputeSession) -> Extension:
-    """What is left of extending it; nothing where nothing would end it. Two queries at most."""
+    """Return the remaining extensions of the session. Two queries at most."""
     return extension_left(session, idle_of(session), scopes_by_key([session]))
 
 

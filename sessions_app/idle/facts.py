@@ -1,4 +1,4 @@
-"""What limits of time hold for running sessions, and what is known of their use: read for pages, programs and the judge."""
+"""Reads the time limits of running sessions and their idle facts, for pages, REST and the enforcer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -42,14 +42,17 @@ THRESHOLDS = {
     DEVICE: "min_device_percent",
     DEVICE_MEM: "min_device_mem_percent",
 }
-"""The columns of groups, which are the names of the limits of policies as well."""
+"""Column of groups by utilisation name; limits of policies have the same names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """When a running session ends if nothing changes. `cause` is "" for the time limit that was asked for with it;
-    `is_near`: its owner was told; `is_soon`: no more than NEAR is left. `idle_since` is None where nobody is expected at
-    work, or nobody can say: `gap` says why. `use`: what its group and policies want it to use a part of, as last judged."""
+    """Next end of a running session if nothing changes.
+
+    `cause`: "" for the session's own time limit. `is_near`: its owner was notified. `is_soon`: at
+    most NEAR is left. `idle_since`: None if there is no idle timeout or it is not measured; `gap`
+    is the reason. `use`: utilisation and minimum of each resource, as last judged.
+    """
 
     ends_at: datetime | None
     cause: str
@@ -63,32 +66,37 @@ class Outlook:
 
 
 def is_own_limit(session: ComputeSession) -> bool:
-    """Whether it ends in time as was asked for with it, which surprises nobody."""
+    """Return True if the time limit of the request ends it before the maximum lifetime."""
     return session.timeout_s is not None and (
         session.lifetime_s is None or session.timeout_s <= session.lifetime_s
     )
 
 
 def note_work(session_id: UUID, interaction: Interaction, now: datetime) -> None:
-    """Somebody or something is at work in it, unless a later moment is known. One statement; the gateway notes what it carries
-    without one each (`gateway.interactions`)."""
+    """Record activity in the session, unless a later one is recorded. One statement.
+
+    The gateway records the traffic it carries in bulk (`gateway/activity/`).
+    """
     older = Q(interacted_at=None) | Q(interacted_at__lt=now)
     SessionIdle.objects.filter(older, pk=session_id).update(interacted_at=now, interaction=interaction)
 
 
 def idle_of(session: ComputeSession) -> SessionIdle:
-    """Its row, or one that says nothing."""
+    """Return the session's idle row, or an unsaved empty one."""
     return getattr(session, "idle", None) or SessionIdle(session_id=session.pk)
 
 
 def thresholds_of(group: ResourceGroup) -> dict[str, int]:
-    """The least use that the group wants, in percent by name."""
+    """Return the minimum utilisation that the group requires, in percent by name."""
     found = {name: getattr(group, column) for name, column in THRESHOLDS.items()}
     return {name: percent for name, percent in found.items() if percent is not None}
 
 
 def least_use_of(session: ComputeSession, scopes: Scopes) -> LeastUse:
-    """What its group and all its policies want it to use: nothing of batch sessions, unless the group ends these too."""
+    """Return the minimum utilisation required by its group and policies.
+
+    Empty for batch sessions, unless the group ends idle batch sessions.
+    """
     group = session.resource_group
     windows_s = limits_of(session, scopes, Limit.USE_WINDOW)
     is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
@@ -113,7 +121,7 @@ def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Th
 
 
 def kept_thresholds(least: LeastUse) -> list[dict[str, Any]]:
-    """As `SessionIdle.thresholds` keeps them."""
+    """Return the thresholds in the form stored in `SessionIdle.thresholds`."""
     return [
         {"rule": each.rule.value, "least": dict(each.least), "is_group": each is least.of_group}
         for each in (least.of_group, *least.of_policies)
@@ -122,32 +130,38 @@ def kept_thresholds(least: LeastUse) -> list[dict[str, Any]]:
 
 
 def judged_thresholds(idle: SessionIdle, *, with_group: bool = True) -> list[Thresholds]:
-    """What its group and its policies wanted when it was judged last."""
+    """Return the thresholds of the group and policies as last judged."""
     found = [kept for kept in idle.thresholds if with_group or not kept["is_group"]]
     return [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in found]
 
 
 def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
-    """Each use of which its group wants a part now, or wanted a policy as last judged. No query for one that came with its group."""
+    """Return utilisation and minimum by resource, with the group's current minimum.
+
+    Minimums of policies are as last judged. No query if the session came with its group.
+    """
     group = session.resource_group
     of_group = Thresholds(thresholds_of(group), UseRule(group.use_rule))
     return judged_of(idle.use, told_beside(idle.use, [of_group, *judged_thresholds(idle, with_group=False)]))
 
 
 def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:
-    """Of a window or a grace. A group that wants no least use says nothing of one where a policy does."""
+    """Return the shorter of a group's and the policies' seconds, for a window or a grace.
+
+    A group without minimum utilisation does not count if a policy sets a value.
+    """
     if of_policies_s is None:
         return own_s
     return min(own_s, of_policies_s) if thresholds_of(group) else of_policies_s
 
 
 def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
-    """Of a running session that came with its group. No query."""
+    """Return the idle facts of a running session that came with its group. No query."""
     started_at, group = session.started_at or session.status_changed_at, session.resource_group
     return Facts(
         started_at=min(
             started_at, idle.measured_from or started_at
-        ),  # it is later where the clock was set back
+        ),  # the start is the later one if the clock was set back
         lifetime_s=session.lifetime_s or DEADLINES_S[Status.RUNNING],
         lifetime_ends_at=None if is_own_limit(session) else session.deadline_at,
         max_idle_s=idle.max_idle_s,
@@ -160,8 +174,10 @@ def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
 
 
 def outlook_of(session: ComputeSession) -> Outlook | None:
-    """None for a session that does not run. It must have come with its group and `idle`; that it leaves for another is known of
-    those that came `with_leaving`. No query."""
+    """Return the next end of a running session; None if it is not running. No query.
+
+    The session must have come with its group and `idle`, and `with_leaving` to include preemption.
+    """
     if not session.is_running:
         return None
     idle = idle_of(session)
@@ -201,13 +217,16 @@ def _outlook(
 
 
 def _is_shown(session: ComputeSession, end: End) -> bool:
-    """The lifetime of all whom nobody limits is no news until they are warned."""
+    """Return True if the end is shown: the default lifetime only once its owner was warned."""
     is_limited = end.cause is not Cause.LIFETIME or session.lifetime_s is not None
     return is_limited or idle_of(session).warned_of == end.at
 
 
 def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
-    """The policies that hold for these, by (level, id). One query, or none for none."""
+    """Return the policies that limit these sessions, by (level, id).
+
+    One query; none without sessions.
+    """
     keys = {key for session in sessions for key in keys_of(session)}
     return {(scope.level, scope.id): scope for scope in scopes_of(keys)} if keys else {}
 
@@ -217,13 +236,13 @@ def keys_of(session: ComputeSession) -> list[tuple[Level, int]]:
 
 
 def limits_of(session: ComputeSession, scopes: Scopes, limit: Limit) -> list[int]:
-    """What each level says of it."""
+    """Return the values of the limit at all levels that set it."""
     found = (scopes.get(key) for key in keys_of(session))
     return [scope.limits[limit] for scope in found if scope is not None and limit in scope.limits]
 
 
 def extension_left(session: ComputeSession, idle: SessionIdle, scopes: Scopes) -> Extension:
-    """What its group and the policies leave of extending it."""
+    """Return the remaining extensions under its group and policies."""
     group = session.resource_group
     return extension_of(
         used=idle.extensions,

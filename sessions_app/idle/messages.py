@@ -1,4 +1,4 @@
-"""What people are told of when their sessions end, and of how these are used."""
+"""Sentences for users about the next end of a session and its utilisation."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -63,7 +63,10 @@ _NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType(
 
 
 def why(outlook: Outlook) -> str:
-    """What ends it, in sentences: of one that uses too little, how much of what; "" where nothing ends it."""
+    """Return sentences that explain the next end; "" if nothing ends the session.
+
+    For minimum utilisation they name each resource that is below it.
+    """
     if outlook.ends_at is None:
         return ""
     low = outlook.use if outlook.cause == Cause.USE else ()
@@ -71,25 +74,29 @@ def why(outlook: Outlook) -> str:
 
 
 def low_use(use: Iterable[tuple[str, int, int]]) -> str:
-    """That it uses so little, of (name, percent, least): sentences, or ""."""
+    """Return sentences for (name, percent, minimum) that are too low; "" for none."""
     return paragraph(
         _(USES[name]).format(part=f"{percent} %", least=f"{least} %") for name, percent, least in use
     )
 
 
 def low_of(use: Iterable[Judged]) -> list[tuple[str, int, int]]:
-    """What of it is too little, as `low_use` says it and rows keep it."""
+    """Return (name, percent, minimum) of each utilisation that is too low, as `low_use` takes it."""
     return [(each.name, each.percent or 0, each.least) for each in use if each.is_low]
 
 
 def _unmeasured(outlook: Outlook) -> str:
-    """Which use is wanted and not measured: sentences; "" for none."""
+    """Return sentences about required utilisation that is not measured; "" for none."""
     return paragraph(_(UNMEASURED[each.name]) for each in outlook.use if each.percent is None)
 
 
 def ending(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
-    """When a running session ends, and what can be done: {"ends_at", "why", "is_near", "gap", "unmeasured", "interacted_at",
-    "interaction", "extend", "left"}; "extend" says by how much that is, or is empty. None where nothing ends it. It must have come `with_parts`. Two queries at most."""
+    """Return the next end of a running session and the possible extension; None if nothing ends it.
+
+    {"ends_at", "why", "is_near", "gap", "unmeasured", "interacted_at", "interaction", "extend",
+    "left"}; "extend" is the duration of an extension, or "". The session must have come
+    `with_parts`. Two queries at most.
+    """
     outlook = outlook_of(session)
     if outlook is None or (outlook.ends_at is None and not outlook.gap and not _unmeasured(outlook)):
         return None
@@ -110,7 +117,7 @@ def ending(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class NearEnd:
-    """Of a session that ends soon: when, why in two words, and in a sentence."""
+    """End of a session within NEAR: instant, reason in two words, and sentence."""
 
     at: datetime
     in_short: str
@@ -118,7 +125,7 @@ class NearEnd:
 
 
 def near_end(session: ComputeSession) -> NearEnd | None:
-    """What a list says of a session whose end is no more than NEAR away; None of all others. No query, as outlook_of."""
+    """Return the end of a session if it is within NEAR, else None. No query (see `outlook_of`)."""
     outlook = outlook_of(session)
     if outlook is None or outlook.ends_at is None or not outlook.is_soon:
         return None

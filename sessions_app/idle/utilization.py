@@ -1,4 +1,4 @@
-"""How much of what they hold sessions use, over a window: from what was measured of their kernels."""
+"""Computes sessions' utilisation over a window, in percent of the allocation, from kernel metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +23,18 @@ from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsag
 
 RECENT = timedelta(minutes=5)
 COVERED = 0.8
-"""The part of the minutes that must have been measured."""
+"""Minimum part of the minutes that must have been measured."""
 
 BUSY_PERCENT = 5
-"""A device that is used for so much of the last minutes computes."""
+"""Minimum use of a device over the last minutes that counts as computing."""
 
 BUSY_MILLI = 100
-"""Whoever uses so much of a core over the last minutes computes; of a small session, whoever uses half of what it holds."""
+"""Millicores that count as computing; in a small session, half of its allocation."""
 
 DRIVES_MILLI = 10
-"""Whoever has a device compute uses so much of a core at least, or half of what it holds: of a device that others share, it
-tells who it may be."""
+"""Minimum millicores of a program that drives a device, at most half of the allocation. On shared
+devices it identifies the sessions that may be computing.
+"""
 
 _MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
 _ASKED = f"""
@@ -58,21 +59,27 @@ AT_WORK = f"""
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to look at of a session: its last `span` before now."""
+    """Session and the span before now to measure."""
 
     session: ComputeSession
     span: timedelta
 
 
 def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int | None]]:
-    """{session: {name: percent of what it holds, or None where too little was measured}}. One query."""
+    """Return {session id: {name: percent of the allocation; None if too little was measured}}.
+
+    One query.
+    """
     amounts = _amounts_of_kernels(wanted, now)
     return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
 
 
 def at_work_on_processor(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, bool | None]:
-    """{session: whether all of it together computes, or None where too little was measured}. By `BUSY_MILLI`: of many cores one that
-    is busy is less than any percent, and all of a tenth of a core is less than any number of cores. One query."""
+    """Return {session id: True if its kernels compute; None if too little was measured}. One query.
+
+    Uses the absolute `BUSY_MILLI`: one busy core of many is less than any percentage, and a small
+    session never uses a whole core.
+    """
     amounts = _amounts_of_kernels(wanted, now)
     return {each.session.pk: _is_busy(amounts.get(each.session.pk, [])) for each in wanted}
 
@@ -84,12 +91,12 @@ def _is_busy(kernels: Sequence[Mapping[str, Amount]]) -> bool | None:
 
 
 def at_most_half(milli: int, held: int) -> int:
-    """So much of a core, or half of what is held where that is less."""
+    """Return `milli`, or half of the allocation if that is less."""
     return min(milli, held // 2)
 
 
 def _amounts_of_kernels(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, list[dict[str, Amount]]]:
-    """{session: what each of its kernels used and holds}. One query."""
+    """Return {session id: used and allocated amounts of each kernel}. One query."""
     amounts: dict[UUID, list[dict[str, Amount]]] = {}
     if not wanted:
         return amounts
@@ -104,8 +111,10 @@ def _amounts_of_kernels(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, l
 
 
 def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
-    """Those with a kernel one of whose devices computes; of shared ones those who use the processor too, who may be the ones that have
-    it compute. One query."""
+    """Return the sessions with a kernel whose devices compute. One query.
+
+    On shared devices only sessions that also use the CPU, because one of them must be driving it.
+    """
     if not wanted:
         return set()
     with connection.cursor() as cursor:
@@ -123,7 +132,7 @@ def _asked(wanted: Sequence[Wanted], now: datetime) -> dict[str, Any]:
 
 
 def _covered(measured: Sequence[Any], span: timedelta) -> list[int | None]:
-    """Means, of pairs of how often something was measured and its mean; None where that was not often enough."""
+    """Return the means of (count, mean) pairs; None where too few minutes were measured."""
     least = COVERED * span.total_seconds() / MINUTE_S
     return [
         int(mean) if times >= least else None
@@ -132,7 +141,7 @@ def _covered(measured: Sequence[Any], span: timedelta) -> list[int | None]:
 
 
 def _amounts(session: ComputeSession, share: Share | None, means: Sequence[int | None]) -> dict[str, Amount]:
-    """What one kernel used and holds, by name."""
+    """Return used and allocated amounts of one kernel, by name."""
     cpu, mem, device_percent, device_mem = means
     found = {CPU: Amount(cpu, session.slots[CPU]), MEM: Amount(mem, session.slots[MEM])}
     if device_milli_of(session.slots):
@@ -144,7 +153,7 @@ def _amounts(session: ComputeSession, share: Share | None, means: Sequence[int |
 
 
 def _percents(session: ComputeSession, kernels: Sequence[Mapping[str, Amount]]) -> dict[str, int | None]:
-    """Of all its kernels together; one that was not measured hides them all."""
+    """Return percent by name over all kernels; None if one kernel was not measured."""
     has_devices = device_milli_of(session.slots) > 0
     names = (CPU, MEM, DEVICE, DEVICE_MEM) if has_devices else (CPU, MEM)
     return {

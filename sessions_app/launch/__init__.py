@@ -1,1 +1,1 @@
-"""From a placement to running containers, and back to none."""
+"""Starts the containers of placed sessions, and removes those of ending sessions."""

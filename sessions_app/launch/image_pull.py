@@ -1,4 +1,4 @@
-"""How far the pull of an image is, for the pages of the session that waits for it."""
+"""Progress of an image pull, for the pages of the session that waits for it."""
 
 import time
 from uuid import UUID
@@ -15,13 +15,13 @@ KEPT_S = 60
 
 
 def pull_progress(session_id: UUID) -> PullProgress | None:
-    """What was heard of the pull within the last minute."""
+    """Return the progress of the pull as reported within the last minute, or None."""
     heard = cache.get(_key(session_id))
     return PullProgress(*heard) if heard else None
 
 
 class PullReporter:
-    """Tells the session's pages once a second, and stops the pull when the session was stopped."""
+    """Publish the pull's progress once a second, and abort the pull if the session was stopped."""
 
     def __init__(self, session: ComputeSession) -> None:
         self._session_id = session.pk

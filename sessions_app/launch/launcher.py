@@ -1,7 +1,7 @@
-"""Carries a placed session to RUNNING, and an ending one to its end, on the engine of its agent.
+"""Starts the containers of a placed session on its agent, up to RUNNING.
 
-Every step may be repeated: names are deterministic and "already there" is success. A process that dies between two
-steps leaves a status from which the next run goes on.
+Every step may be repeated: names are deterministic, and "already exists" is success. A process that
+dies between two steps leaves a status from which the next run continues.
 """
 
 from dataclasses import replace
@@ -45,8 +45,11 @@ log = structlog.get_logger(__name__)
 
 
 def launch_session(session_id: UUID) -> None:
-    """Bring a SCHEDULED session to RUNNING, or to its end with the reason. Nothing happens if another worker is at it
-    or the session has moved on; it stays in its stage while the engine does not answer."""
+    """Bring a SCHEDULED session to RUNNING, or terminate it with the reason of the failure.
+
+    Does nothing if another worker has the session's lock or the session has moved on. While the
+    engine does not answer, the session stays in its status.
+    """
     failure: RuntimeFault | BerthError | None = None
     with try_exclusive(work_lock(session_id)) as is_mine:
         sessions = ComputeSession.objects.with_parts().prefetch_related("kernels__allocations")
@@ -56,12 +59,12 @@ def launch_session(session_id: UUID) -> None:
         try:
             _launch(session)
         except RuntimeUnavailable as error:
-            # An engine that restarts is back in seconds: reconcile tries again, until the deadline of the stage or
-            # the loss of the machine ends it.
+            # A restarting engine is back in seconds: the reconciler tries again, until the deadline
+            # of the status or the loss of the agent ends the session.
             log.warning("launch.waits", session_id=str(session_id), error=str(error))
         except (RuntimeFault, BerthError) as error:
             failure = error
-    # Only now that the lock is free: what ends the session needs it.
+    # Only after the lock is released, because ending the session needs it.
     if failure is None or isinstance(failure, IllegalTransition):
         end_if_asked(session_id)
     else:
@@ -69,19 +72,21 @@ def launch_session(session_id: UUID) -> None:
 
 
 def end_if_asked(session_id: UUID) -> None:
-    """Send TERMINATE_SESSION again if the session was stopped during its launch: the task that was sent then found the
-    work lock taken. Call it once the lock is free."""
+    """Send TERMINATE_SESSION again if the session was stopped during its launch.
+
+    The first task found the work lock taken. Call it after the lock is released.
+    """
     if ComputeSession.objects.filter(pk=session_id, status=Status.TERMINATING).exists():
         enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
 
 
 class OwnerLeft(PermissionDenied):
-    """Whoever asked for the session may not use its project any more."""
+    """The owner of the session may no longer use its project."""
 
 
 def _launch(session: ComputeSession) -> None:
     _demand_membership(session)
-    if session.status == Status.SCHEDULED:  # later a container may be in a network of its own already
+    if session.status == Status.SCHEDULED:  # later, a container may already be in the session's own network
         for kernel in session.kernels.all():
             take_mooring(session.pk, kernel.placed_agent)
     lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
@@ -109,13 +114,13 @@ def _launch(session: ComputeSession) -> None:
 
 
 def _demand_membership(session: ComputeSession) -> None:
-    """A session can wait for long, and would mount the folders of a project that its owner has left. One query. Raises OwnerLeft."""
+    """Raise OwnerLeft if the owner has left the project, whose folders would be mounted. One query."""
     if not standing_memberships([session.owner_id], [session.project_id]):
         raise OwnerLeft(f"{session.owner.email} is not a member of “{session.project.name}”.")
 
 
 def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes | None) -> bool:
-    """Its container runs, and whether it was told what to begin with."""
+    """Start the kernel's container; return True if the home setup was delivered to it."""
     runtime = runtime_of(kernel.placed_agent)
     state = runtime.ensure_container(container_spec.build_container_spec(plan))
     is_told = archive is not None
@@ -127,7 +132,7 @@ def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes
 
 
 def start_container(plan: container_spec.KernelPlan, runtime: ContainerRuntime) -> None:
-    """A network that was made ahead and that somebody has removed from the machine since is made once more."""
+    """Start the container; recreate its pooled network if that was removed from the machine."""
     name = container_spec.container_name(plan.kernel_id, plan.attempt)
     try:
         runtime.start_container(name)
@@ -137,7 +142,7 @@ def start_container(plan: container_spec.KernelPlan, runtime: ContainerRuntime) 
 
 
 def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
-    """Forward to `to`, unless the session is there or further already: a repeated launch passes its old steps."""
+    """Move the session to `to`, unless it is there or further, as in a repeated launch."""
     order = [*LAUNCHING, Status.RUNNING]
     current = Status(session.status)
     if current in order and order.index(current) >= order.index(to):
@@ -146,10 +151,10 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
 
 
 def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
-    """The image is on the machine, pulled if need be; the pages hear of the progress once a second.
+    """Pull the image unless the machine has it; pages get the progress once a second.
 
-    One without a registry was built here: asked for it, an engine would run whatever somebody published at its default
-    registry under the same name. Raises ImageMissing.
+    An image without a registry was built locally and is never pulled: the engine would run whatever
+    is published under that name at its default registry. Raises ImageMissing.
     """
     if runtime.inspect_image(session.image_reference) is not None:
         return
@@ -159,7 +164,7 @@ def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
 
 
 def note_container(kernel: Kernel, state: ContainerState | None) -> None:
-    """Remember where the container is reached."""
+    """Save the container's id and network address."""
     if state is None:
         return
     kernel.container_id = state.container_id
@@ -168,8 +173,10 @@ def note_container(kernel: Kernel, state: ContainerState | None) -> None:
 
 
 def start_own_apps(session: ComputeSession) -> None:
-    """Start the apps that the image wants up from the beginning, so that they answer when somebody opens them. One
-    that does not start is no reason to end the session: opening it tries again."""
+    """Start the apps that the image marks as autostart, so that they answer when opened.
+
+    An app that fails to start does not end the session: opening it tries again.
+    """
     if session.type != "interactive":
         return
     for app in session.image.app_hints:
@@ -181,7 +188,7 @@ def start_own_apps(session: ComputeSession) -> None:
 
 
 def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
-    """End a session that could not be launched; one that was stopped meanwhile is ended for that reason."""
+    """Terminate a session whose launch failed, or complete its stop if it was stopped meanwhile."""
     reason = reason_of(error)
     log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
     try:
@@ -191,7 +198,7 @@ def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
 
 
 def reason_of(error: RuntimeFault | BerthError) -> Reason:
-    """The code for a launch that failed with `error`."""
+    """Return the reason code of a launch that failed with `error`."""
     by_type = (
         (ImageMissing, Reason.IMAGE_MISSING),
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
@@ -205,5 +212,5 @@ def reason_of(error: RuntimeFault | BerthError) -> Reason:
 
 
 def explain(reason: Reason, error: Exception) -> KeptSentence:
-    """The sentence of `reason`, and what the engine said."""
+    """Return the sentence of `reason`, with the engine's error text as a quote."""
     return replace(REASON_SENTENCES[reason], quote=one_line(error))

@@ -1,9 +1,9 @@
-"""Networks that are made before anybody asks for them, a few on each machine: to make one takes a quarter as long as to
-start a container (ADR 20).
+"""Keeps a pool of ready networks on each agent, because creating one at launch is slow (ADR 20).
 
-A mooring is a row first, then a network, then ready; it is taken in one statement, belongs to its session to the end, and
-is never used again. A row that is not ready is one that somebody died over: its network is removed and it goes. So names
-and rows alone say what to do, whoever died when.
+Creating one takes a quarter of the time that starting a container takes. A pooled network
+(`Mooring`) is first a row, then a network, then ready. One statement assigns it to a session, which
+keeps it to the end; it is never reused. A row that is not ready was left by a crash: its network is
+removed and the row deleted. So names and rows suffice for recovery at any point.
 """
 
 from collections import Counter
@@ -43,7 +43,10 @@ TAKE = f"""
 
 
 def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
-    """The mooring of a session on a machine: the one that it has, else a free one; None where none is left."""
+    """Assign a pooled network to the session on this agent and return its id.
+
+    Returns the one it already has, if any; None if the pool is empty.
+    """
     with connection.cursor() as cursor:
         cursor.execute(TAKE, [session_id, agent.pk, session_id])
         found = cursor.fetchone()
@@ -51,12 +54,12 @@ def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
 
 
 def mooring_of(session_id: UUID, agent: Agent) -> UUID | None:
-    """The mooring that the session has taken on this machine."""
+    """Return the id of the session's pooled network on this agent, or None."""
     return Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
 
 
 def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
-    """The network of a session, made ahead or for it, is gone. Raises RuntimeFault."""
+    """Remove the session's network, pooled or its own. Raises RuntimeFault."""
     mooring_id = mooring_of(session_id, agent)
     if mooring_id is None:
         runtime.remove_network(container_spec.network_name(session_id))
@@ -66,7 +69,10 @@ def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime)
 
 
 def keep_moorings() -> None:
-    """One round over all machines that answer: what nobody needs goes, what is wanted is made. Two at a time are one."""
+    """Run one round over all reachable agents: remove surplus networks, create missing ones.
+
+    Does nothing if another round is running.
+    """
     with try_exclusive("moorings") as is_mine:
         if not is_mine:
             return
@@ -82,8 +88,11 @@ def keep_moorings() -> None:
 
 
 def wanted_moorings(agents: Iterable[Agent]) -> Counter[int]:
-    """How many should be free on each machine: as many as were used in the last minutes, within bounds; none where no
-    session starts."""
+    """Return the wanted number of free networks per agent.
+
+    It is the number of launches in the last minutes, within bounds; 0 for agents that start no
+    sessions.
+    """
     ahead = settings.BERTH_NETWORKS_AHEAD
     recent = Kernel.objects.filter(session__started_at__gte=clock.now() - REMEMBERED)
     launched = Counter(recent.values_list("agent_id", flat=True))
@@ -97,8 +106,7 @@ def wanted_moorings(agents: Iterable[Agent]) -> Counter[int]:
 
 
 def reap_moorings(agent: Agent, networks: Iterable[str]) -> set[str]:
-    """Compare with the networks made ahead that are on the machine: rows of free ones that somebody removed there go.
-    Returns the networks without a row, which nobody will ever use."""
+    """Delete rows of free networks that are gone from the machine; return networks without a row."""
     found = set(networks)
     rows = dict(Mooring.objects.filter(agent=agent).values_list("pk", "session_id"))
     names = {container_spec.mooring_name(pk): pk for pk in rows}
@@ -112,20 +120,20 @@ def _free() -> QuerySet[Mooring]:
 
 
 def _starting_on() -> set[int]:
-    """Machines on which containers are about to start. To make networks there would hold these up, for others to come."""
+    """Return ids of agents that are about to start containers, which creating networks would delay."""
     starting = Kernel.objects.filter(session__status__in=[Status.SCHEDULED.value, Status.STARTING.value])
     return set(starting.exclude(agent=None).values_list("agent_id", flat=True))
 
 
 def _withdraw(agent_id: int, count: int) -> None:
-    """From now on nobody takes these."""
+    """Withdraw `count` free networks from the pool, so that no session takes them."""
     if count > 0:
         surplus = _free().filter(agent_id=agent_id).order_by("-made_at")[:count]
         _free().filter(pk__in=[mooring.pk for mooring in surplus]).update(is_ready=False)
 
 
 def _remove_unneeded(agents: dict[int, Agent]) -> None:
-    """Those that are not ready, and those whose session has ended."""
+    """Remove networks that are not ready or whose session has ended."""
     has_ended = Q(session__status__in=[status.value for status in TERMINAL])
     for mooring in Mooring.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
         agent = agents[mooring.agent_id]
@@ -133,13 +141,13 @@ def _remove_unneeded(agents: dict[int, Agent]) -> None:
             runtime_of(agent).remove_network(container_spec.mooring_name(mooring.pk))
         except RuntimeFault as error:
             log.warning("moorings.not_removed", mooring=str(mooring.pk), agent=agent.name, error=str(error))
-            if agent.state != AgentState.RETIRED:  # who is not used any more is not asked again
+            if agent.state != AgentState.RETIRED:  # the engine of a retired agent is not called again
                 continue
         mooring.delete()
 
 
 def _make_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
-    """Several at the same time: engines take their time for each."""
+    """Create networks in parallel, because engines take long for each."""
     missing = [Mooring(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
     Mooring.objects.bulk_create(missing)
     with ThreadPoolExecutor(MAKERS, thread_name_prefix="moorings") as pool:
@@ -150,7 +158,7 @@ def _make_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
 
 
 def _make(mooring: Mooring, agent: Agent) -> bool:
-    """Whether the network is there now. Talks to the engine, never to the database."""
+    """Create the network on the engine; return False if it fails. No query."""
     spec = container_spec.build_mooring_spec(
         settings.BERTH_INSTALLATION, mooring.pk, settings.BERTH_SESSION_POOL
     )

@@ -1,4 +1,4 @@
-"""Plan of a kernel: the container that it is to be."""
+"""Builds the plan of a kernel's container from the rows of its session."""
 
 from django.conf import settings
 
@@ -10,7 +10,7 @@ from vfolders.selectors import mount_source
 
 
 def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False) -> container_spec.KernelPlan:
-    """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
+    """Return the plan of the kernel's container. Raises NotFound if a folder was deleted."""
     mounts = session.mounts.all()
     return container_spec.KernelPlan(
         session_id=session.pk,
@@ -46,7 +46,10 @@ def element_of(session: ComputeSession) -> container_spec.ArrayElement | None:
 
 
 def source_of(mount: SessionMount) -> str:
-    """Where the folder of `mount` lies on the machine. Raises NotFound if it was deleted, Unavailable."""
+    """Return the path of the mounted folder on the machine.
+
+    Raises NotFound if deleted, Unavailable.
+    """
     if mount.folder is None:
         raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
     return mount_source(mount.folder)

@@ -1,4 +1,4 @@
-"""End of a session: stop its containers, keep their logs, release its allocation."""
+"""Ends a session on its agents: stops its containers, keeps their logs, releases its allocations."""
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -26,15 +26,17 @@ from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 
 STOP_GRACE_S = 10
-"""From the signal to stop until what still runs is killed. The user guide says so."""
+"""Seconds between the stop signal and the kill. Stated in the user guide."""
 
 STOPPERS = 128
-"""So many containers at most are stopped at the same time by one call."""
+"""Maximum number of containers that one call stops in parallel."""
 
 
 def end_session(session_id: UUID) -> None:
-    """Remove what a TERMINATING session has on its agents, keep its logs, and finish it. If an engine does not answer
-    it stays TERMINATING and the next run tries again."""
+    """Remove a TERMINATING session's containers and networks, keep its logs, finish or retry it.
+
+    If an engine does not answer, the session stays TERMINATING and the next run tries again.
+    """
     with try_exclusive(work_lock(session_id)) as is_mine:
         session = ComputeSession.objects.with_parts().filter(pk=session_id, status=Status.TERMINATING).first()
         if not is_mine or session is None:
@@ -53,8 +55,11 @@ def end_session(session_id: UUID) -> None:
 
 
 def stop_together(containers: Collection[tuple[ContainerRuntime, str]]) -> None:
-    """Stop these containers at the same time: all of a session's programs are told at once, and up to STOPPERS containers
-    take one grace together. May be repeated: programs are told once (`main_process`). Raises RuntimeFault, after all of them."""
+    """Stop the containers in parallel: up to STOPPERS at a time share one grace period.
+
+    May be repeated: the main process forwards the stop signal once (`main_process`). Raises
+    RuntimeFault after all of them.
+    """
     if not containers:
         return
     with ThreadPoolExecutor(min(len(containers), STOPPERS), thread_name_prefix="stop") as pool:
@@ -64,8 +69,10 @@ def stop_together(containers: Collection[tuple[ContainerRuntime, str]]) -> None:
 
 
 def end_kernel(kernel: Kernel, agent: Agent) -> None:
-    """Keep the log of one container that was stopped, remove it and its scratch home. Raises RuntimeFault while it is not
-    gone."""
+    """Keep the log of a stopped container, then remove the container and its home volume.
+
+    Raises RuntimeFault while it is not removed.
+    """
     runtime = runtime_of(agent)
     state = runtime.inspect_container(kernel.container_name)
     if state is None:
@@ -79,8 +86,11 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
 
 
 def leave_if_refused(remove: Callable[[], None]) -> None:
-    """The container is gone, so nothing is held for what it leaves: what the engine refuses to remove now (a volume
-    that a backup reads) the reconciler removes later. Raises RuntimeUnavailable."""
+    """Remove an engine object; leave it for the reconciler if the engine refuses.
+
+    The container is gone, so no allocation depends on it (example: a volume that a backup reads).
+    Raises RuntimeUnavailable.
+    """
     try:
         remove()
     except RuntimeUnavailable:
@@ -90,7 +100,7 @@ def leave_if_refused(remove: Callable[[], None]) -> None:
 
 
 def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
-    """A log that the engine cannot read is no reason to keep the container."""
+    """Keep the log of the container; a log that the engine cannot read is skipped."""
     try:
         tail = runtime.read_log_tail(kernel.container_name, limit_bytes=container_spec.LOG_BYTES)
     except RuntimeUnavailable:

@@ -4,5 +4,5 @@ from uuid import UUID
 
 
 def work_lock(session_id: UUID) -> str:
-    """The subject of the lock that whoever works on this session's containers holds."""
+    """Return the name of the lock for work on the session's containers."""
     return f"session:{session_id}"

@@ -1,1 +1,1 @@
-"""The transition functions: only they write the status of a session."""
+"""Transitions of sessions between statuses; no other package writes the status."""

@@ -1,4 +1,4 @@
-"""What the end of an element is followed by."""
+"""Triggers the follow-up of an ended array element."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -11,9 +11,12 @@ from sessions_app.models import SessionArray
 
 
 def look_on_commit(array_ids: Collection[UUID | None]) -> None:
-    """An element of each of these ends in this transaction: once it has, another may be let into the queue, if there is a limit, and
-    others may go on that come after the array. One query then, if there are any: whoever says meanwhile that the array is awaited is
-    seen, or sees the end."""
+    """Enqueue LOOK_AT_ARRAY after commit for arrays with a throttle or dependents.
+
+    Call it when elements of these arrays end: the next element may be released, and dependents may
+    start. One query if there are arrays. It runs after the commit so that a dependency added
+    meanwhile is seen here, or sees the end itself.
+    """
     known = [each for each in array_ids if each is not None]
     if not known:
         return

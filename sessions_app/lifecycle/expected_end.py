@@ -1,4 +1,4 @@
-"""When those that hold something will have ended, as far as that is known."""
+"""Expected ends of sessions that hold allocations."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ from django.db.models import Q
 from sessions_app.core.states import DEADLINES_S, Status
 
 _SESSION = "kernel__session__"
-# Of rows of allocations: what `known_end` asks, in its order.
+# Columns of allocation rows in the order of `known_end`'s arguments.
 END_COLUMNS = tuple(
     f"{_SESSION}{column}" for column in ("status", "deadline_at", "status_changed_at", "max_runtime_s")
 )
@@ -18,8 +18,11 @@ HAS_KNOWN_END = Q(**{f"{_SESSION}status": Status.TERMINATING.value}) | HAS_MAX_R
 def known_end(
     status: str, deadline_at: datetime, changed_at: datetime, max_runtime_s: int | None
 ) -> datetime | None:
-    """Return when a session that holds something ends, or None where nobody knows. Too early is safe: it keeps more free."""
-    if status == Status.TERMINATING:  # its deadline is put off while its agent does not answer
+    """Return the latest end of a session with allocations; None if unknown.
+
+    An estimate that is too early is safe: it only keeps more capacity free.
+    """
+    if status == Status.TERMINATING:  # its deadline is postponed while its agent does not answer
         return removed_at(changed_at)
     if max_runtime_s is None:
         return None
@@ -27,5 +30,5 @@ def known_end(
 
 
 def removed_at(ended_at: datetime) -> datetime:
-    """When the containers of what began to end then are gone, at the latest."""
+    """Return the latest time at which containers are removed if termination began at `ended_at`."""
     return ended_at + timedelta(seconds=DEADLINES_S[Status.TERMINATING])

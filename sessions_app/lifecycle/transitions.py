@@ -1,5 +1,8 @@
-"""Changes the status of sessions, which nothing else does: locks their rows, refuses illegal moves, and writes status, deadline,
-ledger and history in one transaction. Pages and other apps are notified when it commits."""
+"""Moves sessions between statuses; the only writer of the status.
+
+Locks the rows, refuses illegal transitions, and writes status, deadline, allocations and history in
+one transaction. Pages and other apps are notified when it commits.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -40,10 +43,10 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation, Sessio
 
 log = structlog.get_logger(__name__)
 
-# Seconds that a session itself may be in a status; elsewhere, and where it has none, those of DEADLINES_S hold.
+# Columns with a session's own limit for a status, in seconds; otherwise DEADLINES_S applies.
 _OWN_LIMITS = {Status.PENDING: "pending_timeout_s", Status.RUNNING: "max_runtime_s"}
 
-# A line of history for each session that says what its row says now: by SQL, as it is read from there.
+# One history row per session, copied in SQL from the session's row.
 _WRITE_HISTORY = f"""
     INSERT INTO {SessionTransition._meta.db_table}
         (session_id, from_status, to_status, reason, message, actor_label, happened_at)
@@ -53,7 +56,7 @@ _WRITE_HISTORY = f"""
 
 
 class IllegalTransition(Conflict):
-    """The session is in a status from which there is no way to the wanted one."""
+    """The session's status does not allow the transition."""
 
     default_code = "illegal_transition"
 
@@ -82,8 +85,9 @@ def transition(
 ) -> ComputeSession:
     """Move one session to `to` and return its fresh row; a repeat changes nothing.
 
-    `message` replaces the sentence of `reason`. `exit_code`, if given, is kept. Moving to a terminal status releases
-    all that its kernels hold, in this transaction. Raises IllegalTransition, ComputeSession.DoesNotExist.
+    `message` replaces the sentence of `reason`; `exit_code` is stored if given. A terminal status
+    releases all allocations of its kernels in this transaction. Raises IllegalTransition,
+    ComputeSession.DoesNotExist.
     """
     session = ComputeSession.objects.select_for_update().get(pk=session_id)
     current = Status(session.status)
@@ -109,11 +113,11 @@ def transition_many(
     messages: Mapping[UUID, KeptSentence] | None = None,
     exit_code: int | None = None,
 ) -> list[UUID]:
-    """Move those of these sessions that are in `frm` to `to`, as `transition` does; return the ids of the moved ones.
+    """Move those of the sessions that are in `frm` to `to`; return the ids moved.
 
-    Sessions that somebody else has locked or moved meanwhile are left out, without waiting. `messages` replace the sentence
-    of `reason`, by session. 3 queries, any number of sessions; one more where they hold something that is released, and
-    one more where arrays end. Raises IllegalTransition.
+    Skips sessions that are locked or have moved, without waiting. `messages` replace the sentence
+    of `reason` by session. 3 queries for any number of sessions; one more to release allocations,
+    and one more if elements of arrays end. Raises IllegalTransition.
     """
     if not is_legal(frm, to):
         raise IllegalTransition(f"No session that is {frm} can become {to}.")
@@ -128,7 +132,7 @@ def transition_many(
 
 
 def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
-    """Move a TERMINATING session to the end that was decided when it began to end, for the cause told then."""
+    """Move a TERMINATING session to the outcome and reason recorded when its termination began."""
     session = ComputeSession.objects.only("outcome", "outcome_reason").get(pk=session_id)
     reason = Reason(session.outcome_reason) if session.outcome_reason else Reason.ENGINE_REFUSED
     began = (
@@ -147,7 +151,7 @@ def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
 
 @transaction.atomic
 def postpone_end(session_id: UUID) -> None:
-    """Give a TERMINATING session another deadline, and say why it has not ended; it keeps what it holds."""
+    """Give a TERMINATING session a new deadline and a message; it keeps its allocations."""
     session = ComputeSession.objects.select_for_update().get(pk=session_id)
     if session.status != Status.TERMINATING:
         return
@@ -160,16 +164,16 @@ def postpone_end(session_id: UUID) -> None:
 
 @transaction.atomic
 def shift_instants(step: Step) -> None:
-    """The clock was set: deadlines that were written before move along, and who queued first is still first."""
+    """Shift deadlines and queue times after a clock jump, keeping the order of the queue."""
     live = ComputeSession.objects.live()
-    list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
+    list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # lock in the order of ADR 8
     waited = ExpressionWrapper(F("pending_timeout_s") * timedelta(seconds=1), output_field=DurationField())
     known = live.annotate(
         waits_from=ExpressionWrapper(F("deadline_at") - waited, output_field=DateTimeField()),
         queued_at=Coalesce("eligible_at", "created_at"),
     )
     is_waiting = Q(status=Status.PENDING.value)
-    # Who was let into the queue since has the whole time to wait, but stands in its status for longer.
+    # A session released into the queue after the jump has its full waiting time already.
     has_all_its_time = step.is_since("status_changed_at") | (is_waiting & step.is_since("waits_from"))
     known.update(
         deadline_at=step.moves("deadline_at", unless=has_all_its_time),
@@ -192,13 +196,13 @@ def _move(
     messages: Mapping[UUID, KeptSentence],
     exit_code: int | None,
 ) -> None:
-    """Write that these sessions, whose rows are locked, change from `frm` to `to`, which is legal."""
+    """Write the legal transition of these locked sessions from `frm` to `to`."""
     now = clock.now()
     if frm in HOLDING and to not in HOLDING:
-        _release(moved)  # before the status: slots of agents are locked before what limits count (ADR 8)
+        _release(moved)  # before the status: agent slots are locked before counted limits (ADR 8)
     changes = _changes(to, reason, messages, now) | ({} if exit_code is None else {"exit_code": exit_code})
     ids = [each.id for each in moved]
-    # One statement, which locks what limits count by level and scope, not in the order of these sessions (ADR 8).
+    # One statement: it locks counted limits by level and scope, not by session (ADR 8).
     ComputeSession.objects.filter(pk__in=among(ids)).update(**changes)
     with connection.cursor() as cursor:
         cursor.execute(_WRITE_HISTORY, {"ids": ids, "frm": frm.value, "actor": actor.label})
@@ -208,7 +212,7 @@ def _move(
 def _changes(
     to: Status, reason: Reason, messages: Mapping[UUID, KeptSentence], now: datetime
 ) -> dict[str, Any]:
-    """Return the columns of a session that becomes `to`, as `update` takes them."""
+    """Return the columns of a session that enters `to`, as `update` takes them."""
     changes: dict[str, Any] = {
         "status": to.value,
         "status_reason": reason.value,
@@ -233,7 +237,7 @@ def _message(reason: Reason, messages: Mapping[UUID, KeptSentence]) -> Any:
 
 
 def _deadline(to: Status, now: datetime) -> Any:
-    """Return when a session has to have left `to`, which it enters now."""
+    """Return the instant by which a session that enters `to` now must leave it; None if terminal."""
     if to.is_terminal:
         return None
     if to not in _OWN_LIMITS:
@@ -244,7 +248,7 @@ def _deadline(to: Status, now: datetime) -> Any:
 
 
 def _release(moved: Sequence[_Moved]) -> None:
-    """Delete the allocations of these sessions: the database gives the amounts back to the agents in that statement."""
+    """Delete the allocations of these sessions; a trigger returns the amounts to the agents."""
     kernels = Kernel.objects.filter(session__in=among([each.id for each in moved]))
     deleted, _ = KernelAllocation.objects.filter(kernel__in=kernels).delete()
     if deleted:

@@ -1,4 +1,4 @@
-"""Live updates of pages about changed sessions."""
+"""Pushes live updates about changed sessions to open pages."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -7,19 +7,19 @@ from common.messaging.live_updates import Audience, push_many_on_commit
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
-Told = tuple[UUID, int, int, int]  # a session, and whose it is: owner, project, domain
+Told = tuple[UUID, int, int, int]  # session id and its audience: owner, project, domain
 
 _CHANGED = "session-changed"
 
 
 def push_session_change(session: ComputeSession) -> None:
-    """Tell open pages that this session looks different now."""
+    """Notify open pages after commit that this session has changed."""
     whose = session.pk, session.owner_id, session.project_id, session.domain_id
     push_sessions_changed([whose], Status(session.status))
 
 
 def push_sessions_changed(told: Sequence[Told], status: Status) -> None:
-    """Tell open pages that these sessions, all in `status`, look different now."""
+    """Notify open pages after commit that these sessions, all in `status`, have changed."""
     push_many_on_commit(
         _CHANGED,
         [

@@ -1,1 +1,1 @@
-"""Limits that a request has to meet."""
+"""Limits that a request must meet: policies, resource group, accelerator model, designated agent."""

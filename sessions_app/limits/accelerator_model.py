@@ -1,4 +1,4 @@
-"""Which accelerators a request wants, by the name of their model."""
+"""Checks the accelerator model that a request names."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,10 @@ from sessions_app.core.request import SessionRequest
 
 
 def device_models_in(groups: Iterable[ResourceGroup], architecture: str = "") -> list[str]:
-    """Models of the machines in use of these groups, of that architecture if one is given, by name. One query."""
+    """Return accelerator models of active machines of these groups, by name. One query.
+
+    `architecture` restricts the machines.
+    """
     machines = Agent.objects.in_use().filter(resource_group__in=groups).exclude(device_model="")
     if architecture:
         machines = machines.filter(architecture=architecture)
@@ -20,7 +23,7 @@ def device_models_in(groups: Iterable[ResourceGroup], architecture: str = "") ->
 
 
 def check_device_model(group: ResourceGroup, request: SessionRequest, models: Sequence[str]) -> None:
-    """Raises NotFound where the request names a model that is not among `models`, those of the group for its image."""
+    """Raise NotFound if the requested model is not in `models`, those of the group for its image."""
     wanted = request.device_model
     if wanted and wanted not in models:
         sentence = _("No machine of the resource group “{group}” has the accelerators {model}.").format(

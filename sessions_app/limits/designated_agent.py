@@ -1,4 +1,4 @@
-"""The machine that a request names: the only one that it may run on, or the one where it is looked for room first."""
+"""Checks the agent that a request names: the only one it may run on, or the preferred one."""
 
 from django.utils.translation import gettext as _
 
@@ -13,8 +13,10 @@ MOST_NAMED = 10
 
 
 def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agent | None:
-    """Return the machine in use of `group` that `request` names, with its slots; None where it names none. At most 3 queries.
-    Raises NotFound."""
+    """Return the active machine of `group` that the request names, with slots, or None.
+
+    At most 3 queries. Raises NotFound.
+    """
     if not request.designated_agent:
         return None
     machines = Agent.objects.in_use().filter(resource_group=group).order_by("name")
@@ -30,7 +32,10 @@ def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agen
 
 
 def check_designated_agent(agent: Agent, image: ContainerImage, request: SessionRequest) -> None:
-    """Raises LimitExceeded where the session must run on this machine, and could not even if it were empty. No query."""
+    """Raise LimitExceeded if the session must run on this machine and would not fit an empty one.
+
+    No query.
+    """
     if request.may_run_elsewhere:
         return
     asked, model, capacity = request.slots, request.device_model, agent.capacity

@@ -1,4 +1,4 @@
-"""What the sessions of a resource group hold of its own limits (`agents.core.group_limits`), while these are in force."""
+"""Evaluates a resource group's own limits (`agents.core.group_limits`) against its allocations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from common.db.prepared import array_of
 from common.values.resources import ResourceSlots
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 
-# By group, type and owner; each session by index, from the rows of what is held to it.
+# By group, type and owner; sessions by index, starting from the allocation rows.
 _HELD = f"""
     SELECT session.resource_group_id, session.type, session.owner_id, held.slot_name, sum(held.amount)::bigint
     FROM {KernelAllocation._meta.db_table} AS held
@@ -23,17 +23,17 @@ _HELD = f"""
     GROUP BY 1, 2, 3, 4
 """
 Held = Mapping[tuple[str, int], Mapping[str, int]]
-"""By type and owner of sessions, amounts by slot."""
+"""Amounts by slot, for each (type, owner) of sessions."""
 NOTHING: Held = {}
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """One of a group's limits, now."""
+    """Limit of a group that is in force now."""
 
-    number: int  # its place among the limits of the group, from 0
+    number: int  # index among the limits of the group, from 0
     limit: GroupLimit
-    until: datetime | None  # None: it holds always
+    until: datetime | None  # None: always in force
 
     def used(self, held: Held) -> "Used":
         used = Used()
@@ -44,7 +44,7 @@ class InForce:
         return used
 
     def refuses(self, slots: ResourceSlots, held: Held, owner_id: int) -> bool:
-        """Whether a session of this person could not hold so much beside that now."""
+        """Return True if the limit does not allow the owner these additional slots now."""
         used = self.used(held)
         return is_above(self.limit.together, slots, used.together) or is_above(
             self.limit.each, slots, used.by_owner[owner_id]
@@ -53,21 +53,24 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What is held of a limit, by slot."""
+    """Amounts that count against a limit, by slot."""
 
     together: Counter[str] = field(default_factory=Counter)
     by_owner: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
 def is_above(limit: Mapping[str, int], asked: Mapping[str, int], held: Mapping[str, int]) -> bool:
-    """Whether that is more than the limit. Of slots that are not asked for more may be held, as where it was lowered."""
+    """Return True if `asked` on top of `held` exceeds the limit.
+
+    Ignores slots that are not in `asked`: they may exceed a limit that was lowered.
+    """
     return any(
         amount > most - held.get(name, 0) for name, most in limit.items() if (amount := asked.get(name, 0))
     )
 
 
 def in_force(group: ResourceGroup, now: datetime) -> tuple[InForce, ...]:
-    """Those of its limits that hold now, in their order."""
+    """Return the limits of the group that are in force now, in order."""
     if not group.limits:
         return ()
     limits = enumerate(limits_in(group.limits))
@@ -75,7 +78,7 @@ def in_force(group: ResourceGroup, now: datetime) -> tuple[InForce, ...]:
 
 
 def held_in(group_ids: Collection[int]) -> dict[int, Held]:
-    """What sessions of these groups hold, wherever they run. One query."""
+    """Return the allocations of sessions of these groups, on any machine. One query."""
     found: defaultdict[int, dict[tuple[str, int], dict[str, int]]] = defaultdict(dict)
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"groups": array_of(group_ids)})
@@ -87,7 +90,7 @@ def held_in(group_ids: Collection[int]) -> dict[int, Held]:
 def refusing_now(
     groups: Iterable[ResourceGroup], session_type: str, owner_id: int, slots: ResourceSlots, now: datetime
 ) -> set[int]:
-    """Ids of those of these groups by whose own limits such a session would wait. One query at most."""
+    """Return ids of the groups whose own limits would make such a session wait. One query at most."""
     limits = {
         group.pk: [each for each in in_force(group, now) if each.limit.counts(session_type)]
         for group in groups

@@ -1,4 +1,4 @@
-"""What a resource group asks of the sessions that come to it, and how many there are."""
+"""Checks resource groups' rules for sessions (type, size, access), and counts their sessions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,12 +18,12 @@ from sessions_app.models import ComputeSession
 
 
 def session_counts(group_id: int) -> Mapping[str, int]:
-    """How many sessions wait there, and how many hold something. One query."""
+    """Return the number of waiting and of running sessions of the group. One query."""
     return counts_by_group([group_id]).get(group_id, {})
 
 
 def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
-    """The same of each; groups without any are left out. One query."""
+    """Return {group id: {"waiting", "running"}}; groups without sessions are left out. One query."""
     live = ComputeSession.objects.live().filter(resource_group_id__in=list(group_ids)).order_by()
     is_waiting = Q(status=Status.PENDING.value)
     rows = live.values("resource_group_id").annotate(
@@ -33,7 +33,7 @@ def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
 
 
 def check_type_taken(group: ResourceGroup, session_type: str) -> None:
-    """Raises InvalidInput for a type that it does not take."""
+    """Raise InvalidInput if the group does not admit sessions of this type."""
     if session_type in group.session_types:
         return
     sentence = _("The resource group “{group}” takes no sessions of the type “{type}”.").format(
@@ -45,7 +45,7 @@ def check_type_taken(group: ResourceGroup, session_type: str) -> None:
 
 
 def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
-    """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
+    """Raise InvalidInput for an excluded type, LimitExceeded above the group's limits per session."""
     check_type_taken(group, request.type)
     most_of = most_of_one(group, request.type)
     sentences = [
@@ -73,7 +73,10 @@ def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
 
 
 def most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
-    """By slot, what one session may ask for: no more than all of its person, or all together, may hold there at any time."""
+    """Return the maximum amount by slot that one session may request.
+
+    Includes the group's permanent limits per user and in total.
+    """
     most: dict[str, int] = dict(group.max_session_slots)
     for limit in limits_in(group.limits):
         if limit.hours is None and limit.counts(session_type):
@@ -95,7 +98,10 @@ def is_open_to_all(group: ResourceGroup) -> bool:
 
 
 def closed_in(group: ResourceGroup) -> Q:
-    """Sessions that would not be let into the group now, as `access_resource_group` and `check_group_takes` say."""
+    """Return the condition for sessions that the group does not admit now.
+
+    Same rules as `access_resource_group` and `check_type_taken`.
+    """
     is_refused = ~Q(type__in=group.session_types)
     if group.is_public:
         return is_refused
@@ -108,14 +114,17 @@ def closed_in(group: ResourceGroup) -> Q:
 
 
 def is_closed_to(session: ComputeSession) -> bool:
-    """Whether it would not be let into its group now. One query at most, where the group was read."""
+    """Return True if the session's group does not admit it now.
+
+    One query at most if the group was read.
+    """
     group = session.resource_group
     theirs = ComputeSession.objects.filter(closed_in(group), pk=session.pk)
     return not is_open_to_all(group) and theirs.exists()
 
 
 def group_words(group: ResourceGroup) -> str:
-    """As it is offered where one is chosen; of groups that came `with_agent_counts`."""
+    """Return the group's name for a choice; the group must have come `with_agent_counts`."""
     if not group.agent_count:  # type: ignore[attr-defined]
         return _("{group} (has no machines)").format(group=group.name)
     return group.name if group.is_active else _("{group} (paused)").format(group=group.name)

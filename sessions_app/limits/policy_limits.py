@@ -1,5 +1,7 @@
-"""What policies say of a request for a session (ADR 0024): refused now, never possible, or to wait until others of its scopes
-end. The last is the scheduler's to say."""
+"""Checks a request against resource policies (ADR 0024): refused now, or never possible.
+
+Limits that make a session wait are the scheduler's.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -22,8 +24,11 @@ from vfolders.usage import scopes_of_folders
 
 
 def check_allowed_again(session: ComputeSession) -> None:
-    """What its policies, budgets, project and resource group say now of a session that would run once more. Raises NotFound,
-    PermissionDenied, LimitExceeded, and InvalidInput for a type that its group takes no more."""
+    """Check policies, budgets, project and group for a session that is to be retried.
+
+    Raises NotFound, PermissionDenied, LimitExceeded, and InvalidInput if the group no longer admits
+    its type.
+    """
     actor = actor_for(session.owner)
     project = access_usable_project(actor, session.project.name)
     group = access_resource_group(actor, session.resource_group.name, project)
@@ -42,7 +47,10 @@ def check_allowed_again(session: ComputeSession) -> None:
 def load_scopes(
     keys: Collection[tuple[Level, int]], writable: Collection[VFolder]
 ) -> tuple[list[Scope], tuple[LimitState, ...]]:
-    """Return these scopes, and the limits of bytes that the owners of the `writable` folders exceed already. One query."""
+    """Return the scopes, and the exceeded byte limits of the owners of `writable` folders.
+
+    One query.
+    """
     holders = scopes_of_folders(writable)
     found = scopes_of({*keys, *holders})
     full = exceeded((scope for scope in found if (scope.level, scope.id) in holders), Limit.FOLDER_BYTES)
@@ -50,19 +58,22 @@ def load_scopes(
 
 
 def owners_of(keys: Collection[tuple[Level, int]]) -> list[selectors.Owner]:
-    """Those of these scopes that may have budgets."""
+    """Return the scopes that may have budgets."""
     return [key for key in keys if key[0] in (Level.PROJECT, Level.USER)]
 
 
 def limit_hits(scopes: Sequence[Scope], request: SessionRequest, count: int = 1) -> tuple[LimitState, ...]:
-    """Return every limit for which `count` sessions of this request are refused. Slots that other sessions hold are waited for."""
+    """Return every limit that refuses `count` sessions of this request.
+
+    Slots allocated to other sessions do not count: the session waits for them.
+    """
     return hits(scopes, requested_at_once(request, count)) + never(
         scopes, of_slots(Limit.SLOTS, request.slots)
     )
 
 
 def requested_at_once(request: SessionRequest, count: int = 1) -> Mapping[str, int]:
-    """Return the amounts by limit that count from the moment when so many sessions of it are enqueued."""
+    """Return the amounts by limit that count as soon as `count` sessions are enqueued."""
     asked = {Limit.SESSIONS.value: count, Limit.PENDING_SESSIONS.value: count, Limit.CONTAINERS.value: 1}
     if request.timeout_s is not None:
         asked[Limit.LIFETIME.value] = request.timeout_s
@@ -71,7 +82,11 @@ def requested_at_once(request: SessionRequest, count: int = 1) -> Mapping[str, i
 
 
 def priority_hits(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple[LimitState, ...]:
-    """Return every policy that allows less, and that none allows it at all, which superadmins need not."""
+    """Return every policy that allows only a lower priority.
+
+    If no central policy (`Scope.is_central`) allows a priority above 0, returns that refusal
+    instead; superadmins need none.
+    """
     none_allows = () if may_do_everything(actor) else not_raised(scopes, priority, who=actor.label)
     return none_allows or hits(scopes, {Limit.PRIORITY.value: priority})
 
@@ -81,12 +96,15 @@ def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
 
 
 def longest_lifetime_s(scopes: Sequence[Scope], group: ResourceGroup) -> int | None:
-    """How long the session may run: the tightest of all levels. It keeps that, whatever becomes of policies and group."""
+    """Return the maximum lifetime in seconds, the minimum of all levels and the group, or None.
+
+    The session keeps it even if policies or the group change.
+    """
     found = (ceiling(scopes, Limit.LIFETIME), group.max_lifetime_s)
     return min((seconds for seconds in found if seconds is not None), default=None)
 
 
 def own_session_limit(scopes: Sequence[Scope]) -> int | None:
-    """How many live sessions the person may have, by the policy of the person."""
+    """Return the maximum number of live sessions by the user's own policy, or None."""
     own = (scope for scope in scopes if scope.level == "user")
     return next((scope.limits.get(Limit.SESSIONS.value) for scope in own), None)

@@ -1,1 +1,1 @@
-"""Measured use of sessions."""
+"""Measured resource use of sessions."""

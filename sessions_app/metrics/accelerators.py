@@ -1,7 +1,7 @@
-"""What the accelerators that a kernel holds do, and how much that is of what it holds. Pure.
+"""Computes kernels' use of accelerators from device measurements and allocations. Pure.
 
-A device tells what all do on it together. That is what one kernel does only where nobody else holds a part of it; otherwise
-nobody can say who does what, and nothing ends for it.
+A device reports the use by all its kernels together. That is one kernel's use only if no other
+kernel shares the device; otherwise it is unknown, and no session ends for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,10 @@ FULL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A kernel's part of the devices of one kind: so many thousandths of a device, on these, each with its memory in bytes."""
+    """Allocation of a kernel on devices of one kind, in thousandths of a device.
+
+    `devices`: memory in bytes of each device, by id.
+    """
 
     kernel_id: object
     milli: int
@@ -24,8 +27,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a kernel holds of accelerators: `milli` thousandths of a device on `count` devices, which have `mem_bytes` together.
-    `is_alone`: nobody else holds a part of any of them."""
+    """Accelerators allocated to a kernel: `milli` thousandths on `count` devices.
+
+    `mem_bytes`: total memory of these devices. `is_alone`: no other kernel shares any of them.
+    """
 
     milli: int
     count: int
@@ -35,8 +40,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What a kernel's devices do now, whoever has them do it: the mean of their use, rounded up, so that a little is never nothing;
-    and all memory that is taken. None: one of them does not tell."""
+    """Current use of a kernel's devices by all kernels.
+
+    `percent`: mean utilisation, rounded up so that little use is not 0. `mem_bytes`: used memory.
+    None if one device does not report it.
+    """
 
     share: Share
     percent: int | None
@@ -44,7 +52,10 @@ class Present:
 
 
 def present_by_kernel(held: Sequence[Held], uses: Iterable[DeviceUse]) -> dict[object, Present]:
-    """{kernel: what its devices do}, of kernels that hold any. `held`: by everybody who holds something of these machines."""
+    """Return {kernel id: use of its devices}, for kernels with devices.
+
+    `held` must include all kernels on these machines.
+    """
     told = {use.device_id: use for use in uses}
     holders: dict[str, set[object]] = {}
     for each in held:
@@ -74,7 +85,7 @@ def _present(
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Of one thing, in base units: how much is used, None where nobody can say; and how much is held."""
+    """Used (None: unknown) and allocated amount of one resource, in base units."""
 
     used: int | None
     held: int
@@ -84,8 +95,11 @@ NOT_MEASURED = Amount(None, 0)
 
 
 def amounts_of(share: Share, percent: int | None, mem_bytes: int | None) -> tuple[Amount, Amount]:
-    """(devices in thousandths, their memory in bytes) of a kernel whose devices are used like that. It holds its part of their memory: a
-    tenth of a device that is used for a tenth of the time is used fully. Not known where others hold a part of them too."""
+    """Return (devices in thousandths, device memory in bytes) of a kernel with this device use.
+
+    Its memory allocation is its share of the devices' memory: a tenth of a device that is busy for
+    a tenth of the time is fully used. Use is unknown if other kernels share the devices.
+    """
     used_milli = (
         percent * share.count * MILLI // FULL_PERCENT if percent is not None and share.is_alone else None
     )
@@ -94,11 +108,11 @@ def amounts_of(share: Share, percent: int | None, mem_bytes: int | None) -> tupl
 
 
 def device_milli_of(slots: Mapping[str, int]) -> int:
-    """Thousandths of accelerators among these amounts, of whatever kind."""
+    """Return the thousandths of accelerators of all kinds among these amounts."""
     return sum(amount for name, amount in slots.items() if name not in (CPU, MEM))
 
 
 def known_sum(amounts: Sequence[int | None]) -> int | None:
-    """None where one is not known, or there is none."""
+    """Return the sum; None if an amount is unknown or there is none."""
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known and len(known) == len(amounts) else None

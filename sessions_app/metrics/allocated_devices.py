@@ -1,4 +1,4 @@
-"""Accelerators allocated to sessions, and their measurements."""
+"""Reads the accelerators that are allocated to sessions."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _HELD = f"""
 
 @dataclass(frozen=True, slots=True)
 class HeldDevice:
-    """`share`: thousandths of it."""
+    """Accelerator allocated to a kernel. `share` is in thousandths of the device."""
 
     kernel: str
     agent: str
@@ -39,7 +39,11 @@ class HeldDevice:
 
 
 def held_devices(session: ComputeSession) -> list[HeldDevice]:
-    """In the order of its containers; empty where nobody knows them, or while it holds none. 1 query, none for one without devices."""
+    """Return the accelerators of the session in the order of its containers.
+
+    Empty if their devices are not known individually, or before placement. One query, none for a
+    session without accelerators.
+    """
     if session.requested_slots.keys() <= {CPU, MEM}:
         return []
     with connection.cursor() as cursor:
@@ -58,7 +62,7 @@ HELD = f"""
 
 
 def held_on(agent_ids: Collection[int]) -> dict[int, list[Held]]:
-    """{agent: what kernels hold of its devices}, of allocations that name them one by one. One query."""
+    """Return {agent id: allocations of its devices by kernel} where devices are known. One query."""
     found: dict[int, list[Held]] = {}
     with connection.cursor() as cursor:
         cursor.execute(HELD, [list(agent_ids)])

@@ -1,10 +1,10 @@
-"""What live kernels use, measured every ten seconds and kept: samples for an hour, minutes for a session's life, quarters of
-an hour in place of minutes that are older than a day. A measurement that is missing is missing, and nothing fails for it.
-What accelerators do is asked once for each machine and round, beside its engine: a driver that hangs hides nothing else.
+"""Measures live kernels every ten seconds and stores samples, minutes and quarter hours.
 
-A kernel that was not measured for a minute is named in the log, and its charts say so.
-
-A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 days.
+Samples are kept for an hour. Minutes cover the session's life; while it runs, those older than a
+day become quarter hours: at most 360 samples, 1,440 minutes and 2,880 quarters per kernel in its
+30 days. Missing measurements stay missing and cause no failure; a kernel that was not measured for
+a minute is logged, and its charts show it. Accelerators are measured once per machine and round,
+separately from the engine, so that a hanging driver does not affect other measurements.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
 SAMPLES_KEPT = timedelta(hours=1)
 MINUTES_KEPT = timedelta(days=1)
 DEVICE_LANES = 16
-# Both together are less than SAMPLE_S.
+# The sum of both is less than SAMPLE_S.
 ROUND_S = 7
 DEVICE_ROUND_S = 2
 UNMEASURED_AFTER = timedelta(seconds=60)
@@ -70,7 +70,7 @@ KEEP_COUNTERS = f"""
     SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * (len(COUNTERS + SHARES) - 1)}, %s::boolean[])
     ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
 """
-# A little that a device did is not to be nothing in the mean.
+# Rounded up, so that little use of a device does not become 0 in the mean.
 _MEANS = {name: f"{'ceil' if name == 'device_percent' else 'round'}(avg({name}))" for name in SERIES}
 ROLL_UP = f"""
     INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES + _MOST)})
@@ -86,7 +86,7 @@ ROLL_UP = f"""
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One kernel at one moment: its counters, what they mean since they were read before, and what its devices do."""
+    """One kernel at one instant: counters, rates since the last reading, and use of its devices."""
 
     kernel_id: UUID
     usage: ContainerUsage
@@ -95,13 +95,13 @@ class Sample:
 
     @property
     def values(self) -> tuple[int | None, ...]:
-        """By SERIES."""
+        """Values in the order of SERIES."""
         told = self.devices
         return (*self.rates, *((None, None) if told is None else (told.percent, told.mem_bytes)))
 
     @property
     def share(self) -> tuple[int | None, ...]:
-        """By SHARES."""
+        """Values in the order of SHARES."""
         if self.devices is None:
             return (None,) * len(SHARES)
         held = self.devices.share
@@ -112,7 +112,7 @@ _device_lanes = Lanes[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
 
 
 def measure_sessions() -> None:
-    """One round over all machines with running sessions. 10 statements, any number of machines and kernels."""
+    """Run one round over all machines with running sessions. 10 statements for any number of them."""
     now = clock.now()
     kernels = {
         agent: list(own) for agent, own in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
@@ -134,7 +134,10 @@ def measure_sessions() -> None:
 
 
 def run_round(measuring: Coroutine[Any, Any, Measurements]) -> Measurements:
-    """Run the round in a loop of its own. `asyncio.run` would also wait for threads that look up a name, however long."""
+    """Run the coroutine in a new event loop.
+
+    `asyncio.run` would also wait for threads that resolve names, for any length of time.
+    """
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(measuring)
@@ -147,8 +150,10 @@ def _sample(kernel: Kernel, usage: ContainerUsage, devices: Present | None) -> S
 
 
 def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
-    """What the devices of each kernel on these machines do, of kernels that hold any. Only machines of which somebody holds
-    some are asked. One statement."""
+    """Return the device use of each kernel with devices on these machines. One statement.
+
+    Queries only machines with allocated devices.
+    """
     asked = {agent.pk: agent for agent in agents}
     held = held_on(asked) if asked else {}
     work = {pk: partial(measure_devices_of, asked[pk]) for pk in held}
@@ -159,8 +164,11 @@ def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
 
 
 def running_kernels() -> Iterable[Kernel]:
-    """Kernels of running sessions on machines that answer, with their last counters, by machine and the longest unmeasured
-    first: an engine that is too slow for all of them is asked about others in the next round. One query."""
+    """Return kernels of running sessions on reachable machines, with their last counters.
+
+    One query. Ordered by machine, longest unmeasured first: an engine that is too slow for all of
+    them measures others in the next round.
+    """
     kernels = Kernel.objects.select_related("agent", "usage").order_by(
         "agent_id", F("usage__at").asc(nulls_first=True), "pk"
     )
@@ -171,7 +179,7 @@ def running_kernels() -> Iterable[Kernel]:
 
 
 def unmeasured_kernels(now: datetime) -> QuerySet[Kernel]:
-    """Kernels that run for longer than UNMEASURED_AFTER and were not measured for so long."""
+    """Return running kernels that were not measured for UNMEASURED_AFTER."""
     since = now - UNMEASURED_AFTER
     recent = KernelMetric.objects.filter(kernel=OuterRef("pk"), span_s=SAMPLE_S, at__gt=since)
     running = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lte=since)
@@ -179,8 +187,10 @@ def unmeasured_kernels(now: datetime) -> QuerySet[Kernel]:
 
 
 def log_unmeasured(now: datetime, faults: Mapping[int, str]) -> None:
-    """Log once a minute for each machine how many of its kernels are unmeasured, and why: `faults` of this round by agent
-    id, or of its last heartbeat. One query."""
+    """Log the number of unmeasured kernels per machine and the reason, once a minute each.
+
+    One query. The reason is from `faults` of this round by agent id, or from the last heartbeat.
+    """
     unmeasured = unmeasured_kernels(now).select_related("agent")
     for agent, count in Counter(kernel.agent for kernel in unmeasured).items():
         if agent and cache.add(f"unmeasured:{agent.pk}", 1, timeout=int(UNMEASURED_AFTER.total_seconds())):
@@ -189,7 +199,7 @@ def log_unmeasured(now: datetime, faults: Mapping[int, str]) -> None:
 
 
 def values_of(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:
-    """SERIES of containers between two readings. Counters that were not told, or that began anew with their container, give None."""
+    """Return SERIES between two readings; None for missing counters and counters that restarted."""
     rates = dict.fromkeys(COUNTERS, None) if before is None else {
         name: _per_second(getattr(before, name), getattr(after, name), (after.at - before.at).total_seconds())
         for name in COUNTERS
@@ -205,7 +215,7 @@ def _per_second(before: int | None, after: int | None, seconds: float) -> int | 
 
 
 def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
-    """Write them, with the minute that they are a part of."""
+    """Store the samples, and update the current minute from them."""
     ids = [sample.kernel_id for sample in samples]
     counters = [[getattr(sample.usage, name) for sample in samples] for name in COUNTERS]
     shares = [list(column) for column in zip(*(sample.share for sample in samples), strict=True)]
@@ -224,21 +234,23 @@ def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
 
 
 def forget_old_samples(now: datetime) -> None:
-    """Their minutes have all that is kept of them."""
+    """Delete samples older than SAMPLES_KEPT; their minutes remain."""
     old = KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT)
     old._raw_delete(old.db)
 
 
 def forget_what_is_to_come(now: datetime) -> None:
-    """The clock was set back: what was measured of live sessions at times that are still to come would stand in the place of what
-    they will do then."""
+    """Delete measurements of live sessions in the future, after the clock was set back.
+
+    They would take the place of later measurements.
+    """
     live = Kernel.objects.filter(session__ended_at=None)
     untrue = KernelMetric.objects.filter(kernel_id__in=live.values("pk"), at__gt=now)
     untrue._raw_delete(untrue.db)
 
 
 def shorten_minutes(now: datetime) -> None:
-    """Minutes of running sessions that are older than a day become quarters of an hour."""
+    """Roll up minutes of running sessions that are older than a day into quarter hours."""
     until = start_of(now - MINUTES_KEPT, QUARTER_S)
     old = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lt=until)
     ids = list(old.values_list("pk", flat=True))
@@ -259,6 +271,6 @@ def shorten_minutes(now: datetime) -> None:
 
 
 def start_of(instant: datetime, span_s: int) -> datetime:
-    """When the span began that `instant` lies in."""
+    """Return the start of the span of `span_s` that contains `instant`."""
     seconds = int(instant.timestamp())
     return datetime.fromtimestamp(seconds - seconds % span_s, instant.tzinfo)

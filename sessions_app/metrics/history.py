@@ -1,4 +1,4 @@
-"""What kernels used, for charts: a series of points over a window, any life of a session in at most 360 of them."""
+"""Reads kernels' measured use for charts, as series of at most 360 points over a window."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ READ_POINTS = f"""
 
 
 class Window(StrEnum):
-    """How much of a session's life: the last of it, or all."""
+    """Part of a session's life: the latest minutes, or all of it."""
 
     QUARTER = "15m"
     HOUR = "1h"
@@ -50,7 +50,7 @@ LENGTHS = {Window.QUARTER: timedelta(minutes=15), Window.HOUR: timedelta(hours=1
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Which rows are read, and how many seconds become a point."""
+    """Rows to read, and seconds per point."""
 
     since: datetime
     until: datetime
@@ -59,8 +59,11 @@ class Grid:
 
 
 def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
-    """Up to its end for a session that has ended. Samples where they are still kept, else minutes; a whole life in as many
-    minutes a point as it takes."""
+    """Return the grid for a window, which ends at the session's end or now.
+
+    Reads samples where they are still kept, else minutes; a whole life with as many minutes per
+    point as needed.
+    """
     until = session.ended_at or now
     begin = session.started_at or until
     since = max(begin, until - LENGTHS[window]) if window in LENGTHS else begin
@@ -73,8 +76,12 @@ def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
 
 
 def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
-    """{"window", "step_s", "unmeasured_since", "kernels": [{"name", "limits", "at": [epoch seconds], "<series>": [mean], "<series>_max"}]}.
-    Two queries while it runs, one when it has ended; one more if it has accelerators. The session must have come `with_parts`."""
+    """Return the series of all kernels of a session over the window.
+
+    {"window", "step_s", "unmeasured_since", "kernels": [{"name", "limits", "at": [epoch seconds],
+    "<series>": [mean], "<series>_max"}]}. Two queries while it runs, one when it has ended; one
+    more if it has accelerators. The session must have come `with_parts`.
+    """
     grid = grid_of(session, window, clock.now())
     kernels = list(session.kernels.all())
     ids = [kernel.pk for kernel in kernels]
@@ -100,7 +107,10 @@ def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
 
 
 def _devices_of(session: ComputeSession, kernel_ids: list[UUID]) -> dict[UUID, KernelUsage]:
-    """What was last known of the devices of these kernels; none where nobody measures them. One query, or none without any."""
+    """Return the last known device share by kernel, if the session has accelerators.
+
+    One query at most.
+    """
     if not device_milli_of(session.slots):
         return {}
     return {usage.kernel_id: usage for usage in KernelUsage.objects.filter(kernel_id__in=kernel_ids)}
@@ -115,8 +125,11 @@ def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
 
 
 def unmeasured_since(session: ComputeSession) -> datetime | None:
-    """Return when a running session was last measured whole (its start, if never), if that is more than a minute ago; else
-    None. The session must have come `with_parts`. One query, or none if it does not run."""
+    """Return when a running session was last fully measured if over a minute ago, else None.
+
+    Returns its start if it was never measured. The session must have come `with_parts`. One query,
+    or none if it does not run.
+    """
     now = clock.now()
     if not session.is_running or session.started_at is None or now - session.started_at < UNMEASURED_AFTER:
         return None
@@ -128,7 +141,10 @@ def unmeasured_since(session: ComputeSession) -> datetime | None:
 
 
 def present_use(session: ComputeSession) -> dict[str, Any]:
-    """The last sample of the main kernel, if it is not old: {"at", "<series>", "devices_are_own"}; empty if there is none. One query."""
+    """Return the last sample of the main kernel if it is at most PRESENT_S old, else {}. One query.
+
+    {"at", "<series>", "devices_are_own"}.
+    """
     since = clock.now() - timedelta(seconds=PRESENT_S)
     kernel = next(iter(session.kernels.all()))
     samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
@@ -138,14 +154,14 @@ def present_use(session: ComputeSession) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PresentUse:
-    """None: not known."""
+    """Use of a kernel in its last sample. None: unknown."""
 
     cpu_milli: int | None
     mem_bytes: int | None
 
 
 def present_use_of(kernel_ids: Collection[UUID]) -> dict[UUID, PresentUse]:
-    """What each of these kernels used when it was last measured; those that were not for a minute are absent. One query."""
+    """Return the use of each kernel that was measured within PRESENT_S. One query."""
     since = clock.now() - timedelta(seconds=PRESENT_S)
     samples = KernelMetric.objects.filter(kernel_id__in=kernel_ids, span_s=SAMPLE_S, at__gte=since)
     newest = samples.order_by("kernel_id", "-at").distinct("kernel_id")

@@ -1,4 +1,4 @@
-"""What a person's live sessions hold, and what they use of it."""
+"""Computes the resources allocated to a user's live sessions, and their use."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,11 @@ from sessions_app.selectors import own_sessions
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """`held` is what kernels that were placed hold; `measured` is what of it those hold that were measured lately, and
-    `used` what they use of cores and memory; `at` is the oldest of these measurements, None if there is none."""
+    """Allocation and use of live sessions.
+
+    `held`: allocated to placed kernels. `measured`: the part of it that was measured recently.
+    `used`: cores and memory in use of that part. `at`: the oldest of these measurements, or None.
+    """
 
     held: ResourceSlots
     measured: ResourceSlots
@@ -30,7 +33,10 @@ class Use:
 
 
 def own_live_sessions(actor: Actor) -> list[ComputeSession]:
-    """The newest first, with what rows show and the last sample of each kernel. 2 queries."""
+    """Return the actor's live sessions, newest first, with row data and each kernel's last sample.
+
+    2 queries.
+    """
     fresh = KernelMetric.objects.filter(
         kernel_id=OuterRef("pk"), span_s=SAMPLE_S, at__gte=clock.now() - timedelta(seconds=PRESENT_S)
     ).order_by("-at")
@@ -41,7 +47,7 @@ def own_live_sessions(actor: Actor) -> list[ComputeSession]:
 
 
 def use_of(sessions: Iterable[ComputeSession]) -> Use:
-    """Of sessions that came from `own_live_sessions`. No query."""
+    """Return the use of sessions from `own_live_sessions`. No query."""
     held = measured = used = ResourceSlots()
     instants = []
     for session in sessions:
@@ -58,7 +64,7 @@ def use_of(sessions: Iterable[ComputeSession]) -> Use:
 
 
 def held_by_group(sessions: Iterable[ComputeSession]) -> Mapping[int, ResourceSlots]:
-    """What they hold of machines that take sessions, by group. No query."""
+    """Return the allocations on connected machines, by resource group id. No query."""
     found: dict[int, ResourceSlots] = {}
     for session in sessions:
         for kernel in session.kernels.all():

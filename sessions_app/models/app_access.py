@@ -1,4 +1,4 @@
-"""Doors to the apps of sessions: ports that are lent, codes that open, and logins that came of them."""
+"""Access to apps of sessions: assigned ports, one-time codes, and app logins."""
 
 from django.conf import settings
 from django.db import models
@@ -9,9 +9,12 @@ from common import clock
 
 
 class AppDoor(models.Model):
-    """A port of the portal's address lent to one app of one session, for browsers that cannot look its host up. A row
-    outlives its session: until it has rested, its port is lent to nobody, as a tab of the earlier app may still be
-    open there (doors.REST_S)."""
+    """Port of the portal's address assigned to one app of one session.
+
+    For browsers that cannot resolve the app's host name. The row outlives its session: the port is
+    not reassigned for `gateway.proxy.app_ports.REST_S`, because a tab of the earlier app may still
+    be open.
+    """
 
     port = models.PositiveIntegerField(unique=True)
     session = models.ForeignKey(
@@ -31,7 +34,10 @@ class AppDoor(models.Model):
 
 
 class AppTicket(models.Model):
-    """A one-time code: turns a portal sign-in into a cookie of one app's host or port, within seconds, once."""
+    """One-time code that turns a portal sign-in into a cookie for one app's host or port.
+
+    Valid for seconds.
+    """
 
     code_hash = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -49,13 +55,15 @@ class AppTicket(models.Model):
 
 
 class AppLogin(models.Model):
-    """What lets somebody into one app at one host or port: a cookie that came from a portal sign-in, or a program's
-    token that came from a keypair. It ends with what it came from."""
+    """Access to one app at one host or port, by cookie or program token.
+
+    A cookie comes from a portal sign-in, a token from a keypair; the access ends with its source.
+    """
 
     secret_hash = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     login_key = models.CharField(max_length=40, blank=True, db_index=True)
-    # No column and no constraint: what it came from may be gone.
+    # No column and no constraint, because the browser login may be deleted first.
     browser = models.ForeignObject(
         BrowserLogin,
         on_delete=models.DO_NOTHING,
@@ -65,7 +73,7 @@ class AppLogin(models.Model):
         related_name="+",
     )
     keypair = models.ForeignKey(KeyPair, on_delete=models.CASCADE, null=True, related_name="+")
-    keypair_secret = models.CharField(max_length=64, blank=True, default="")  # its hash
+    keypair_secret = models.CharField(max_length=64, blank=True, default="")  # hash of the secret
     session = models.ForeignKey(
         "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_logins"
     )

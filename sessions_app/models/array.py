@@ -1,4 +1,4 @@
-"""Arrays: many batch sessions of one request, each with an index of its own."""
+"""Arrays: batch sessions of one request, each with its own index."""
 
 import uuid
 
@@ -12,7 +12,10 @@ from sessions_app.core.array_spec import LONGEST_SPEC, MAX_ELEMENTS
 
 
 class SessionArray(models.Model):
-    """What was asked for. Its elements are sessions, written with it; neither is ever deleted, nor changed but for `is_awaited`."""
+    """Array of sessions, inserted together with its elements.
+
+    Neither is ever deleted; only `is_awaited` changes.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=64)

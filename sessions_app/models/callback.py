@@ -1,4 +1,4 @@
-"""Whom sessions tell how they go, and what came of it."""
+"""Callbacks of sessions: URL, signing secret and deliveries."""
 
 import uuid
 
@@ -11,8 +11,11 @@ from sessions_app.core.callbacks import MAX_URL_LENGTH, Fault, News
 
 
 class CallbackSecret(models.Model):
-    """What the callbacks of a person are signed with follows from `salt` and the secret of the installation; it is kept
-    nowhere (`callback_secrets`)."""
+    """Salt of the secret that signs a user's callbacks.
+
+    The secret is derived from `salt` and the installation's secret and is not stored
+    (`callbacks/signing_secret.py`).
+    """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="callback_secret"
@@ -25,7 +28,7 @@ class CallbackSecret(models.Model):
 
 
 class SessionCallback(models.Model):
-    """Where a session tells how it goes. What is to be told are lines of its history, written with the changes themselves."""
+    """URL that receives the events of a session. Events are rows of its history."""
 
     session = models.OneToOneField(
         "sessions_app.ComputeSession", on_delete=models.CASCADE, primary_key=True, related_name="callback"
@@ -44,7 +47,7 @@ class SessionCallback(models.Model):
 
 
 class CallbackDelivery(models.Model):
-    """One line of history on its way. Those of a session go one after another, in its order."""
+    """Delivery of one history row. Deliveries of a session are sent one by one, in order."""
 
     class State(models.TextChoices):
         WAITING = "waiting"

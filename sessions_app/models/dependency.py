@@ -1,4 +1,4 @@
-"""After which other sessions one may start."""
+"""Dependencies between sessions."""
 
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 class SessionDependency(models.Model):
-    """`session` starts after `after` has ended, or all elements of `after_array`, in the way that `when` says. Given when the session
-    is asked for, never changed: so there are no circles."""
+    """Dependency of `session` on the end of `after`, or of all elements of `after_array`.
+
+    `when` is the required outcome. Set when the session is requested and never changed, so there
+    are no cycles.
+    """
 
     session = models.ForeignKey("ComputeSession", on_delete=models.CASCADE, related_name="dependencies")
     after = models.ForeignKey(
@@ -42,7 +45,7 @@ class SessionDependency(models.Model):
 
     @property
     def awaited(self) -> "ComputeSession | SessionArray":
-        """What `session` comes after."""
+        """Session or array that `session` waits for."""
         found = self.after or self.after_array
         assert found is not None  # dependency_on_one
         return found

@@ -1,4 +1,4 @@
-"""What is known of how running sessions are used, and what their owners were told of their ends."""
+"""Activity and utilisation of running sessions, and warnings about their ends."""
 
 from django.db import models
 from django.db.models import Q
@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy
 
 
 class Interaction(models.TextChoices):
-    """By what it was seen that a session is at work."""
+    """Source of a session's last activity."""
 
     TERMINAL = "terminal", gettext_lazy("Terminal")
     COMMAND = "command", gettext_lazy("Command line")
@@ -16,7 +16,7 @@ class Interaction(models.TextChoices):
 
 
 class Gap(models.TextChoices):
-    """Why nobody can say whether a session is used."""
+    """Reason why a session's activity is unknown."""
 
     NONE = "", ""
     MACHINE = "machine", gettext_lazy("its machine does not answer")
@@ -25,8 +25,11 @@ class Gap(models.TextChoices):
 
 
 class SessionIdle(models.Model):
-    """How a running session is used. Gateways write the interactions, the judge (`idle`) all else; no row: nothing is known
-    yet. `measured_from`: since when interactions are known without a gap."""
+    """Idle facts of a running session; no row: nothing is known yet.
+
+    Gateways write the activity, the idle enforcer all else. `measured_from`: start of gapless
+    measurement of user activity.
+    """
 
     session = models.OneToOneField(
         "sessions_app.ComputeSession", on_delete=models.CASCADE, primary_key=True, related_name="idle"
@@ -57,7 +60,7 @@ class SessionIdle(models.Model):
 
 
 class SessionWarning(models.Model):
-    """That the owner is to know of an end: written before, and told (`told_at`) when the notification exists."""
+    """Warning about an end; `told_at` is set when the owner's notification exists."""
 
     session = models.ForeignKey(
         "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="warnings"
@@ -81,7 +84,7 @@ class SessionWarning(models.Model):
 
 
 class GatewayReport(models.Model):
-    """That a web process told what it saw, until then."""
+    """Time of the last activity report of a gateway process."""
 
     process = models.CharField(max_length=40, primary_key=True)
     reported_at = models.DateTimeField()
@@ -91,7 +94,7 @@ class GatewayReport(models.Model):
 
 
 class IdleWatch(models.Model):
-    """One row: when use was last judged. A long time before now is a gap in what is measured."""
+    """Time of the last idle round (one row). A long pause is a gap in the measurements."""
 
     judged_at = models.DateTimeField(null=True)
 

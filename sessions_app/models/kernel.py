@@ -1,4 +1,4 @@
-"""The containers of sessions: what they hold, what they printed and used."""
+"""Containers of sessions: allocations, logs and measured use."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from sessions_app.core.container_spec import container_name
 
 
 class Kernel(models.Model):
-    """One container of a session, named by role and index: main1, sub1…"""
+    """Container of a session, named by role and index: main1, sub1…"""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session = models.ForeignKey(
@@ -44,7 +44,7 @@ class Kernel(models.Model):
 
     @property
     def placed_agent(self) -> Agent:
-        """Its machine. Only for kernels that were placed."""
+        """Agent of a placed kernel. Raises RelatedObjectDoesNotExist before placement."""
         if self.agent is None:
             raise Kernel.agent.RelatedObjectDoesNotExist(f"{self.container_name} has no machine yet.")
         return self.agent
@@ -55,15 +55,21 @@ class Kernel(models.Model):
 
     @property
     def cpuset(self) -> str:
-        """Its cores, like 0-2,5; empty: all of its machine. One query, none where allocations were read with it."""
+        """Allocated cores, like 0-2,5; empty: all cores.
+
+        One query, none if allocations were prefetched.
+        """
         return next((held.cpuset for held in self.allocations.all() if held.slot_name == CPU), "")
 
 
 class KernelAllocation(models.Model):
-    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003), and
-    AgentDevice.occupied (ADR 0041). `devices`: which ones, in order; each gives an equal part of `amount`: all of itself, or
-    one alone a share. Empty where nobody knows the devices of that agent one by one. `cpuset`: of CPU, on which cores, like 0-2,5; empty:
-    on all."""
+    """Allocation of a kernel on its agent; these rows are the ledger.
+
+    Triggers keep AgentSlot.occupied (ADR 0003) and AgentDevice.occupied (ADR 0041) equal to them.
+    `devices`: ids in order; each gives an equal part of `amount`: whole devices, or a share of a
+    single one. Empty if the agent's devices are not known individually. `cpuset`: for CPU, the
+    cores, like 0-2,5; empty: all.
+    """
 
     kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, db_index=False, related_name="allocations")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
@@ -84,8 +90,11 @@ class KernelAllocation(models.Model):
 
 
 class KernelLog(models.Model):
-    """The log of a kernel's last attempt, kept after its container is gone (`kept_logs`). `index_gzip` tells the entries
-    of the content apart, empty: nobody knows them; `is_cut`: there was more before it, or may have been."""
+    """Log of a kernel's last attempt after its container is removed (`container_io/kept_logs.py`).
+
+    `index_gzip`: boundaries of the log entries; empty: unknown. `is_cut`: earlier output is
+    missing, or may be.
+    """
 
     kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, related_name="log")
     content_gzip = models.BinaryField()
@@ -99,8 +108,11 @@ class KernelLog(models.Model):
 
 
 class KernelUsage(models.Model):
-    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with. And what it held of
-    accelerators then, which is not known any more once it has ended; null: of none, or nobody can measure them."""
+    """Last reading of a kernel's counters, by the engine's clock, and its accelerators.
+
+    The next reading is compared with it. The accelerator columns outlive the allocation; null:
+    none, or not measurable.
+    """
 
     kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
     at = models.DateTimeField()
@@ -121,9 +133,11 @@ class KernelUsage(models.Model):
 
 
 class KernelMetric(models.Model):
-    """What a kernel used over `span_s` from `at` on: means, and from a minute on the most (`metrics`). Null: not known.
-    Traffic is in bytes a second. What devices do is of whole devices, whoever shares them: the mean of their use, the sum of
-    their memory."""
+    """Mean use of a kernel over `span_s` from `at`; from a minute on also the maximum (`metrics/`).
+
+    Null: unknown. Traffic is in bytes per second. Device columns are for whole devices, including
+    other kernels that share them: mean utilisation, total used memory.
+    """
 
     pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
     kernel = models.ForeignKey(Kernel, on_delete=models.CASCADE, related_name="metrics", db_index=False)

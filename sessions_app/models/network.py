@@ -1,4 +1,4 @@
-"""Networks that are there before sessions need them."""
+"""Pooled networks, created before sessions need them."""
 
 import uuid
 
@@ -10,8 +10,10 @@ from common import clock
 
 
 class Mooring(models.Model):
-    """A network on one machine that was made before a session needed it (`moorings`). The session that takes it keeps it
-    to its end; nobody has it afterwards."""
+    """Pooled network on one machine (`launch/network_pool.py`).
+
+    The session that takes it keeps it to its end; it is never reused.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="moorings")

@@ -1,4 +1,4 @@
-"""What people keep for the home directory of their sessions, and what came of it in each session."""
+"""Users' dotfiles and start-up scripts, and their result in each session."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sessions_app.core.dotfile_rules import MAX_PATH_BYTES, USUAL_MODE
 
 
 class Written(models.Model):
-    """Who wrote it last: its person themselves, or a token of theirs."""
+    """Last writer of a row: the user, or a token of the user."""
 
     keypair = models.ForeignKey(
         "accounts.KeyPair", on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
@@ -29,7 +29,7 @@ class Written(models.Model):
 
 
 class Dotfile(Written):
-    """A small text file that each new session of its person has in its home directory."""
+    """Text file that each new session of the user gets in its home directory."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="dotfiles")
     path = NameField(max_length=MAX_PATH_BYTES, help_text="From the home directory on.")
@@ -50,7 +50,7 @@ class Dotfile(Written):
 
 
 class StartupScript(Written):
-    """What runs in each new session of its person before a command, and beside apps."""
+    """Script that runs in each new session of the user: before a command, in parallel with apps."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="startup_script"
@@ -63,9 +63,9 @@ class StartupScript(Written):
 
 
 class PersonalSetup(models.Model):
-    """What a session was begun with, and what came of it (`sessions_app.dotfiles.delivery`). Only where there was something.
+    """Home setup of a session and its result (`dotfiles/delivery.py`). No row if there was none.
 
-    `skipped` is a list of {"path", "why"}, with a code of `setup_parts.Skip`.
+    `skipped` is a list of {"path", "why"} with codes of `core.home_setup.Skip`.
     """
 
     class Script(models.TextChoices):

@@ -1,4 +1,4 @@
-"""Running sessions that have to leave for waiting ones of a higher priority."""
+"""Preemptions of running sessions for waiting sessions of a higher priority."""
 
 from uuid import UUID
 
@@ -9,11 +9,14 @@ from django.db.models import F, Q
 class PreemptionOutcome(models.TextChoices):
     OPEN = "", ""
     ENDED = "ended", "ended"
-    SPARED = "spared", "spared"  # whoever it was for got room elsewhere, or waits no more
+    SPARED = "spared", "spared"  # cancelled: the preempting session got room elsewhere, or no longer waits
 
 
 class Preemption(models.Model):
-    """That `session` ends at `ends_at` so that `by` can start on `agent`. Kept as history."""
+    """Preemption of `session`, which ends at `ends_at` so that `by` can start on `agent`.
+
+    Kept as history.
+    """
 
     session = models.ForeignKey("ComputeSession", on_delete=models.CASCADE, related_name="preemptions")
     by = models.ForeignKey("ComputeSession", on_delete=models.CASCADE, related_name="preempts")
@@ -41,6 +44,6 @@ class Preemption(models.Model):
 
 
 def close_notices_of(session_id: UUID) -> None:
-    """This attempt is over: the next leaves for nobody."""
+    """Close the open preemption of a session whose attempt has ended."""
     notices = Preemption.objects.filter(session=session_id, outcome=PreemptionOutcome.OPEN)
     notices.update(outcome=PreemptionOutcome.ENDED)

@@ -1,4 +1,4 @@
-"""Sizes of sessions under a name."""
+"""Resource presets: named sizes of sessions."""
 
 from typing import Any
 
@@ -15,8 +15,10 @@ from sessions_app.models.template import HAS_ONE_PLACE
 
 
 class ResourcePreset(models.Model):
-    """CPU, memory and accelerators of one session, in base units, and its shared memory where the preset says it. Offered, never more: what
-    it asks for is checked for whoever starts a session with it."""
+    """Named size of a session: CPU, memory, accelerators in base units, and shared memory if set.
+
+    A preset grants nothing: a session that uses it is checked like any other.
+    """
 
     name = NameField(max_length=MAX_NAME_LENGTH)
     sharing = models.CharField(max_length=10, choices=[(each.value, each.value) for each in Sharing])

@@ -1,4 +1,4 @@
-"""Who changed the priority of a session that waited."""
+"""History of priority changes of waiting sessions."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from common import clock
 
 
 class PriorityChange(models.Model):
-    """History: one row for each change."""
+    """One change of a waiting session's priority."""
 
     session = models.ForeignKey(
         "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="priority_changes"

@@ -25,7 +25,7 @@ from sessions_app.models.preemption import Preemption, PreemptionOutcome
 from vfolders.models import VFolder
 
 _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
-# What rows show; what is not named here is read when somebody asks for it, with a query each.
+# Columns that list rows show; any other column costs one query per access.
 _SHOWN_IN_ROWS = (
     "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
     "queue_position", "stops_at", "held_for", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "retry_count", "max_retries", "requeues", "host_label", "created_at",
@@ -42,24 +42,27 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         return self.filter(ended_at=None)
 
     def waiting(self) -> "ComputeSessionQuerySet":
-        """PENDING, in the words of the index that has them."""
+        """Return PENDING sessions, with the condition of the index that covers them."""
         return self.filter(status=Status.PENDING.value, started_at=None, ended_at=None)
 
     def ended(self) -> "ComputeSessionQuerySet":
         return self.filter(status__in=TERMINAL)
 
     def at_work_first(self) -> "ComputeSessionQuerySet":
-        """Those that run, that start, that wait as they stand in the queue, and that end; of each the newest first."""
+        """Order by running, launching, waiting (in queue order), ending; newest first within each."""
         is_now = (Q(status=Status.RUNNING), Q(status__in=LAUNCHING), Q(status=Status.PENDING))
         order = Case(*(When(each, then=place) for place, each in enumerate(is_now)), default=len(is_now))
         return self.order_by(order, F("queue_position").asc(nulls_last=True), "-created_at", "-id")
 
     def with_parts(self) -> "ComputeSessionQuerySet":
-        """With all that lists, details and launches need. 4 queries, any number of sessions."""
+        """Load all that lists, details and launches need. 4 queries, any number of sessions."""
         return self.with_kernels().prefetch_related("mounts__folder")
 
     def with_kernels(self) -> "ComputeSessionQuerySet":
-        """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
+        """Load containers, their machines and all related objects.
+
+        2 queries, any number of sessions.
+        """
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
         related = (
             "project", "domain", "owner", "image", "resource_group", "array", "setup", "idle", "callback",
@@ -68,12 +71,12 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         return joined.prefetch_related(kernels)
 
     def with_leaving(self) -> "ComputeSessionQuerySet":
-        """`leaves_at`: when it ends for one with a higher priority, or None. No query more."""
+        """Annotate `leaves_at`: end by an open preemption, or None. No additional query."""
         notices = Preemption.objects.filter(session=models.OuterRef("pk"), outcome=PreemptionOutcome.OPEN)
         return self.annotate(leaves_at=models.Subquery(notices.values("ends_at")[:1]))
 
     def for_rows(self) -> "ComputeSessionQuerySet":
-        """With what a row of a list shows, and no more. 2 queries, any number of sessions."""
+        """Load only what a list row shows. 2 queries, any number of sessions."""
         kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("role", "index")
         related = ("project", "owner", "image", "resource_group", "array", "idle")
         prefetched = (
@@ -83,7 +86,10 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
 
 
 class ComputeSession(models.Model):
-    """One request of a person: one or many containers. `status` is written by lifecycle.transition alone."""
+    """Compute session of a user: one or many containers.
+
+    `lifecycle/transitions.py` is the only writer of `status`.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=64)
@@ -93,7 +99,7 @@ class ComputeSession(models.Model):
     )
     project = models.ForeignKey(Project, on_delete=models.PROTECT, db_index=False, related_name="sessions")
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="sessions")
-    # The token that asked for it: it goes on counting against the policy of a token that is revoked meanwhile.
+    # Keypair of the request. The session counts against its policy even after it is revoked.
     keypair = models.ForeignKey(
         KeyPair,
         models.DO_NOTHING,
@@ -266,8 +272,8 @@ class ComputeSession(models.Model):
                 condition=~Q(status="PENDING") | Q(started_at=None), name="waiting_session_has_not_started"
             ),
         )
-        # No index, and no condition of one, has a column that each move writes (status, reason, deadline): PostgreSQL then
-        # writes the row alone, where it would otherwise write an entry into every index of the table (ADR 0043).
+        # No index or index condition uses a column that each transition writes (status, reason,
+        # deadline): PostgreSQL then updates only the row, not every index of the table (ADR 0043).
         indexes = (
             models.Index(
                 fields=("resource_group", "created_at"),
@@ -325,7 +331,7 @@ class ComputeSession(models.Model):
 
     @property
     def slots(self) -> ResourceSlots:
-        """What one kernel asks for."""
+        """Requested slots of one kernel, in base units."""
         return ResourceSlots(self.requested_slots)
 
     @property
@@ -338,7 +344,7 @@ class ComputeSession(models.Model):
 
 
 class SessionTransition(models.Model):
-    """History: one row for each change of status, with its reason."""
+    """One change of a session's status, with its reason. Kept as history."""
 
     session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="transitions")
     from_status = models.CharField(max_length=12, blank=True)
@@ -356,7 +362,7 @@ class SessionTransition(models.Model):
 
 
 class SessionMount(models.Model):
-    """The use of one folder in one session."""
+    """Mount of one folder in one session."""
 
     session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="mounts")
     folder = models.ForeignKey(VFolder, on_delete=models.SET_NULL, null=True, related_name="mounts")

@@ -1,4 +1,4 @@
-"""Templates of sessions: choices of the launcher under a name."""
+"""Session templates: named launcher choices."""
 
 from typing import Any
 
@@ -19,12 +19,15 @@ HAS_ONE_PLACE = (
     | (Q(sharing="domain") & ~_OWN & ~_PROJECT & _DOMAIN)
     | (Q(sharing="everybody") & ~_OWN & ~_PROJECT & ~_DOMAIN)
 )
-"""Of a row that is kept for others (`sharing`)."""
+"""Condition that the owner columns match `sharing`."""
 
 
 class SessionTemplate(models.Model):
-    """What a session asks for, but for what is of one session alone. Of a person, a project, a domain, or of everybody. It opens
-    nothing: what it asks for is checked for whoever starts it, when they do."""
+    """Stored request for a session, without the fields of a single session.
+
+    Belongs to a user, a project, a domain, or everybody. A template grants nothing: a session that
+    uses it is checked like any other.
+    """
 
     name = NameField(max_length=MAX_NAME_LENGTH)
     description = models.CharField(max_length=MAX_DESCRIPTION_LENGTH, blank=True)

@@ -1,8 +1,8 @@
-"""Arrays: many batch sessions of one request, with an index each, of which at most so many wait for a machine or run at a time.
+"""Array throttle: holds elements of an array above its maximum, releases the next as others end.
 
-The others are held. Once an element has ended `release_elements` is asked for, which lets in the next by index: under the lock of
-the array's row, so whoever comes at the same moment counts what this one let in. Reconciling does the same for whatever that missed.
-An element that is tried again has not ended: it keeps its place.
+`release_elements` runs after each end of an element and locks the array's row, so that concurrent
+calls count each other's releases; the reconciler repeats it for missed ends. An element that is
+retried has not ended and keeps its place.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from sessions_app.lifecycle.updates import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queue import holds
 
-# Those that have had their turn: who is held since, for a closed group or an image that is gone, keeps its place.
+# Released elements. One that is held later, for a closed group or a missing image, keeps its place.
 _LET_IN = (Hold.NOTHING.value, Hold.GROUP.value, Hold.IMAGE.value)
 
 
 def elements_of(request: SessionRequest) -> list[SessionRequest]:
-    """One request for each element, by name; the request itself where none is asked for."""
+    """Return one request per element, by name; for a request without an array, the request itself."""
     if request.array is None:
         return [request]
     return [replace(request, name=name) for name in request.array.names(request.name)]
@@ -41,7 +41,7 @@ def elements_of(request: SessionRequest) -> list[SessionRequest]:
 def insert_array(
     actor: Actor, project: Project, request: SessionRequest, now: datetime
 ) -> SessionArray | None:
-    """Insert the array of which this is the first element; None where no array is asked for."""
+    """Insert the array whose first element this is; return None without an array."""
     if request.array is None:
         return None
     return SessionArray.objects.create(
@@ -57,7 +57,10 @@ def insert_array(
 
 
 def element_standings(array: ArraySpec, first: ports.Standing) -> list[ports.Standing]:
-    """Return where each element begins, by place: like the first, or held where enough are ahead of it."""
+    """Return the initial hold state of each element, by place.
+
+    The first ones have the state `first`; those above the maximum are held.
+    """
     most = array.most_at_once
     if most is None or first.hold.value not in _LET_IN:
         return [first] * len(array.indices)
@@ -67,14 +70,17 @@ def element_standings(array: ArraySpec, first: ports.Standing) -> list[ports.Sta
 
 @transaction.atomic
 def release_elements(array_id: UUID) -> int:
-    """Let as many held elements into the queue as there is room for, by index; how many. 7 queries at most. May run twice, late or never."""
+    """Release as many held elements as the array allows, by index; return their number.
+
+    At most 7 queries. May run twice, late or never.
+    """
     array = SessionArray.objects.select_for_update(no_key=True).filter(pk=array_id).first()
     if array is None or array.most_at_once is None:
         return 0
     let_in = array.elements.filter(ended_at=None, held_for__in=_LET_IN).count()
     room = max(0, array.most_at_once - let_in)
     held = _held().filter(array=array).order_by("array_index").select_related("resource_group", "image")
-    # Whoever holds a row now ends it, or asks for it to end: another one goes in its place.
+    # A locked row is being ended, or is about to be: another element is released instead.
     free = held.select_for_update(skip_locked=True, no_key=True, of=("self",))
     chosen = list(free[:room]) if room else []
     _let_in(array, chosen)
@@ -85,8 +91,8 @@ def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
     if not chosen:
         return
     told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
-    standing = holds.standing_in_group(chosen[0])  # elements are alike
-    # They were written a microsecond after each other, and queue in that order.
+    standing = holds.standing_in_group(chosen[0])  # elements differ only in name and index
+    # Elements were created a microsecond apart; this keeps their order in the queue.
     since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
     ComputeSession.objects.filter(pk__in=[each.pk for each in chosen]).update(
         held_for=standing.hold.value,
@@ -101,8 +107,10 @@ def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
 
 
 def release_all() -> None:
-    """Those arrays that no end has found, and those whose elements were let go on by something else: whatever was lost with a
-    process. One query where there is nothing to do."""
+    """Release elements of all arrays with free places, for ends that were missed in a crash.
+
+    One query if there is nothing to do.
+    """
     waiting = _held().order_by().values("array")
     arrays = SessionArray.objects.filter(pk__in=waiting)
     let_in = Count("elements", filter=Q(elements__ended_at=None, elements__held_for__in=_LET_IN))

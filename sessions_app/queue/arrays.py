@@ -1,5 +1,7 @@
-"""Reads of arrays, and their end. `visible_arrays` is the only list source, `access_array` the only single fetch: who sees a
-session sees its array, and may do to all elements what may be done to each."""
+"""Reads and ends arrays. `visible_arrays` is the only list source, `access_array` the only fetch.
+
+Permissions on an array are those on its elements.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,12 +29,15 @@ UNDO_S = 10
 
 
 def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
-    """Newest first, with whose they are."""
+    """Return the arrays that the actor may see, newest first, with owner, project and domain."""
     return SessionArray.objects.filter(seen_by(actor)).select_related("owner", "project", "domain")
 
 
 def access_array(actor: Actor, array_id: UUID, action: Action) -> SessionArray:
-    """Raises NotFound (absent or hidden), PermissionDenied (seen, not allowed)."""
+    """Return the array.
+
+    Raises NotFound (absent or hidden), PermissionDenied (visible, not allowed).
+    """
     array = visible_arrays(actor).filter(pk=array_id).first()
     if array is None:
         raise NotFound(_("There is no such array among yours."))
@@ -44,12 +49,12 @@ def access_array(actor: Actor, array_id: UUID, action: Action) -> SessionArray:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the elements of an array are."""
+    """Number of an array's elements by state."""
 
-    statuses: Mapping[str, int] = field(default_factory=dict)  # that any is in
-    held: int = 0  # of those that are PENDING, until it is their turn
-    succeeded: int = 0  # of those that have ended
-    failed: int = 0  # of those; the others never ran (`endings`)
+    statuses: Mapping[str, int] = field(default_factory=dict)  # status: number of elements
+    held: int = 0  # PENDING elements held by the array throttle
+    succeeded: int = 0  # ended elements that succeeded
+    failed: int = 0  # ended elements that failed; the remaining ones never ran (`endings`)
 
     @property
     def live(self) -> int:
@@ -61,7 +66,7 @@ class Progress:
 
 
 def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
-    """By id, in one query, any number of arrays and elements."""
+    """Return the progress by array id. One query for any number of arrays and elements."""
     elements = ComputeSession.objects.filter(array__in=[array.pk for array in arrays]).order_by()
     is_held = Q(status=Status.PENDING.value, held_for=Hold.ARRAY_LIMIT.value)
     counted = elements.values("array_id", "status").annotate(
@@ -84,8 +89,11 @@ def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
 
 @transaction.atomic
 def end_array(*, actor: Actor, array_id: UUID) -> SessionArray:
-    """Ask all elements to end, none of which is let in meanwhile: those that wait are CANCELLED at once, those that end are not
-    tried again, those that have ended are left as they are. Statements by status, not by element."""
+    """Terminate all live elements; no element is released meanwhile.
+
+    Waiting elements become CANCELLED at once, terminating ones are not retried, ended ones stay as
+    they are. A fixed number of statements per status, not per element.
+    """
     array = access_array(actor, array_id, Action.TERMINATE)
     _end_elements(actor, array, _hold_live(array))
     return array
@@ -93,8 +101,10 @@ def end_array(*, actor: Actor, array_id: UUID) -> SessionArray:
 
 @transaction.atomic
 def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
-    """Have all elements stopped in UNDO_S, unless somebody keeps them until then; how many. Of those that are to stop already the first
-    moment holds."""
+    """Schedule a stop of all elements in UNDO_S, which can be cancelled; return their number.
+
+    Elements with a scheduled stop keep it.
+    """
     array = access_array(actor, array_id, Action.TERMINATE)
     stopped = [each for each in _hold_live(array) if not each.stops_at and is_stoppable(each)]
     at = clock.now() + timedelta(seconds=UNDO_S)
@@ -105,7 +115,7 @@ def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
 
 @transaction.atomic
 def keep_array(*, actor: Actor, array_id: UUID) -> int:
-    """Take the stops of all elements back that have not begun; how many."""
+    """Cancel the scheduled stops of all elements that have not begun to stop; return their number."""
     array = access_array(actor, array_id, Action.TERMINATE)
     kept = [each for each in _hold_live(array) if each.stops_at and is_stoppable(each)]
     _elements(kept).update(stops_at=None, stops_by=None)
@@ -115,7 +125,7 @@ def keep_array(*, actor: Actor, array_id: UUID) -> int:
 
 @transaction.atomic
 def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -> None:
-    """End those elements whose moment has come, as whoever asked for it."""
+    """Terminate elements whose scheduled stop is due and was requested by `stops_by_id`."""
     array = SessionArray.objects.get(pk=array_id)
     now = clock.now()
     due = [each for each in _hold_live(array) if each.stops_at and each.stops_at <= now]
@@ -123,14 +133,14 @@ def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -
 
 
 def _hold_live(array: SessionArray) -> list[ComputeSession]:
-    """Its live elements, locked, and nobody is let in; the array before sessions (ADR 8)."""
+    """Lock the array, then its live elements (ADR 8); no element is released meanwhile."""
     SessionArray.objects.select_for_update(no_key=True).get(pk=array.pk)
     live = ComputeSession.objects.live().filter(array=array).order_by("pk").select_for_update(no_key=True)
     return list(live)
 
 
 def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
-    """All of these rows, which are locked."""
+    """Terminate these locked elements."""
     ids: dict[Status, list[UUID]] = {}
     for each in elements:
         ids.setdefault(Status(each.status), []).append(each.pk)

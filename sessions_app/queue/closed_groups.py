@@ -1,6 +1,7 @@
-"""Sessions that wait in a resource group which is not open to them any more: its grant was revoked, or it takes no sessions of their type now.
+"""Holds waiting sessions whose resource group no longer admits them (grant revoked, type excluded).
 
-They are held, and say so; where that was a slip, they keep their place. After a day they are cancelled. What runs goes on.
+They keep their place if the group admits them again, and are cancelled after a day. Running
+sessions are not affected.
 """
 
 from collections import Counter
@@ -23,7 +24,10 @@ from sessions_app.queue.holds import AT_ONCE, go_on, put_outside
 
 
 def settle_closed_groups() -> None:
-    """Hold those to whom their group was closed, and let those go on to whom it is open again. Right if it runs twice, late or never."""
+    """Hold sessions whose group was closed to them, and release those whose group is open again.
+
+    Safe if it runs twice, late or never.
+    """
     hold_closed(ResourceGroup.objects.present())
     held = _held()
     for group in ResourceGroup.objects.filter(pk__in=held.values("resource_group_id")):
@@ -36,21 +40,24 @@ def settle_closed_groups() -> None:
 
 
 def hold_closed(asked: Iterable[ResourceGroup]) -> None:
-    """Take those out of the queues of these groups to whom they are closed. One query for each group that is not open to all."""
+    """Hold the queued sessions that these groups no longer admit. One query per restricted group."""
     for group in asked:
         if not is_open_to_all(group):
             _hold_closed_in(group)
 
 
 def hold_excluded_sessions(group_id: int) -> None:
-    """Hold the waiting sessions to which this group is closed."""
+    """Hold the queued sessions that this group no longer admits."""
     hold_closed(ResourceGroup.objects.filter(pk=group_id))
 
 
 @transaction.atomic
 def _hold_closed_in(group: ResourceGroup) -> None:
-    """Waits for nobody: whoever closes the group has locked it, and whoever has locked a session may wait for the group. What is
-    passed over is found by the next round."""
+    """Hold the queued sessions that the group no longer admits, skipping locked rows.
+
+    It must not wait: the caller may have locked the group, and holders of a session's lock may wait
+    for the group. The next round finds the skipped ones.
+    """
     closed = _queued_in(group).filter(closed_in(group)).order_by("pk")
     columns = ("pk", "owner_id", "project_id", "domain_id")
     locked = closed.select_for_update(no_key=True, skip_locked=True, of=("self",))
@@ -60,7 +67,7 @@ def _hold_closed_in(group: ResourceGroup) -> None:
 
 
 def shut_out_by(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
-    """How many of its queue would be held if these columns were changed. One query at most."""
+    """Return the number of queued sessions that these changes would hold. One query at most."""
     changed = copy(group)
     for column in service.ADMITTING:
         setattr(changed, column, changes.get(column, getattr(group, column)))
@@ -69,7 +76,10 @@ def shut_out_by(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
 
 
 def let_in_by(group: ResourceGroup, grants: Collection[GroupGrant]) -> Mapping[int, int]:
-    """How many of its queue each of its grants alone lets in, by grant: who would be held without it. One query, however many there are."""
+    """Return by grant the number of queued sessions that only this grant admits.
+
+    One query for any number of grants.
+    """
     if group.is_public or not grants:
         return {}
     queued = _queued_in(group).exclude(owner__role=Role.SUPERADMIN).order_by()

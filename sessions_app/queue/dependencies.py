@@ -1,8 +1,9 @@
-"""Sessions that start after others have ended, or after arrays: which may be named, and what they wait for. What becomes of them then is in
-`dependents`.
+"""Dependencies of sessions on other sessions and arrays: resolving, checking and describing them.
 
-The row of what others come after says so (`is_awaited`). Of a session it does so under its lock: its end finds it, and asks for
-`settle_dependents`. Who ends an element holds no array (ADR 8) and looks at it afterwards; so whoever names an array has it looked at once more.
+Their effect after an end is in `dependents.py`. Awaited rows are marked with `is_awaited`. A
+session is marked under its lock, so that its end sees the mark and triggers `settle_dependents`.
+The end of an element does not lock its array (ADR 8); so marking an array also triggers a check of
+the array.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from sessions_app.queue.arrays import progress_of, visible_arrays
 from sessions_app.queue.endings import Ending, ending_of
 from sessions_app.selectors import visible_sessions
 
-# Of one session and of an array, by what is waited for; {others} is how many more there are.
+# By kind and condition; {others} is the number of further dependencies.
 _WAITS = {
     (ComputeSession, When.SUCCESS): gettext_noop("Waits until “{name}” has succeeded."),
     (ComputeSession, When.ANY): gettext_noop("Waits until “{name}” has ended."),
@@ -63,7 +64,7 @@ _NEVER = {
         "It was to start after one of “{name}” had failed, which did not happen."
     ),
 }
-# Of one that never ran itself, and so has neither succeeded nor failed.
+# For a session that never ran, and so neither succeeded nor failed.
 _NEVER_RAN = {
     When.SUCCESS: gettext_noop("It was to start after “{name}” had succeeded, but “{name}” never ran."),
     When.FAILURE: gettext_noop("It was to start after “{name}” had failed, but “{name}” never ran."),
@@ -80,7 +81,7 @@ _AHEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A session or an array, how many of it have ended, succeeded and failed by now, and how it is to end."""
+    """Session or array to wait for, the counts of its ends, and the required outcome."""
 
     after: ComputeSession | SessionArray
     when: When
@@ -90,12 +91,12 @@ class Dependency:
 
     @property
     def count(self) -> int:
-        """How many sessions it is."""
+        """Number of sessions: elements of an array, else 1."""
         return self.after.count if isinstance(self.after, SessionArray) else 1
 
     @property
     def words(self) -> str:
-        """How it is to end, or that it did."""
+        """Text for the required outcome, or for the one reached."""
         if self.is_in_vain:
             return _("never ran") if self.never_ran else _("condition not met")
         if self.is_met:
@@ -104,7 +105,7 @@ class Dependency:
 
     @property
     def progress(self) -> str:
-        """How far an array is that is waited for."""
+        """Text for the progress of an awaited array; "" otherwise."""
         if not self.is_array or self.is_met or self.is_in_vain:
             return ""
         return _("{ended} of {count} have ended").format(ended=self.ended, count=self.count)
@@ -115,8 +116,11 @@ class Dependency:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether it can end so no more: ends are final. An array misses its success with the first element that does, and has failed
-        when all have ended and one of them failed."""
+        """True if the condition can never be met, as ends are final.
+
+        For an array, success is impossible after one element that did not succeed; failure is
+        impossible when all have ended and none failed.
+        """
         if self.when is When.SUCCESS:
             return self.succeeded < self.ended
         return self.when is When.FAILURE and self.ended == self.count and not self.failed
@@ -127,18 +131,18 @@ class Dependency:
 
     @property
     def never(self) -> KeptSentence:
-        """What to say of whoever waited in vain."""
+        """Sentence for a session whose dependency can never be met."""
         if self.never_ran:
             return KeptSentence(_NEVER_RAN[self.when], {"name": self.after.name})
         return KeptSentence(_NEVER[type(self.after), self.when], {"name": self.after.name})
 
     @property
     def never_ran(self) -> bool:
-        """Return True for a session that has neither succeeded nor failed."""
+        """True for a session that neither succeeded nor failed."""
         return not self.is_array and self.ended > self.succeeded + self.failed
 
     def row_of(self, session: ComputeSession) -> SessionDependency:
-        """That `session` comes after it; not saved."""
+        """Return the unsaved row for the dependency of `session`."""
         if isinstance(self.after, SessionArray):
             return SessionDependency(session=session, after_array=self.after, when=self.when.value)
         return SessionDependency(session=session, after=self.after, when=self.when.value)
@@ -147,8 +151,11 @@ class Dependency:
 def resolve_dependencies(
     actor: Actor, project: Project, asked: Sequence[DependencyRequest]
 ) -> tuple[Dependency, ...]:
-    """Sessions and arrays that the actor sees, and that are their own or of this project. By id, or by name: of their own, what lives
-    before what was asked for last. 5 queries at most. Raises NotFound, InvalidInput, at the field."""
+    """Return the named sessions and arrays: visible to the actor, and own or in the project.
+
+    A name is looked up among the actor's own: live ones first, then the newest. At most 5 queries.
+    Raises NotFound, InvalidInput at the field.
+    """
     if not asked:
         return ()
     meant = _meant(actor, project, {_key_of(each.session) for each in asked})
@@ -160,7 +167,7 @@ def resolve_dependencies(
 
 
 def _meant(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID | str, Dependency]:
-    """What these ids and names mean, by them, to end in any way."""
+    """Return the sessions and arrays for these ids and names, with the condition ANY."""
     scope = Q(owner_id=actor.user_id) | Q(project=project)
     sessions, arrays = visible_sessions(actor).filter(scope), visible_arrays(actor).filter(scope)
     ids = {key for key in keys if isinstance(key, UUID)}
@@ -194,7 +201,7 @@ def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: Dependency
 
 
 def check_possible(index: int, dependency: Dependency) -> None:
-    """Raises InvalidInput for one that has ended otherwise already."""
+    """Raise InvalidInput if the dependency can never be met."""
     if dependency.is_in_vain:
         sentence = _("“{name}” has ended already and does not meet the condition, so this would never start.")
         if dependency.never_ran:
@@ -208,8 +215,10 @@ def check_possible(index: int, dependency: Dependency) -> None:
 
 
 def lock_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
-    """Return the same dependencies as they are now, marked, with the rows of sessions locked until the transaction ends:
-    an end that comes later finds the mark."""
+    """Mark the awaited rows and return their current state, with sessions locked until commit.
+
+    A later end sees the mark.
+    """
     if not dependencies:
         return ()
     _mark_arrays([each.after.pk for each in dependencies if each.is_array])
@@ -222,15 +231,21 @@ def lock_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
 
 
 def _mark_arrays(array_ids: Sequence[UUID]) -> None:
-    """An element that ends before this commits does not see the mark, and may end after the array was read."""
+    """Mark the arrays as awaited and check them after commit.
+
+    An element that ends before the commit does not see the mark, and may end after the array was
+    read.
+    """
     for array_id in sorted(array_ids):
         SessionArray.objects.filter(pk=array_id, is_awaited=False).update(is_awaited=True)
         enqueue_on_commit(TaskName.LOOK_AT_ARRAY, array_id=str(array_id))
 
 
 def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentence | None:
-    """What a session of this project waits for that comes after these; None where all have ended. The sentence is read by all who
-    see the session: what is in another project is not named."""
+    """Return the hold message for a session with these dependencies; None if all are met.
+
+    Everyone who sees the session reads it, so it does not name sessions of other projects.
+    """
     ahead = [each for each in dependencies if not each.is_met]
     if not ahead:
         return None
@@ -243,12 +258,12 @@ def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentenc
 
 
 def dependencies_of(session: ComputeSession) -> list[Dependency]:
-    """As they are now. One query, two where it comes after arrays."""
+    """Return the current dependencies of the session. One query, two if it depends on arrays."""
     return dependencies_of_each([session])[0]
 
 
 def dependencies_of_each(sessions: Sequence[ComputeSession]) -> list[list[Dependency]]:
-    """The same of these, in their order, in as many queries."""
+    """Return the current dependencies of each session, in order. One query, two with arrays."""
     rows = SessionDependency.objects.filter(session__in=sessions).select_related("after", "after_array")
     found: dict[UUID, list[Dependency]] = {session.pk: [] for session in sessions}
     known = list(rows)
@@ -259,7 +274,10 @@ def dependencies_of_each(sessions: Sequence[ComputeSession]) -> list[list[Depend
 
 
 def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
-    """Sessions as these rows say, arrays as the rows of their elements do now: one query where there are any."""
+    """Return the current state: of sessions by their rows, of arrays by their elements.
+
+    One query if there are arrays.
+    """
     arrays = {after.pk: after for after, _when in asked if isinstance(after, SessionArray)}
     progress = progress_of(list(arrays.values())) if arrays else {}
     found = []
@@ -275,12 +293,15 @@ def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) ->
 
 
 def is_named(after: ComputeSession | SessionArray, session: ComputeSession, *, user_id: int | None) -> bool:
-    """Whether who sees `session` is told what it comes after: its owner is, and others where it is of the same project."""
+    """Return True if viewers of `session` may see the name of `after`.
+
+    The owner may; others only if it is in the same project.
+    """
     return after.project_id == session.project_id or session.owner_id == user_id
 
 
 def _key_of(text: str) -> UUID | str:
-    """The id that it is, or the name."""
+    """Return the text as a UUID if it is one, else as a name."""
     try:
         return UUID(text) if len(text) == len(str(UUID(int=0))) else text
     except ValueError:

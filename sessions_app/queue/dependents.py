@@ -1,5 +1,7 @@
-"""What becomes of sessions that come after others once these end: into the queue, or their own end. Asked for by each end of what
-others come after (`is_awaited`), and by reconciling for whatever that missed."""
+"""Releases or cancels dependent sessions when the awaited sessions or arrays end.
+
+Triggered by each end of an awaited row (`is_awaited`); the reconciler repeats it for missed ends.
+"""
 
 from collections.abc import Collection
 from operator import attrgetter
@@ -21,7 +23,7 @@ from sessions_app.queue.dependencies import dependencies_of_each, hold_for
 from sessions_app.queue.endings import Ending, ended_as
 
 _THEIRS = SessionDependency.objects.filter(session=OuterRef("pk")).order_by()
-# What Dependency says, of rows that name a session.
+# The conditions of Dependency in SQL, for rows that name a session.
 _ENDED = Q(after__ended_at__isnull=False)
 _IN_VAIN = _ENDED & (
     Q(when=When.SUCCESS) & ~ended_as(Ending.SUCCESS, "after__")
@@ -30,19 +32,24 @@ _IN_VAIN = _ENDED & (
 
 
 def settle_dependents(session_id: UUID) -> None:
-    """After the end of this one: let those that came after it into the queue, or end those that never can start. May run twice, late or
-    never."""
+    """Release sessions that depend on this ended session, or cancel those that can never start.
+
+    May run twice, late or never.
+    """
     _settle(_held().filter(Exists(_THEIRS.filter(after=session_id))))
 
 
 def settle_after_array(array_id: UUID) -> None:
-    """The same of an array, after the end of any of its elements."""
+    """Release or cancel sessions that depend on this array, after the end of an element.
+
+    May run twice, late or never.
+    """
     ended, in_vain = _of_arrays(_awaited_arrays().filter(pk=array_id))
     _settle(_held().filter(Exists(_THEIRS.filter(ended | in_vain))))
 
 
 def settle_all() -> None:
-    """Those that no end has found: whatever was lost with a process."""
+    """Release or cancel all dependents that are due, for ends that were missed in a crash."""
     ended, in_vain = _of_arrays(_awaited_arrays())
     is_due = ~Exists(_THEIRS.exclude(_ENDED | ended)) | Exists(_THEIRS.filter(_IN_VAIN | in_vain))
     _settle(_held().filter(is_due))
@@ -53,8 +60,10 @@ def _awaited_arrays() -> QuerySet[SessionArray]:
 
 
 def _of_arrays(arrays: QuerySet[SessionArray]) -> tuple[Q, Q]:
-    """What Dependency says, of rows that name one of these: that it has ended, and that it is awaited in vain. 2 queries at most.
-    Looked at once for all rows, which may be a thousand for the same array."""
+    """Return the conditions for rows that depend on these arrays: ended, and impossible to meet.
+
+    At most 2 queries. Evaluated once for all rows, as a thousand may depend on one array.
+    """
     found = list(arrays.order_by())
     progress = progress_of(found) if found else {}
     ended = {array_id for array_id, each in progress.items() if not each.live}
@@ -72,7 +81,10 @@ def _held() -> ComputeSessionQuerySet:
 
 
 def _settle(sessions: ComputeSessionQuerySet) -> None:
-    """As they were asked for, a batch a transaction: so nobody waits for all of them, and the first elements of an array not for its last."""
+    """Settle the sessions in creation order, in batches of one transaction each.
+
+    So no row waits for all of them, nor the first elements of an array for its last.
+    """
     found = list(sessions.order_by("created_at", "pk").values_list("pk", "array_id"))
     for first in range(0, len(found), holds.AT_ONCE):
         batch = dict(found[first : first + holds.AT_ONCE])
@@ -95,7 +107,8 @@ def _settle_some(session_ids: Collection[UUID]) -> None:
             in_vain[session.pk] = cause.never
         else:
             in_vain[session.pk] = REASON_SENTENCES[Reason.DEPENDENCY_IN_VAIN]
-    # By one statement: two would take what limits count of two domains in the order of these sessions, not of level and scope (ADR 8).
+    # One statement: two would lock the counted limits of two domains in the order of these
+    # sessions, not by level and scope (ADR 8).
     if in_vain:
         transitions.transition_many(
             in_vain,

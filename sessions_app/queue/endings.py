@@ -1,6 +1,6 @@
-"""Outcome of a session that has ended, for sessions and arrays that come after it (`dependencies`).
+"""Defines the outcome of an ended session for its dependents: success, failure or skipped.
 
-The one place for this rule. The table that people read is in the user guide, under *After other sessions*.
+The only place of this rule. The user guide has the table, under *After other sessions*.
 """
 
 from enum import StrEnum
@@ -12,8 +12,11 @@ from sessions_app.models import ComputeSession, Kernel, SessionType
 
 
 class Ending(StrEnum):
-    """SKIPPED: it never ran, because somebody took it back or because what it came after ended otherwise. It has neither succeeded
-    nor failed, so whoever comes after its success or its failure is skipped too."""
+    """Outcome of a session for its dependents.
+
+    SKIPPED: it never ran, because it was cancelled by a user or its own dependency was not met.
+    That is neither success nor failure, so dependents on either are skipped too.
+    """
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -21,10 +24,10 @@ class Ending(StrEnum):
 
 
 _TRIED_AGAIN = Kernel.objects.filter(attempt__gt=1)  # a later attempt, whose session has no start yet
-# Of a session that never ran. All other causes for which one does not run are failures: it was wanted and could not be.
+# Reasons for a session that never ran. All other reasons not to run are failures.
 _SKIPPED = frozenset({Reason.USER_REQUESTED, Reason.ADMIN_REQUESTED, Reason.DEPENDENCY_IN_VAIN})
 _BATCH_SUCCESS = frozenset({Reason.COMMAND_FINISHED})
-# A session in which people work has no end of its own: it has done its work when somebody or a limit ends it.
+# An interactive session has no end of its own: it succeeded when a user or a limit ends it.
 _INTERACTIVE_SUCCESS = _BATCH_SUCCESS | {
     Reason.USER_REQUESTED,
     Reason.ADMIN_REQUESTED,
@@ -37,7 +40,7 @@ _INTERACTIVE_SUCCESS = _BATCH_SUCCESS | {
 
 
 def ending_of(session: ComputeSession) -> Ending | None:
-    """Return how `session` ended; None while it lives."""
+    """Return the outcome of `session`; None while it is live."""
     if session.ended_at is None:
         return None
     may_be_skipped = session.started_at is None and session.status_reason in _SKIPPED
@@ -48,7 +51,10 @@ def ending_of(session: ComputeSession) -> Ending | None:
 
 
 def ended_as(ending: Ending, prefix: str = "") -> Q:
-    """Return the condition that `ending_of` returns `ending`, for rows from which `prefix` leads to a session."""
+    """Return the SQL condition that `ending_of` returns `ending`.
+
+    `prefix` is the path from the row to the session.
+    """
 
     def field(lookup: str, value: object) -> Q:
         return Q(**{f"{prefix}{lookup}": value})

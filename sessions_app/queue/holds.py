@@ -1,6 +1,9 @@
-"""What keeps a waiting session out of the queue: others that it comes after (`dependencies`), its start time, that enough of its array are
-ahead of it (`arrays`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
-held has its reason from the beginning, and is let into the queue here."""
+"""Queue holds: reasons that keep a waiting session out of the queue, and release into it.
+
+Holds are dependencies (`dependencies.py`), a start time, the array throttle (`array_release.py`), a
+closed group (`closed_groups.py`) and a missing image (`missing_images.py`). The scheduler reads
+only sessions without a hold.
+"""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -30,11 +33,11 @@ FURTHEST_START = timedelta(days=365)
 
 AT_ONCE = 100
 
-TOLERATED = timedelta(minutes=1)  # of a start time that was now when it was typed
+TOLERATED = timedelta(minutes=1)  # for a start time that has just passed while it was typed
 
 UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
 
-JUST_ADDED = timedelta(minutes=1)  # the heartbeats of the machine that built it may not have told of it
+JUST_ADDED = timedelta(minutes=1)  # heartbeats may not have reported a newly built image yet
 
 KEPT_OUTSIDE = timedelta(days=1)
 
@@ -54,7 +57,7 @@ _STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message"
 
 
 def check_start_time(request: SessionRequest) -> None:
-    """Raises InvalidInput for a start time that is past, or too far."""
+    """Raise InvalidInput for a start time in the past or too far ahead."""
     if request.start_at is None:
         return
     ahead = request.start_at - clock.now()
@@ -71,13 +74,16 @@ def check_start_time(request: SessionRequest) -> None:
 
 
 def note_standing(session_ids: Collection[UUID], standing: Standing) -> None:
-    """Record that these waiting sessions are held, or no longer."""
+    """Record the new hold state of these waiting sessions."""
     if session_ids:
         hold_recorder.get()(session_ids, standing)
 
 
 def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None) -> Standing:
-    """`waits_for` says what others it comes after, where there are any that live."""
+    """Return the hold state by dependencies and start time.
+
+    `waits_for` is the message of unmet dependencies, or None.
+    """
     if waits_for is not None:
         return Standing(Hold.DEPENDENCY, Reason.DEPENDENCY, waits_for)
     if start_at is not None and start_at > clock.now():
@@ -87,14 +93,14 @@ def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None
 
 
 def standing_outside(group: ResourceGroup) -> Standing:
-    """Of one that waits in a group which is not open to it any more."""
+    """Return the hold state of a session whose group no longer admits it."""
     until = clock.now() + KEPT_OUTSIDE
     message = KeptSentence(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
     return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
 
 
 def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
-    """Hold these, whose rows are locked, while their group is not open to them."""
+    """Hold these locked sessions because their group does not admit them."""
     standing = standing_outside(group)
     ComputeSession.objects.filter(pk__in=session_ids).update(
         held_for=standing.hold.value,
@@ -107,7 +113,7 @@ def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
 
 
 def its_turn(most_at_once: int) -> Standing:
-    """Of an element, while so many of its array are in the queue or run."""
+    """Return the hold state of an element under the array throttle."""
     message = KeptSentence(TURN, {"most": most_at_once})
     return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
 
@@ -115,8 +121,11 @@ def its_turn(most_at_once: int) -> Standing:
 def standing_of_image(
     group: ResourceGroup, image: ContainerImage, count: int | None = None
 ) -> Standing | None:
-    """Of one whose image no machine of the group has, and none can fetch; else None. `count`: `machines_without` it, if that was read just
-    now. Else one query, none for an image with a registry."""
+    """Return the hold state if no machine of the group has or can pull the image; else None.
+
+    `count`: result of `machines_without`, if just read. Otherwise one query, none for an image with
+    a registry.
+    """
     if image.registry_id is not None or image.created_at > clock.now() - JUST_ADDED:
         return None
     if count is None:
@@ -126,8 +135,10 @@ def standing_of_image(
 
 
 def standing_in_group(session: ComputeSession) -> Standing:
-    """Of one that nothing else holds: in the queue, if its group is open to it and its image can be had there. Two queries at most, where
-    group and image were read."""
+    """Return the hold state by group access and image, for a session without any other hold.
+
+    At most two queries if group and image were read.
+    """
     group = session.resource_group
     if is_closed_to(session):
         return standing_outside(group)
@@ -135,7 +146,7 @@ def standing_in_group(session: ComputeSession) -> Standing:
 
 
 def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
-    """Until when it may be PENDING: the time that it is to wait counts from when it queues."""
+    """Return the deadline of PENDING; the pending timeout counts from the release into the queue."""
     if hold is Hold.GROUP:
         return clock.now() + KEPT_OUTSIDE
     usual_s = pending_timeout_s or DEADLINES_S[Status.PENDING]
@@ -144,7 +155,7 @@ def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
 
 
 def release_what_is_due() -> None:
-    """Let those into the queue whose start time has come: a batch a transaction, so that nobody waits for all of them."""
+    """Release sessions whose start time has come, in batches of one transaction each."""
     due = ComputeSession.objects.waiting().filter(held_for=Hold.START_TIME.value, start_at__lte=clock.now())
     ids = list(due.order_by("start_at", "pk").values_list("pk", flat=True))
     for first in range(0, len(ids), AT_ONCE):
@@ -156,11 +167,14 @@ def release_what_is_due() -> None:
 
 
 def go_on(session: ComputeSession) -> None:
-    """What held it is over: into the queue, behind those that have waited, or held for its start time, or for its turn in an array.
-    The row is locked."""
+    """Release the locked session from its hold: into the queue, or to its next hold.
+
+    The next hold may be its start time, the array throttle, its group or its image.
+    """
     standing, was_held_for = standing_of(session.start_at), session.held_for
     most_at_once = session.array.most_at_once if session.array is not None else None
-    # Who is held for what administrators do (a slip with a group, an image that is gone) keeps the place, and has had its turn.
+    # After a hold that administrators caused (group, image) a session keeps its place and does not
+    # wait for the array throttle again.
     keeps_place = was_held_for in (Hold.GROUP, Hold.IMAGE)
     if not standing.hold and most_at_once is not None and not keeps_place:
         standing = its_turn(most_at_once)
@@ -169,13 +183,13 @@ def go_on(session: ComputeSession) -> None:
     session.held_for = standing.hold.value
     session.status_reason = standing.reason.value
     session.status_message = standing.message
-    if was_held_for != Hold.IMAGE or standing.hold:  # that time counted
+    if was_held_for != Hold.IMAGE or standing.hold:  # time under an image hold counts towards the deadline
         session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
     if standing.hold != Hold.START_TIME and not keeps_place:
         session.eligible_at = clock.now()
     if not standing.hold:
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
     session.save(update_fields=_STANDING_FIELDS)
-    if standing.hold or keeps_place:  # else the scheduler says it next
+    if standing.hold or keeps_place:  # otherwise the scheduler records it next
         note_standing([session.pk], standing)
     push_session_change(session)

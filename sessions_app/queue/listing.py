@@ -1,5 +1,8 @@
-"""Who waits in each resource group. Of sessions that one does not see everybody learns their place, their size, since which minute they wait,
-and why in words that name nobody; not whose they are, what they are called, and which priority they have."""
+"""Lists the queue of each resource group, without identifying other users' sessions.
+
+Everyone sees place, size, waiting time to the minute and a reason without names of each waiting
+session; owner, name and priority only if allowed to see the session.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ from sessions_app.models import ComputeSession
 from sessions_app.queue.priority import governed_domain_id, may_prioritize
 from sessions_app.selectors import visible_sessions
 
-# As they were last tried, then those who were never tried.
+# By the last position tried, then sessions that were never tried.
 _IN_ORDER = (
     F("queue_position").asc(nulls_last=True),
     F("priority").desc(),
@@ -28,8 +31,10 @@ _IN_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What waits in one group: how many, since when its first does and why. Id and name are of a first that is the actor's
-    own, else None and ""."""
+    """Queue of one group: count, and waiting time and reason of its first session.
+
+    `first_id` and `first_name` are set only if the first session is the actor's own.
+    """
 
     count: int
     since: datetime
@@ -39,7 +44,7 @@ class Queue:
 
 
 def queues(actor: Actor) -> dict[int, Queue]:
-    """By group; groups in which nothing waits are left out. One query, one row for each group."""
+    """Return the queue by group id; groups without waiting sessions are left out. One query."""
     pending = ComputeSession.objects.waiting().filter(held_for="", stops_at=None).order_by()
     same_group = [F("resource_group_id")]
     firsts = pending.annotate(
@@ -58,8 +63,8 @@ def queues(actor: Actor) -> dict[int, Queue]:
     }
 
 
-# What everybody may read of why somebody waits: the sentences of sessions name projects, people and limits. By reason code;
-# what is not here waits for a limit, a budget or a time of its own.
+# Reasons that everyone may read, by code: full sentences name projects, users and limits. Any other
+# reason is a limit, a budget or a time of the session's own.
 PUBLIC_REASONS = {
     "enqueued": gettext_noop("Waiting for a machine."),
     "group_paused": gettext_noop("The resource group is paused."),
@@ -79,8 +84,11 @@ OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One place in a queue. Id, name, owner and priority are "" or None unless the reader sees that session, and `since` is the minute;
-    `slots` are of each of its `kernel_count` containers."""
+    """Place in a queue.
+
+    Id, name, owner and priority are "" or None, and `since` is rounded to the minute, unless the
+    reader may see the session. `slots` are per container (`kernel_count`).
+    """
 
     position: int
     id: UUID | None
@@ -97,7 +105,7 @@ class Waiting:
 
 
 def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
-    """Who waits there, in order."""
+    """Return the waiting sessions of these groups, in queue order."""
     pending = ComputeSession.objects.waiting().filter(
         resource_group_id__in=list(group_ids), held_for="", stops_at=None
     )
@@ -108,7 +116,10 @@ def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
 
 
 def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) -> list[Waiting]:
-    """What the actor may know of these, the first of which is the `first`-th of its queue. Two queries at most."""
+    """Return the places of these sessions as the actor may see them. Two queries at most.
+
+    `first` is the position of the first one.
+    """
     governed_id = governed_domain_id(actor)
     seen = visible_sessions(actor).filter(pk__in=[session.pk for session in sessions])
     names = {pk: (name, email) for pk, name, email in seen.values_list("pk", "name", "owner__email")}
@@ -132,13 +143,16 @@ def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) 
 
 
 def _queued_since(session: ComputeSession, *, is_seen: bool) -> datetime:
-    """To others by the minute: the very moment tells whose it is to whoever saw them ask for it."""
+    """Return the start of waiting, rounded to the minute for other users.
+
+    The exact instant would identify the owner to users who saw the request.
+    """
     since = session.eligible_at or session.created_at
     return since if is_seen else since.replace(second=0, microsecond=0)
 
 
 def why_of(session: ComputeSession, *, is_seen: bool) -> str:
-    """Its own sentence for who sees it; for others what tells nothing about anybody."""
+    """Return the session's own sentence if visible, else a sentence without names."""
     if is_seen:
         return str(session.status_message)
     return _(PUBLIC_REASONS.get(session.status_reason, OWN_LIMITS))

@@ -1,5 +1,7 @@
-"""Sessions whose image no machine of their group has and none can fetch: without a registry it was built or loaded on some machine, and
-an engine asked for it would run whatever somebody published under that name. They are held until a machine has it.
+"""Holds waiting sessions whose image no machine of their group has or can pull.
+
+An image without a registry was built or loaded on a machine; an engine that pulls it would run
+whatever is published under that name. The sessions are held until a machine has the image.
 """
 
 from django.db import transaction
@@ -14,8 +16,10 @@ from sessions_app.queue.holds import AT_ONCE, go_on, note_standing, standing_of_
 
 
 def settle_missing_images() -> None:
-    """Hold those whose image is on no machine any more, and let those go on whose image is on one. One query for each image and group
-    that somebody waits for. Right if it runs twice, late or never."""
+    """Hold sessions whose image has disappeared, and release those whose image is available.
+
+    One query per image and group with waiting sessions. Safe if it runs twice, late or never.
+    """
     for group, image in _wanted(_in(Hold.NOTHING)):
         hold_without_image(group, image)
     for group, image in _wanted(_in(Hold.IMAGE)):
@@ -43,13 +47,13 @@ def hold_without_image(group: ResourceGroup, image: ContainerImage) -> None:
 
 
 def _in(hold: Hold) -> ComputeSessionQuerySet:
-    """Those that wait so for an image that has no registry."""
+    """Return sessions under `hold` whose image has no registry."""
     waiting: ComputeSessionQuerySet = ComputeSession.objects.waiting()
     return waiting.filter(held_for=hold.value, image__registry=None)
 
 
 def _wanted(sessions: ComputeSessionQuerySet) -> list[tuple[ResourceGroup, ContainerImage]]:
-    """What they want where. 3 queries."""
+    """Return the distinct pairs of group and image of these sessions. 3 queries."""
     pairs = list(sessions.order_by().values_list("resource_group_id", "image_id").distinct())
     groups = ResourceGroup.objects.in_bulk({group_id for group_id, _image in pairs})
     images = ContainerImage.objects.in_bulk({image_id for _group, image_id in pairs})

@@ -1,6 +1,6 @@
-"""Changing the priority of a session that waits: its owner as far as policies let, and who governs it.
+"""Changes the priority of a waiting session: by its owner within policies, or by an administrator.
 
-What somebody else set is the most that the owner may give it: whoever is put behind others does not undo that.
+The owner may not raise it above a value that somebody else has set.
 """
 
 from uuid import UUID
@@ -26,8 +26,10 @@ from sessions_app.selectors import Action, access_session
 
 @transaction.atomic
 def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> ComputeSession:
-    """Give a waiting session this priority, from the next tick on. Raises NotFound, PermissionDenied, InvalidInput, Conflict
-    (it waits no more), LimitExceeded."""
+    """Set the priority of a waiting session, effective from the next tick.
+
+    Raises NotFound, PermissionDenied, InvalidInput, Conflict (no longer waiting), LimitExceeded.
+    """
     access_session(actor, session_id, Action.VIEW)
     session: ComputeSession = ComputeSession.objects.select_for_update(of=("self",)).get(pk=session_id)
     if not may_prioritize(actor, session, governed_domain_id(actor)):
@@ -64,12 +66,12 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
 
 
 def governed_domain_id(actor: Actor) -> int | None:
-    """The domain of which the actor is an administrator. One query at most."""
+    """Return the id of the domain that the actor administers, or None. One query at most."""
     return None if actor.only_looks or may_do_everything(actor) else overseen_domain_id(actor)
 
 
 def may_prioritize(actor: Actor, session: ComputeSession, governed_id: int | None) -> bool:
-    """Its owner, administrators of its domain, superadmins. No query."""
+    """Return True for the owner, administrators of its domain and superadmins. No query."""
     is_governed = governed_id is not None and session.domain_id == governed_id
     return session.owner_id == actor.user_id or is_governed or may_do_everything(actor)
 
@@ -86,7 +88,10 @@ def _checked(priority: object) -> int:
 
 
 def _demand_may_raise(actor: Actor, session: ComputeSession, wanted: int) -> None:
-    """All policies of the session allow it, and that of the token which asks."""
+    """Raise LimitExceeded unless the policies of the session and of the actor's keypair allow it.
+
+    The owner may also not exceed the last value that somebody else has set.
+    """
     ids = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id)
     keys = {*ids.keys(), *ScopeIds(keypair=actor.keypair_id).keys()}
     check_room(priority_hits(actor, scopes_of(keys), wanted))

@@ -1,1 +1,1 @@
-"""Loops that make engines and rows agree."""
+"""Periodic repair of differences between container engines and the database."""

@@ -1,4 +1,7 @@
-"""Somebody set the clock of this machine, or it slept: instants that were written before move along, for nothing has had its time."""
+"""Detects jumps of this machine's clock (set, or after sleep) and shifts stored timestamps.
+
+So no deadline passes because of the jump.
+"""
 
 from datetime import timedelta
 
@@ -22,10 +25,13 @@ LEEWAY = timedelta(seconds=1)
 
 
 def follow_the_clock() -> bool:
-    """Whether the clock was set since the last look. On another machine than that of the last look nobody knows: it looks anew."""
+    """Shift timestamps if the clock jumped since the last call; return True if it did.
+
+    After a move to another machine a jump cannot be detected: the reading starts anew.
+    """
     known = ClockReading.objects.first()
     if known is not None and known.machine == clock.machine_id() and clock.step_since(known.ahead_s):
-        # Before the locks, for it may take long; whoever dies over it does it again.
+        # Before the locks, as it may take long; if the process dies, the next call repeats it.
         forget_what_was_asked()
         collector.forget_what_is_to_come(clock.now())
     return _look()
@@ -33,8 +39,11 @@ def follow_the_clock() -> bool:
 
 @transaction.atomic
 def _look() -> bool:
-    """What the clock says is written down with all that moves: who dies over it has moved nothing, and two that look at the same
-    moment move it once."""
+    """Shift timestamps if the clock differs from the stored reading; store the new one.
+
+    Returns True on a jump. One transaction: a crash has shifted nothing, and two concurrent calls
+    shift once.
+    """
     said = {"machine": clock.machine_id(), "ahead_s": clock.reading(), "looked_at_s": clock.steady()}
     last, is_first = ClockReading.objects.select_for_update().get_or_create(pk=1, defaults=said)
     if is_first:
@@ -44,14 +53,14 @@ def _look() -> bool:
         log.warning("clock.was_set", seconds=by.total_seconds())
         unseen = timedelta(seconds=clock.steady() - last.looked_at_s) + LEEWAY
         _shift(Step(by, clock.now(), unseen))
-    if by is not None:  # what is too little to be a step adds up
+    if by is not None:  # differences too small for a jump add up
         said["ahead_s"] = last.ahead_s + by.total_seconds()
     ClockReading.objects.filter(pk=1).update(**said)
     return bool(by)
 
 
 def _shift(step: Step) -> None:
-    """Everything once, in the order of locks (ADR 8)."""
+    """Shift all timestamps once, in lock order (ADR 8)."""
     transitions.shift_instants(step)
     enforcer.shift_instants(step)
     preemption.shift_instants(step)

@@ -1,4 +1,4 @@
-"""Checks of running containers, and the reason of an end."""
+"""Checks running containers, and ends sessions whose container has ended or vanished."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 LOST_GRACE = timedelta(minutes=5)
 
-STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # who is away for longer is lost by then
+STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # after longer absence the agent is lost
 
 LEEWAY = timedelta(minutes=1)
 
@@ -48,7 +48,10 @@ _MAY_BE_OF_ITS_MACHINE = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason
 
 
 def note_address(kernel: Kernel, state: ContainerState) -> None:
-    """A container that somebody started anew on its machine may have another address; the old one may be given away."""
+    """Save the container's new network address, which changes if it is restarted on its machine.
+
+    The old address may be reassigned.
+    """
     address = next(iter(state.addresses.values()), None)
     if address != kernel.address:
         log.warning("reconcile.moved", container=state.name, frm=kernel.address, to=address)
@@ -60,11 +63,14 @@ def is_up(state: ContainerState | None) -> bool:
 
 
 def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: datetime | None = None) -> None:
-    """End the session of a container that ended or vanished. A list may be older than the row: ask again before. `alive_since`
-    is of its machine (`EngineInfo`)."""
+    """End the session of a container that ended or vanished.
+
+    The list may be older than the row, so the container is inspected again first. `alive_since` is
+    that of its machine (`EngineInfo`).
+    """
     state = runtime.inspect_container(kernel.container_name)
     if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
-        return  # or it is of an attempt that is over
+        return  # or the container belongs to an earlier attempt
     reason = reason_for_end(kernel, state)
     went_down = reason in _MAY_BE_OF_ITS_MACHINE and has_gone_down_with_its_machine(state, alive_since)
     reason = Reason.AGENT_LOST if went_down else reason
@@ -79,18 +85,22 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
 
 
 def has_gone_down_with_its_machine(state: ContainerState | None, alive_since: datetime | None) -> bool:
-    """Its machine, or the engine there, stopped and came back, and with it what ran. A machine that goes down in order ends programs as
-    a user does, and they may even say that all went well; only of what said so long before does one believe it."""
+    """Return True if the container ended because its machine or engine restarted.
+
+    A machine that shuts down in order ends programs like a user does, and they may even exit with
+    0. So exit code 0 counts as success only long before the restart.
+    """
     if state is None or state.started_at is None or state.finished_at is None or alive_since is None:
         return False
     began, ended = state.started_at, state.finished_at
-    # Who was up over it is noted as ended a moment after; all instants are by the engine's clock.
+    # A container that was up during the restart is recorded as ended a moment later; all instants
+    # are by the engine's clock.
     was_there = began < alive_since and ended < alive_since + LEEWAY
     return was_there and (alive_since - ended < STOPPED_WITHIN or state.exit_code != 0)
 
 
 def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
-    """What the end of a container means for its session."""
+    """Return the reason code for the end of a container; `state` None: it vanished."""
     if state is None:
         return Reason.CONTAINER_LOST
     if has_ended_for_memory(kernel, state):

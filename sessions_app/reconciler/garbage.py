@@ -1,4 +1,4 @@
-"""Removal of containers, networks and volumes that no live session owns."""
+"""Removes containers, networks and volumes that no live session owns."""
 
 import re
 from collections.abc import Iterable
@@ -29,15 +29,18 @@ log = structlog.get_logger(__name__)
 
 
 def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set[UUID]:
-    """The ids in this label of engine objects; labels that are no id, which somebody else wrote, are left out."""
+    """Return the ids in this label of engine objects; skips values that are no UUID."""
     texts = {thing.labels.get(label, "") for thing in things}
     return {UUID(text) for text in texts if UUID_TEXT.fullmatch(text)}
 
 
 def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> set[str]:
-    """Stop containers that ran on while their machine was lost as others are stopped; what the engine refuses to stop,
-    `reap` tries to remove. Returns the names of those that have to wait for the next round: one round takes one grace at
-    most, as the machine's sessions are not looked at meanwhile."""
+    """Stop stray containers with the usual grace period; return the names left for the next round.
+
+    They kept running while their machine was lost. A container that the engine refuses to stop is
+    left to `reap`. One round takes one grace period at most, because the machine's sessions are not
+    checked meanwhile.
+    """
     running = [state.name for state in states if state.status is ContainerStatus.RUNNING]
     now, later = running[:STOPPERS], running[STOPPERS:]
     try:
@@ -50,7 +53,7 @@ def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRunt
 
 
 def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None:
-    """Remove the container of a session that has ended, with its network and scratch home."""
+    """Remove the container of an ended session, with its network and home volume."""
     log.warning(
         "reconcile.reaped", container=state.name, session_id=state.labels.get(container_spec.SESSION_LABEL)
     )
@@ -64,15 +67,17 @@ def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None
         session_id = UUID(state.labels[container_spec.SESSION_LABEL])
         if (
             not ComputeSession.objects.live().filter(pk=session_id).exists()
-        ):  # else it is tried again, perhaps here
+        ):  # else it is retried, possibly on this machine
             remove_network_of(session_id, agent, runtime)
-    except (RuntimeFault, KeyError, ValueError) as error:  # of labels that somebody else wrote
+    except (RuntimeFault, KeyError, ValueError) as error:  # labels set by other programs
         log.warning("reconcile.leftover", container=state.name, error=str(error))
 
 
 def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
-    """Remove networks and scratch homes whose session has ended, and networks made ahead that no row knows: what a crash
-    between two removals left."""
+    """Remove networks and home volumes of ended sessions, and pooled networks without a row.
+
+    A crash between two removals leaves them.
+    """
     labels = {container_spec.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
     networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
     demand_own_engine(agent, runtime)

@@ -1,4 +1,4 @@
-"""Rounds that look at engines and rows, and repair what differs."""
+"""Reconciler: compares engines with rows, enforces deadlines, restarts stale launches and ends."""
 
 from datetime import datetime, timedelta
 from functools import partial
@@ -48,14 +48,15 @@ from sessions_app.termination.retries import finish_or_retry
 
 log = structlog.get_logger(__name__)
 
-# A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
+# Age at which a launch or end without progress is restarted; a worker that still runs holds its
+# lock.
 STALE_AFTER = timedelta(seconds=5)
 
 LANES = 16
 
 ROUND_S = 10
 
-# How often what is late is tried again: a container that cannot be killed takes a thread for a while each time.
+# Retry interval for late work: a container that cannot be killed blocks a thread each time.
 LATE_AFTER = timedelta(seconds=60)
 
 LATE_RETRY_S = 30
@@ -64,10 +65,10 @@ _lanes = Lanes[None]("reconcile", LANES)
 
 
 def reconcile_sessions() -> None:
-    """One round over all agents and all live sessions."""
+    """Run one round over all agents and all live sessions."""
     began_at = clock.now()
     if follow_the_clock():
-        return  # what was read before is of another time
+        return  # timestamps read earlier are of the old clock
     stop_what_is_due()
     settle_preemptions(began_at)
     release_what_is_due()
@@ -77,15 +78,19 @@ def reconcile_sessions() -> None:
     settle_missing_images()
     enforcer.judge_sessions(began_at)
     reconcile_agents()
-    # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
+    # Compared with the start of the round: if the clock jumps meanwhile, deadlines are not shifted
+    # yet.
     end_sessions_of_lost_agents(began_at)
     enforce_deadlines(began_at)
     restart_stale_work()
 
 
 def reconcile_agents() -> None:
-    """Each agent in a lane of its own. One that takes longer than ROUND_S goes on in its lane, is left out of the next
-    rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
+    """Reconcile each agent in its own worker thread.
+
+    An agent that takes longer than ROUND_S continues in its thread and is skipped meanwhile,
+    without delaying others. Agents whose last heartbeat failed are skipped.
+    """
     agents = connected_agents().filter(last_error="")
     _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in agents}, timeout_s=ROUND_S)
 
@@ -96,18 +101,21 @@ def _reconcile_in_lane(agent: Agent) -> None:
     except RuntimeFault as error:
         log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
     finally:
-        connection.close()  # the lane's own
+        connection.close()  # of this thread
 
 
 def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
-    """Compare the containers of ours on one machine with the kernels that should be there. One list call and one query
-    when nothing differs."""
+    """Compare the containers on one machine with the kernels in the database; repair differences.
+
+    One list call and one query if nothing differs.
+    """
     found = {
         state.name: state
         for state in runtime.list_containers({container_spec.INSTALLATION_LABEL: settings.BERTH_INSTALLATION})
         if container_spec.KERNEL_LABEL in state.labels
     }
-    # Read after the list: a container that was made in between is in neither and waits for the next round.
+    # Read after the list: a container created in between is in neither and waits for the next
+    # round.
     live = Kernel.objects.filter(agent=agent, session__ended_at=None).select_related("session")
     kernels = {kernel.container_name: kernel for kernel in live}
     running = {name: each for name, each in kernels.items() if each.session.status == Status.RUNNING}
@@ -127,15 +135,19 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
         if name in ours:
             reap(found[name], agent, runtime)
         else:
-            # Rows come before containers and are never deleted: this database is older than the container, restored
-            # perhaps. Whoever restored it decides; `bin/down --purge` removes what is left.
+            # Rows precede containers and are never deleted, so this database is older than the
+            # container, perhaps restored. The administrator decides; `bin/down --purge` removes
+            # what is left.
             log.error("reconcile.unknown", container=name, agent=agent.name)
     note_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
 
 
 def end_sessions_of_lost_agents(now: datetime) -> None:
-    """After the grace, the sessions of a machine that does not answer end, and what they held is given back: nobody is
-    placed there. What still runs there is reaped when it comes back."""
+    """Terminate sessions of agents that are lost for LOST_GRACE, and release their allocations.
+
+    Lost agents get no new sessions. Containers that still run there are removed when the agent
+    returns.
+    """
     for agent in lost_agents(since=now - LOST_GRACE):
         kernels = Kernel.objects.filter(agent=agent, session__ended_at=None)
         for session_id in set(kernels.values_list("session_id", flat=True)):
@@ -144,11 +156,11 @@ def end_sessions_of_lost_agents(now: datetime) -> None:
 
 
 def enforce_deadlines(now: datetime) -> None:
-    """End what is in its status for longer than it may be."""
+    """End sessions that are past the deadline of their status."""
     late = sessions_past_deadline(now)
     for session_id in list(late.values_list("pk", flat=True)):
         with transaction.atomic():
-            # A launch or an end may have gone on since it was read.
+            # The session may have moved on since the list was read.
             session = late.select_for_update().filter(pk=session_id).first()
             if session is not None:
                 _end_late(session)
@@ -161,7 +173,8 @@ def _end_late(session: ComputeSession) -> None:
     elif status is Status.TERMINATING:
         _insist(session.pk)
     elif status is Status.RUNNING:
-        if facts.is_own_limit(session):  # all other limits warn before: `idle` ends what they end
+        # the idle enforcer warns first and ends sessions for all other limits
+        if facts.is_own_limit(session):
             message = None if session.command else OWN_LIMIT_OVER
             begin_end(session.pk, Reason.COMMAND_TIMED_OUT, message=message)
     else:
@@ -169,8 +182,11 @@ def _end_late(session: ComputeSession) -> None:
 
 
 def _insist(session_id: UUID) -> None:
-    """An end that is late. What the session holds is not given away while its container may run: only a machine that is
-    not used any more cannot be asked."""
+    """Postpone a late end, or finish it if its machines are retired.
+
+    Allocations are not released while the container may run; only a retired machine cannot be
+    asked.
+    """
     agents = Agent.objects.filter(kernels__session_id=session_id)
     if agents.exclude(state=AgentState.RETIRED).exists():
         transitions.postpone_end(session_id)
@@ -179,15 +195,18 @@ def _insist(session_id: UUID) -> None:
 
 
 def restart_stale_work() -> None:
-    """Start again what a lost task or a killed worker left in the middle, and nobody works on."""
+    """Restart launches and ends that a lost task or a killed worker left unfinished."""
     stale = ComputeSession.objects.filter(status_changed_at__lt=clock.now() - STALE_AFTER)
     _start_again(TaskName.LAUNCH_SESSION, stale.filter(status__in=LAUNCHING))
     _start_again(TaskName.TERMINATE_SESSION, stale.filter(status=Status.TERMINATING))
 
 
 def _start_again(task: TaskName, sessions: ComputeSessionQuerySet) -> None:
-    """Send `task` for each session that nobody works on: once per STALE_AFTER, later once per LATE_RETRY_S, as messages
-    would pile up while an engine hangs or workers are behind."""
+    """Send `task` for each session that no worker has locked.
+
+    Once per STALE_AFTER, for late ones once per LATE_RETRY_S, as messages would pile up while an
+    engine hangs or workers are behind.
+    """
     since = dict(sessions.values_list("pk", "status_changed_at"))
     worked_on = held_among([work_lock(session_id) for session_id in since])
     late = clock.now() - LATE_AFTER
@@ -207,7 +226,7 @@ def _finish(session_id: UUID) -> None:
 
 
 def _end_waiting(session: ComputeSession) -> None:
-    """It waited as long as it was to, or far too long. The row is locked."""
+    """End a session that is past the deadline of PENDING. The row is locked."""
     message = None
     if session.held_for == Hold.GROUP:
         to, reason = Status.CANCELLED, Reason.GROUP_CLOSED

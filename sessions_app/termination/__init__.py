@@ -1,1 +1,1 @@
-"""The end of sessions: stops, preemption, retries, out-of-memory kills."""
+"""End of sessions: stops, preemption, retries, out-of-memory kills."""

@@ -1,5 +1,7 @@
-"""Stopping with a way back: the moment at which a session will be stopped stands in its row, so that it comes whatever dies
-until then; the reconciler's beat brings it."""
+"""Schedules stops that can be cancelled for a few seconds.
+
+The time is stored in the session's row, so that it survives crashes; the reconciler executes it.
+"""
 
 from datetime import timedelta
 from uuid import UUID
@@ -22,8 +24,11 @@ from sessions_app.termination.service import end_asked
 
 @transaction.atomic
 def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
-    """Have a session stopped in UNDO_S, unless somebody keeps it until then. Asked again, the first moment holds; one that
-    ends or has ended is left as it is, but for one that might be tried again."""
+    """Schedule a stop in UNDO_S, which can be cancelled; return the session.
+
+    A session with a scheduled stop keeps it. A session that ends or has ended is not changed,
+    unless it may be retried.
+    """
     access_session(actor, session_id, Action.TERMINATE)
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
     if session.stops_at or not is_stoppable(session):
@@ -38,7 +43,7 @@ def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
 
 @transaction.atomic
 def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
-    """Take a stop back. Raises Conflict if it has begun."""
+    """Cancel a scheduled stop. Raises Conflict if the stop has begun."""
     access_session(actor, session_id, Action.TERMINATE)
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
     if not is_stoppable(session):
@@ -55,7 +60,7 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
 
 
 def stop_what_is_due() -> None:
-    """Stop each session whose moment has come, as whoever asked for it; elements of one array together."""
+    """Execute all due stops as the user who scheduled each; elements of one array together."""
     done: set[tuple[UUID, int | None]] = set()
     for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
         actor = _actor_of(session.stops_by)
@@ -66,14 +71,14 @@ def stop_what_is_due() -> None:
                 end_due_elements(actor=actor, array_id=session.array_id, stops_by_id=session.stops_by_id)
             continue
         with transaction.atomic():
-            # Kept, or asked for anew, since it was read?
+            # The stop may have been cancelled or rescheduled since it was read.
             fresh = ComputeSession.objects.select_for_update().get(pk=session.pk)
             if fresh.stops_at == session.stops_at:
                 end_asked(fresh, actor=actor)
 
 
 def _actor_of(person: User | None) -> Actor:
-    """Whoever asked, with their rights of then; their account may be gone."""
+    """Return the actor who scheduled the stop; SYSTEM if the account is deleted."""
     if person is None:
         return SYSTEM
     return Actor(kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id)

@@ -1,5 +1,7 @@
-"""Programs of a session that the kernel ended because the session's memory was used up: seen at its engine, noted on its
-kernel, named to people. The session goes on: its app server and its container outlive them."""
+"""Records programs killed for lack of memory in a session, and explains them to users.
+
+The session continues: its container and app server survive the kill.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -31,8 +33,10 @@ KILLED_OFTEN = gettext_noop(
 
 
 def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
-    """Write down what is news of these kernels, by the names of their running containers. One question to the engine when
-    nothing is."""
+    """Record new kills of these kernels, given by container name.
+
+    One engine call if there are none.
+    """
     if not kernels:
         return
     kills = runtime.list_memory_kills({INSTALLATION_LABEL: settings.BERTH_INSTALLATION})
@@ -44,14 +48,17 @@ def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) 
 
 
 def note_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:
-    """The same for a container that ended, of which its engine tells but that there was a kill."""
+    """Record a kill of a container that has ended; its engine reports only that there was one."""
     if state.was_oom_killed and not kernel.memory_kills and state.finished_at is not None:
         _note(kernel, 1, state.finished_at)
 
 
 def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
-    """Whether the end of a container was for want of memory: not where a command went well all the same, nor where
-    another program of an interactive session was killed some time before."""
+    """Return True if the container ended because of a memory kill.
+
+    False if a command succeeded nevertheless, or if another program of an interactive session was
+    killed earlier.
+    """
     if not state.was_oom_killed:
         return False
     return state.exit_code != 0 if kernel.session.command else state.exit_code == KILLED
@@ -59,7 +66,10 @@ def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
 
 @transaction.atomic
 def _note(kernel: Kernel, count: int, at: datetime) -> None:
-    """Once, however many look at the same moment. The peak is the limit: there the kernel acted."""
+    """Record the kills once, even with concurrent calls.
+
+    The peak is the limit, where the kernel kills.
+    """
     unseen = Kernel.objects.filter(pk=kernel.pk, memory_kills=kernel.memory_kills)
     peak = kernel.session.slots[MEM]
     if not unseen.update(memory_kills=F("memory_kills") + count, memory_killed_at=at, memory_peak_bytes=peak):
@@ -74,7 +84,7 @@ def _note(kernel: Kernel, count: int, at: datetime) -> None:
 
 
 def killed_kernel(session: ComputeSession) -> Kernel | None:
-    """The kernel of the session that was last short of memory, or None. No query if it came `with_parts`."""
+    """Return the kernel with the latest memory kill, or None. No query if it came `with_parts`."""
     killed = [
         (each.memory_killed_at, each.name, each) for each in session.kernels.all() if each.memory_killed_at
     ]
@@ -82,7 +92,7 @@ def killed_kernel(session: ComputeSession) -> Kernel | None:
 
 
 def sentence(session: ComputeSession, kernel: Kernel) -> KeptSentence:
-    """What happened, for people; false where nothing did."""
+    """Return a sentence about the kills for users; empty (false) if there were none."""
     if not kernel.memory_kills or kernel.memory_peak_bytes is None:
         return KeptSentence()
     sizes = {

@@ -1,5 +1,8 @@
-"""Sessions that leave for others of a higher priority: they are told, have the grace of their group, and end; or are spared
-where nobody needs their room any more. The reconciler's round settles what is due, whoever died meanwhile."""
+"""Preempts running sessions for waiting sessions of a higher priority.
+
+Owners are notified, and the sessions end after their group's grace period. If the room is no longer
+needed, the preemption is cancelled. The reconciler's round settles what is due, also after crashes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,13 +34,13 @@ from sessions_app.models import (
 from sessions_app.termination.service import begin_termination
 
 log = structlog.get_logger(__name__)
-# What the scheduler says of one that waits for nothing but those who leave for it.
+# Reason code of the scheduler for a session that only waits for its preemptions.
 MAKING_ROOM = "making_room"
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """These sessions have to leave an agent, for one that waits."""
+    """Preemption of sessions on an agent for one waiting session."""
 
     by: UUID
     agent_id: int
@@ -46,8 +49,11 @@ class Leave:
 
 
 def give_notice(leaves: Sequence[Leave]) -> None:
-    """Write down who leaves for whom, to be called in a transaction. A leave of which not all sessions run, leave for nobody
-    else and are free to be locked, or whose own session waits no more, is left out: it would be in vain."""
+    """Record preemptions; call it in a transaction.
+
+    Skips a preemption unless all its sessions run, are not preempted yet and are unlocked, and the
+    preempting session still waits: it would be in vain.
+    """
     if not leaves:
         return
     now = clock.now()
@@ -73,14 +79,16 @@ def give_notice(leaves: Sequence[Leave]) -> None:
 
 
 def settle_preemptions(now: datetime) -> None:
-    """End those whose grace is over, and spare those whose room nobody waits for any more."""
+    """End sessions whose grace period is over, and cancel preemptions that are no longer needed."""
     open_ones = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).order_by("pk")
     for pk, session_id, by_id in open_ones.values_list("pk", "session_id", "by_id"):
         _settle(pk, session_id, by_id, now)
 
 
 def shift_instants(step: Step) -> None:
-    """The clock was set: grace is as long as it was."""
+    """Shift the ends of open preemptions after a clock jump, so that grace periods keep their
+    length.
+    """
     notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(step.is_since("decided_at"))
     notices.update(ends_at=F("ends_at") + step.by)
 
@@ -105,7 +113,7 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
 
 
 def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
-    """Whether `by` still waits for this room and for nothing else, and its group still says that `session` gives way to it."""
+    """Return True if `by` waits only for its preemptions and its group may still preempt `session`."""
     waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
     starts = by.status_reason == MAKING_ROOM and by.resource_group.is_active
     up_to = by.resource_group.preemptible_priority
@@ -115,11 +123,13 @@ def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
 
 
 def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) -> bool:
-    """Whether `by` could start there once all who leave that agent for it had gone, and what has ended by itself until then:
-    others that were placed meanwhile took of the room."""
+    """Return True if `by` would fit on the agent after all its preemptions and known ends.
+
+    Sessions placed meanwhile may have taken some of the room.
+    """
     asked = Preemption.objects.filter(by=by)
     if asked.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
-        return False  # this took too long, and others leave instead
+        return False  # it took too long: other sessions are preempted instead
     there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
     room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
     leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
@@ -129,18 +139,18 @@ def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) ->
     gone_at = removed_at(max(preemption.ends_at, now))
     for name, amount, session_id, *when in held.values_list(*columns):
         goes = session_id in leaves or _ends_between(known_end(*when), now, gone_at)
-        if goes and name in room:  # else its machine was moved
+        if goes and name in room:  # else the machine was moved to another group
             room[name] += amount
     return all(amount <= room.get(name, 0) for name, amount in by.slots.items())
 
 
 def _ends_between(ends_at: datetime | None, now: datetime, gone_at: datetime) -> bool:
-    """Who should be gone by now may never be."""
+    """Return True if the session ends by `gone_at`; overdue ends do not count."""
     return ends_at is not None and ends_at <= gone_at and now < removed_at(ends_at)
 
 
 def _had_its_grace(preemption: Preemption, now: datetime) -> bool:
-    """Its owner was told of the end, and that for as long as was promised, even where the telling came late."""
+    """Return True if the owner was notified and has had the promised time since."""
     warnings = SessionWarning.objects.filter(
         session=preemption.session_id, cause=Cause.PREEMPTION, ends_at=preemption.ends_at
     )
@@ -155,7 +165,10 @@ def _close(preemption: Preemption, outcome: PreemptionOutcome) -> None:
 
 
 def _lock(leaves: Sequence[Leave]) -> tuple[dict[UUID, updates.Told], set[UUID]]:
-    """Those that run and leave for nobody yet, and those that wait for them, of all that nobody else holds."""
+    """Lock the sessions, skipping locked rows.
+
+    Returns running sessions without an open preemption, and ids of the waiting ones.
+    """
     asked = {session_id for leave in leaves for session_id in (leave.by, *leave.session_ids)}
     locked = ComputeSession.objects.filter(pk__in=asked).order_by("pk")
     rows = locked.select_for_update(skip_locked=True, no_key=True).values_list(
@@ -170,14 +183,14 @@ def _lock(leaves: Sequence[Leave]) -> tuple[dict[UUID, updates.Told], set[UUID]]
 
 
 def _warn(leaving: dict[UUID, datetime], now: datetime) -> None:
-    """Their owners are told after the commit, or by the beat that tells what was not told."""
+    """Write the warnings; owners are notified after commit, or by the next round for missed ones."""
     SessionWarning.objects.bulk_create(
         [
             SessionWarning(
                 session_id=session_id,
                 cause=Cause.PREEMPTION.value,
                 ends_at=ends_at,
-                mark_s=max(0, int((ends_at - now).total_seconds())),  # a plan takes its time
+                mark_s=max(0, int((ends_at - now).total_seconds())),  # planning takes some time
                 warned_at=now,
             )
             for session_id, ends_at in leaving.items()

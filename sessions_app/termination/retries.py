@@ -1,9 +1,9 @@
-"""Batch sessions that are tried again: after a failure so many times, and after the loss of their machine, or when they had
-to leave it for others, if they chose it.
-What one held is given back, and it waits again, under the same row and the next attempt of its containers.
+"""Retries batch sessions after failures, and requeues them after an agent loss or a preemption.
 
-A machine that is lost may go on with what it runs until it is heard again: then the old container is removed, for its name
-is that of an attempt which is over.
+Failures are retried `max_retries` times; requeueing is opt-in (`requeues`). The allocations are
+released, and the session waits again with the same row and the next attempt of its containers. A
+lost agent may keep running the old container; it is removed when the agent returns, because its
+name has an earlier attempt.
 """
 
 from uuid import UUID
@@ -33,7 +33,7 @@ from sessions_app.models import (
     close_notices_of,
 )
 
-MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
+MOST_ATTEMPTS = 100  # for a session that moves from one lost agent to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
 GAVE_WAY = KeptSentence(
     gettext_noop("It was preempted by a session with a higher priority, so it waits for another machine.")
@@ -47,8 +47,10 @@ _BEFORE_AN_ATTEMPT = {
 
 @transaction.atomic
 def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
-    """The end of a TERMINATING session of which nothing is left: as it was decided, or another attempt. One that has ended, or
-    waits again, stays as it is."""
+    """Finish a TERMINATING session whose containers are removed, or queue its next attempt.
+
+    A session that has ended or waits again is not changed.
+    """
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
     if session.status != Status.TERMINATING:
         return session
@@ -62,21 +64,21 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
         except IntegrityError as error:
             if constraint_of(error) != WITHIN_LIMITS:
                 raise
-            session.refresh_from_db()  # as it was before the attempt that was not made
+            session.refresh_from_db()  # the values before the failed attempt
             sentence = _("As many sessions wait as its limits allow.")
             return _end_refused(session, LimitExceeded(sentence), actor)
     return transitions.finish(session_id, actor=actor)
 
 
 def _end_refused(session: ComputeSession, refusal: BerthError, actor: Actor) -> ComputeSession:
-    """The end as it was decided, which says why no other attempt is made."""
+    """Finish the session with its recorded outcome, and a message why it is not retried."""
     to, reason = Status(session.outcome or Status.ERROR), Reason(session.outcome_reason)
     message = KeptSentence(NOT_AGAIN, {"why": refusal.message})
     return transitions.transition(session.pk, to=to, reason=reason, actor=actor, message=message)
 
 
 def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
-    """Somebody asks a TERMINATING session to end: it ends as it would, and no other attempt begins. The row is locked."""
+    """Cancel further attempts of a locked TERMINATING session on a user's request."""
     if _reason_to_retry(session):
         audit_log.record(actor=actor, action="sessions.terminate_session", target=session)
         session.max_retries, session.requeues = session.retry_count, False
@@ -93,8 +95,11 @@ def _reason_to_retry(session: ComputeSession) -> Reason | None:
 
 
 def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
-    """At its old place where its machine was lost; else behind those that wait already: of who left for another, the time that it
-    ran does not count as waiting, or ageing could set it before that one."""
+    """Queue the session again: at its old place after an agent loss, else at the end of the queue.
+
+    For a preempted session the time that it ran does not count as waiting; ageing could otherwise
+    place it before the session that preempted it.
+    """
     fields = ["outcome", "outcome_reason", "started_at", "exit_code"]
     message = GAVE_WAY if session.outcome_reason == Reason.PREEMPTED else None
     if session.outcome_reason != Reason.AGENT_LOST:
@@ -111,7 +116,8 @@ def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> Comput
     KernelUsage.objects.filter(kernel__in=kernels).delete()
     PersonalSetup.objects.filter(session=session).delete()
     SessionWarning.objects.filter(session=session, told_at=None).delete()
-    SessionIdle.objects.filter(session=session).delete()  # how it was used and extended was of that attempt
+    # activity, utilisation and extensions belong to the old attempt
+    SessionIdle.objects.filter(session=session).delete()
     close_notices_of(session.pk)
     moved = transitions.transition(session.pk, to=Status.PENDING, reason=reason, actor=actor, message=message)
     kernels.update(attempt=F("attempt") + 1, **_BEFORE_AN_ATTEMPT)

@@ -1,4 +1,4 @@
-"""End of sessions by people and by Berth."""
+"""Ends sessions on request of users or of Berth."""
 
 from uuid import UUID
 
@@ -16,14 +16,14 @@ from sessions_app.termination.retries import give_up_retries
 
 
 def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
-    """Ask a session to end. A waiting one is CANCELLED at once; an ended one is left as it is."""
+    """Terminate a session. A waiting one becomes CANCELLED at once; an ended one is not changed."""
     access_session(actor, session_id, Action.TERMINATE)
     with transaction.atomic():
         return end_asked(ComputeSession.objects.select_for_update().get(pk=session_id), actor=actor)
 
 
 def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
-    """The same for a row that is locked, and an actor who may."""
+    """Terminate a locked session, without access checks; otherwise like `terminate_session`."""
     status = Status(session.status)
     if status is Status.TERMINATING:
         return give_up_retries(session, actor=actor)
@@ -45,7 +45,7 @@ def begin_termination(
     message: KeptSentence | None = None,
     exit_code: int | None = None,
 ) -> ComputeSession:
-    """Move to TERMINATING and have the containers removed soon after."""
+    """Move a session to TERMINATING and enqueue the removal of its containers after commit."""
     session = transitions.transition(
         session_id, to=Status.TERMINATING, reason=reason, actor=actor, message=message, exit_code=exit_code
     )
