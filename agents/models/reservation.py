@@ -1,5 +1,5 @@
-"""Tables of reservations: agents of a resource group that only one grantee, or nobody, may use for
-a period.
+"""Tables of reservations: agents of a resource group reserved for one grantee, or for maintenance,
+for a period.
 """
 
 from datetime import datetime

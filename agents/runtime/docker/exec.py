@@ -202,7 +202,7 @@ class DockerProcess(Process):
         return True
 
     async def _is_over(self) -> bool:
-        """True if the engine reports that the process has ended; False if it cannot say."""
+        """True if the engine reports that the process has ended; False if that is unknown."""
         try:
             return not (await self._state())["Running"]
         except ContainerGone:
