@@ -8,9 +8,7 @@ from common.ports import Port
 
 class SessionCounts(Protocol):
     def __call__(self, group_id: int) -> Mapping[str, int]:
-        """Return the numbers of sessions in the group as {"waiting": …, "running": …}; empty if
-        there are none.
-        """
+        """Return the numbers of sessions in the group as {"waiting": …, "running": …}; {} if none."""
 
 
 class ExcludedSessionsHolder(Protocol):

@@ -1,5 +1,5 @@
-"""Reads of agents and resource groups. `visible_*` is the only list source, `access_*` the only
-single fetch.
+"""Reads of agents and resource groups.
+`visible_*` is the only list source, `access_*` the only single fetch.
 """
 
 from collections.abc import Collection
@@ -70,8 +70,8 @@ def access_agent(actor: Actor, agent_id: int) -> Agent:
 
 
 def visible_resource_groups(actor: Actor) -> ResourceGroupQuerySet:
-    """Groups that the actor may use, or that a domain overseen by the actor may use; all for
-    superadmins and monitors.
+    """Groups that the actor, or any project or user of a domain that the actor oversees, may use.
+    All for superadmins and monitors.
     """
     groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
     if sees_everything(actor):
@@ -164,8 +164,8 @@ def with_agent_counts(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
 
 
 def access_group_to_administer(actor: Actor, group_id: int) -> ResourceGroup:
-    """Return the group for a superadmin, or for a monitor to read. Raises NotFound,
-    PermissionDenied.
+    """Return the group for a superadmin, or for a monitor to read.
+    Raises NotFound, PermissionDenied.
     """
     group = access_group(actor, group_id)
     if not sees_everything(actor):
@@ -252,8 +252,8 @@ class SlotRoom:
 
 
 def rooms(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, SlotRoom]:
-    """Return the capacity of a group that the actor may use, by slot; empty if it has none. One or
-    two queries.
+    """Return the capacity of a group that the actor may use, by slot; empty if it has none.
+    One or two queries.
     """
     return rooms_by_group(actor, architecture=architecture).get(group_id, {})
 
@@ -338,8 +338,8 @@ def lost_agents(since: datetime) -> AgentQuerySet:
 
 
 def runtime_of(agent: Agent) -> ContainerRuntime:
-    """Return the runtime of an agent, for workers. Raises RuntimeRefused for a network address
-    without certificates.
+    """Return the runtime of an agent, for workers.
+    Raises RuntimeRefused for a network address without certificates.
     """
     return runtime_for(agent.address, agent.tls)
 

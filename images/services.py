@@ -103,8 +103,8 @@ def _retire_older_builds(actor: Actor, image: ContainerImage, parsed: ImageRefer
 
 @transaction.atomic
 def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> ContainerImage:
-    """Enable or disable an image for new sessions; running ones continue. Raises NotFound,
-    PermissionDenied.
+    """Enable or disable an image for new sessions; running ones continue.
+    Raises NotFound, PermissionDenied.
     """
     require_superadmin(actor)
     precede_admissions()

@@ -1,5 +1,5 @@
-"""Django admin of storage hosts and folders, for superadmins. Folders are created and deleted by
-services only.
+"""Django admin of storage hosts and folders, for superadmins.
+Folders are created and deleted by services only.
 """
 
 from django.contrib import admin

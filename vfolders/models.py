@@ -13,8 +13,8 @@ from vfolders.core.states import FolderState
 
 
 class StorageHost(models.Model):
-    """A backend that holds folders. `config` of a local host is {"root": path}, relative to the
-    data directory.
+    """A backend that holds folders.
+    `config` of a local host is {"root": path}, relative to the data directory.
     """
 
     class Kind(models.TextChoices):
@@ -40,8 +40,8 @@ class StorageHost(models.Model):
 
 
 class VFolder(models.Model):
-    """A named directory of one user or one project, mounted into sessions. Only `lifecycle` writes
-    `state`.
+    """A named directory of one user or one project, mounted into sessions.
+    Only `lifecycle` writes `state`.
     """
 
     class Mode(models.TextChoices):

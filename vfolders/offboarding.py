@@ -31,8 +31,8 @@ def items(user: User) -> Sequence[Item]:
 
 
 def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
-    """Resolve one folder as the off-boarding case demands; None if it must be tried again. Raises
-    BerthError for failures that can be retried.
+    """Resolve one folder as the off-boarding case demands; None if it must be tried again.
+    Raises BerthError for failures that can be retried.
     """
     if case.folders == OffBoarding.Folders.DELETE:
         return _delete(UUID(item_id), actor)
@@ -74,8 +74,8 @@ def objection(owner: Project | Domain) -> str:
 
 
 def history(owner: Owner) -> str:
-    """Return the number of folders as text, or "". Folders that are being deleted count, because
-    their rows exist.
+    """Return the number of folders as text, or "".
+    Folders that are being deleted count, because their rows exist.
     """
     field = {User: "owner", Project: "project", Domain: "domain"}[type(owner)]
     count = VFolder.objects.filter(**{field: owner}).count()

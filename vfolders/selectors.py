@@ -1,5 +1,5 @@
-"""Reads of folders and storage hosts. `visible_folders` is the only list source of folders,
-`access_folder` the only single fetch.
+"""Reads of folders and storage hosts.
+`visible_folders` is the only list source of folders, `access_folder` the only single fetch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -135,8 +135,8 @@ def storage_of(folder: VFolder) -> StorageBackend:
 
 
 def mount_source(folder: VFolder) -> str:
-    """Return the absolute path for a bind mount. Raises StorageUnavailable if the folder is being
-    deleted or its files are missing.
+    """Return the absolute path for a bind mount.
+    Raises StorageUnavailable if the folder is being deleted or its files are missing.
     """
     if folder.state != FolderState.READY:
         raise StorageUnavailable(_("The folder “{folder}” is being deleted.").format(folder=folder.name))
@@ -164,8 +164,8 @@ def storage_host_names() -> list[str]:
 
 
 def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
-    """Return the default host, or the first active one if these scopes allow only others. Raises
-    NotFound. One or two queries.
+    """Return the default host, or the first active one if these scopes allow only others.
+    Raises NotFound. One or two queries.
     """
     if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in scopes):
         return access_storage_host("")

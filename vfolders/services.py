@@ -35,8 +35,8 @@ log = structlog.get_logger(__name__)
 
 
 def ensure_default_host() -> StorageHost:
-    """Return the default storage host. If there is none, create one on this machine below the data
-    directory.
+    """Return the default storage host.
+    If there is none, create one on this machine below the data directory.
     """
     host = StorageHost.objects.filter(is_default=True).first()
     if host is None:

@@ -143,8 +143,8 @@ class Metered:
 
 @transaction.atomic
 def reserve(folder: VFolder, amount: int) -> None:
-    """Add `amount` bytes to the folder's size. Raises LimitExceeded. Other writers of its scopes
-    wait until the transaction ends.
+    """Add `amount` bytes to the folder's size.
+    Raises LimitExceeded. Other writers of its scopes wait until the transaction ends.
     """
     add_bytes(folder, amount)
     check_room(_before(state, amount) for state in limits_above(folder))
@@ -159,9 +159,7 @@ def demand_bytes(folder: VFolder, amount: int) -> None:
 
 
 def add_bytes(folder: VFolder, amount: int) -> None:
-    """Add bytes that the portal wrote or removed to the stored size, and schedule a measurement
-    soon.
-    """
+    """Add bytes that the portal wrote or removed to the stored size; measure again soon."""
     size = Greatest(F("size_bytes") + amount, 0)
     soon = clock.now() + SOON
     VFolder.objects.filter(pk=folder.pk).update(size_bytes=size, measure_at=Least(F("measure_at"), soon))

@@ -100,8 +100,8 @@ class ResourceGroupView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_group_grants"))
 class GrantListView(ListAPIView[GroupGrant]):
-    """Domains, projects and users that may use the group if it is not public. For superadmins and
-    monitors.
+    """Domains, projects and users that may use the group if it is not public.
+    For superadmins and monitors.
     """
 
     token_scopes = FOR_ADMIN
@@ -113,8 +113,8 @@ class GrantListView(ListAPIView[GroupGrant]):
 
     @extend_schema(operation_id="grant_resource_group", request=GrantInput, responses={201: GrantOut})
     def post(self, request: Request, group_id: int) -> Response:
-        """Allow a domain, project or user to use the group; a repeat changes nothing. For
-        superadmins.
+        """Allow a domain, project or user to use the group; a repeat changes nothing.
+        For superadmins.
         """
         _for_superadmin(request, group_id)
         asked = GrantInput(data=request.data)

@@ -84,8 +84,8 @@ class ReservationListView(GenericAPIView[Reservation]):
 
     @extend_schema(operation_id="list_reservations", responses=ReservationOut(many=True))
     def get(self, request: Request, group_id: int) -> Response:
-        """List present and future reservations, by start. For those of others only the agents and
-        the time are shown.
+        """List present and future reservations, by start.
+        For those of others only the agents and the time are shown.
         """
         actor = actor_of(request)
         entries: Any = calendar(actor, access_group(actor, group_id))
@@ -99,8 +99,8 @@ class ReservationListView(GenericAPIView[Reservation]):
     )
     @takes_idempotency_key
     def post(self, request: Request, group_id: int) -> Response:
-        """Reserve agents of the group for a domain, project or user, or for maintenance. For
-        superadmins.
+        """Reserve agents of the group for a domain, project or user, or for maintenance.
+        For superadmins.
         """
         actor = actor_of(request)
         group = access_group(actor, group_id)

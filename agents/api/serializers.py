@@ -1,5 +1,5 @@
-"""Serializers of agents, resource groups and grants. Amounts are integers in base units: cpu in
-millicores, mem in bytes.
+"""Serializers of agents, resource groups and grants.
+Amounts are integers in base units: cpu in millicores, mem in bytes.
 """
 
 from decimal import Decimal

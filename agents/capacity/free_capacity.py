@@ -31,8 +31,7 @@ NOTHING = ResourceSlots()
 IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
-# True if the devices are not known individually, one has the requested share free, or enough are
-# wholly free.
+# True if the devices are unknown, one has the requested share free, or enough are wholly free.
 _KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = asked.name"
 _HAS_DEVICES = f"""(
     NOT EXISTS ({_KNOWN})

@@ -26,8 +26,8 @@ KEYS = frozenset({*TEXTS, *AMOUNTS, *LISTS})
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """A daily time range on some days of the week, in a time zone. If `ends` is not after `begins`,
-    it ends on the next day.
+    """A daily time range on some days of the week, in a time zone.
+    If `ends` is not after `begins`, it ends on the next day.
     """
 
     days: tuple[int, ...]
@@ -90,8 +90,8 @@ def _limit(kept: Mapping[str, Any]) -> GroupLimit:
 
 
 def checked(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:
-    """Validate limits and return them in canonical form: JSON with all keys. Raises ValueError with
-    a message.
+    """Validate limits and return them in canonical form: JSON with all keys.
+    Raises ValueError with a message.
     """
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
         raise ValueError(_("Give a list of limits."))

@@ -6,8 +6,8 @@ from common.i18n import gettext_noop
 
 
 class AgentState(StrEnum):
-    """State of an agent. Only CONNECTED accepts new sessions; in CONNECTED and DRAINING the engine
-    is monitored.
+    """State of an agent.
+    Only CONNECTED accepts new sessions; in CONNECTED and DRAINING the engine is monitored.
     """
 
     CONNECTED = "connected"

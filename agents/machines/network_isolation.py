@@ -138,9 +138,7 @@ def _script() -> str:
 
 @transaction.atomic
 def record_walls(agent_id: int, why: str) -> None:
-    """Record that the rules were installed in the present boot of the machine, or the reason if
-    not.
-    """
+    """Record that the rules were installed in the machine's present boot, or the reason if not."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     before = agent.data.get("walls", {}).get("error", "")
     agent.data["walls"] = {

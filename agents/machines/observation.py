@@ -42,8 +42,8 @@ LOCAL = "unix://"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One observation of a machine. `devices` is None if unknown: on remote machines, and if the
-    vendor's tools fail.
+    """One observation of a machine.
+    `devices` is None if unknown: on remote machines, and if the vendor's tools fail.
     """
 
     info: EngineInfo

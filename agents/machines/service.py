@@ -130,8 +130,8 @@ def heartbeat_agents() -> None:
 
 
 def is_as_before(agent: Agent, seen: Observation) -> bool:
-    """True if a heartbeat changes nothing but the time. The agent must be loaded with its slots and
-    images.
+    """True if a heartbeat changes nothing but the time.
+    The agent must be loaded with its slots and images.
     """
     if agent.state == AgentState.LOST or agent.last_error:
         return False
@@ -182,9 +182,7 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
 
 @transaction.atomic
 def shift_instants(step: Step) -> None:
-    """Move timestamps by a clock jump, so that no agent counts as silent or lost for longer because
-    of it.
-    """
+    """Move timestamps by a clock jump, so that it makes no agent silent or lost for longer."""
     # in the lock order of ADR 8
     list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))
     Agent.objects.update(

@@ -1,5 +1,5 @@
-"""Add grants, accepted session types and limits of resource groups. A group that was inactive was
-hidden: it becomes paused, without grants.
+"""Add grants, accepted session types and limits of resource groups.
+A group that was inactive was hidden: it becomes paused, without grants.
 """
 
 import django.contrib.postgres.fields

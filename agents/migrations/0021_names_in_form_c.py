@@ -13,8 +13,8 @@ def normalise(apps: Any, editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    """Normalise names to Unicode normalisation form C, so that names that look alike are equal. A
-    name that exists already gets a number.
+    """Normalise names to Unicode normalisation form C, so that names that look alike are equal.
+    A name that exists already gets a number.
     """
 
     dependencies = [

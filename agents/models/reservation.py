@@ -60,8 +60,8 @@ class Reservation(models.Model):
 
 
 class ReservedAgent(models.Model):
-    """An agent of a reservation; `during` is the reservation's period. Periods of one agent never
-    overlap.
+    """An agent of a reservation; `during` is the reservation's period.
+    Periods of one agent never overlap.
     """
 
     reservation = models.ForeignKey(Reservation, on_delete=models.CASCADE, related_name="machines")
@@ -73,8 +73,7 @@ class ReservedAgent(models.Model):
         constraints = (
             ExclusionConstraint(
                 name="agent_reserved_once_at_a_time",
-                # A range of one number: equality in an exclusion constraint would need an
-                # extension.
+                # A range of one number: equality here would need a PostgreSQL extension.
                 expressions=[
                     (
                         Func(F("agent"), F("agent"), Value("[]"), function="int8range"),

@@ -278,8 +278,8 @@ class ResourceGroup(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Check that the name is free, and that amounts and limits are valid. Raises
-        ValidationError.
+        """Check that the name is free, and that amounts and limits are valid.
+        Raises ValidationError.
         """
         if ResourceGroup.objects.present().filter(name=self.name).exclude(pk=self.pk).exists():
             raise ValidationError({"name": _("Another resource group has this name.")})

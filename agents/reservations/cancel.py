@@ -10,8 +10,8 @@ from common.audit import audit_log
 
 
 def cancel(actor: Actor, group: ResourceGroup, reservation: Reservation) -> None:
-    """Delete the reservation and write it to the audit log. The caller must hold the lock of its
-    group.
+    """Delete the reservation and write it to the audit log.
+    The caller must hold the lock of its group.
     """
     told = all_of(reservation, [each.agent for each in reservation.machines.all()])
     audit_log.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)

@@ -1,5 +1,5 @@
-"""Reads of reservations, for the scheduler and for users. Only users concerned by a reservation see
-its name, reason and grantee.
+"""Reads of reservations, for the scheduler and for users.
+Only users concerned by a reservation see its name, reason and grantee.
 """
 
 from collections.abc import Iterable

@@ -105,8 +105,8 @@ def change_reservation(  # noqa: PLR0913 -- all by name
 
 @transaction.atomic
 def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> None:
-    """Cancel the reservation, so that everyone can use its agents again. Raises NotFound,
-    PermissionDenied.
+    """Cancel the reservation, so that everyone can use its agents again.
+    Raises NotFound, PermissionDenied.
     """
     group = hold_to_change(actor, group_id)
     cancel(actor, group, access_reservation(group, reservation_id))

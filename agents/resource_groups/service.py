@@ -117,8 +117,8 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
 
 @transaction.atomic
 def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> GroupGrant:
-    """Allow a domain, project or user to use the group; a repeat changes nothing. Raises NotFound,
-    PermissionDenied.
+    """Allow a domain, project or user to use the group; a repeat changes nothing.
+    Raises NotFound, PermissionDenied.
     """
     group = hold_to_change(actor, group_id)
     whom: dict[str, Any] = {level_of(grantee): grantee}
@@ -204,8 +204,8 @@ def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
 
 
 def _take_default(actor: Actor, group_id: int | None) -> None:
-    """Unset the present default group, for this or a new group. Raises Conflict if another group
-    became the default meanwhile.
+    """Unset the present default group, for this or a new group.
+    Raises Conflict if another group became the default meanwhile.
     """
     precede_admissions()
     found = ResourceGroup.objects.select_for_update().filter(Q(is_default=True) | Q(pk=group_id))

@@ -17,8 +17,8 @@ from agents.runtime.docker.log_entries import LogTail
 
 
 class RuntimeFault(Exception):
-    """Base class of all failures of an engine call. `code` is a stable reason; `is_transient` is
-    True if a retry may succeed.
+    """Base class of all failures of an engine call.
+    `code` is a stable reason; `is_transient` is True if a retry may succeed.
     """
 
     code = "runtime_fault"
@@ -183,8 +183,8 @@ class HelperSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
-    """A container as the engine reports it. `exit_code` is None until the container has ended;
-    `addresses` is {network: ip}.
+    """A container as the engine reports it.
+    `exit_code` is None until the container has ended; `addresses` is {network: ip}.
     """
 
     name: str
@@ -234,8 +234,8 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInfo:
-    """An image on the machine. `references` are its names: tags (`berth/python:1`) and digests
-    (`name@sha256:…`).
+    """An image on the machine.
+    `references` are its names: tags (`berth/python:1`) and digests (`name@sha256:…`).
     """
 
     image_id: str
@@ -264,8 +264,8 @@ class PullProgress:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """Result of a process that ended. `output` is stdout and stderr combined, cut at the caller's
-    limit.
+    """Result of a process that ended.
+    `output` is stdout and stderr combined, cut at the caller's limit.
     """
 
     exit_code: int
@@ -276,14 +276,14 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class ContainerRuntime(ABC):
-    """One engine, for synchronous callers. Thread-safe. Every method may raise `RuntimeUnavailable`
-    and `RuntimeRefused`.
+    """One engine, for synchronous callers.
+    Thread-safe. Every method may raise `RuntimeUnavailable` and `RuntimeRefused`.
     """
 
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Return facts about the machine. Serves as the heartbeat: an answer shows that the engine
-        is alive.
+        """Return facts about the machine.
+        Serves as the heartbeat: an answer shows that the engine is alive.
         """
 
     @abstractmethod
@@ -294,8 +294,8 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def list_images(self) -> list[ImageInfo]:
-        """Return images that have at least one name, ordered by first name. `architecture` may be
-        empty here.
+        """Return images that have at least one name, ordered by first name.
+        `architecture` may be empty here.
         """
 
     @abstractmethod
@@ -316,8 +316,8 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def ensure_network(self, spec: NetworkSpec) -> None:
-        """Create the network, alone in its subnet, unless it exists. Raises OutOfCapacity (no free
-        subnet in the pool), ContainerConflict.
+        """Create the network, alone in its subnet, unless it exists.
+        Raises OutOfCapacity (no free subnet in the pool), ContainerConflict.
         """
 
     @abstractmethod
@@ -334,8 +334,8 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def remove_volume(self, name: str) -> None:
-        """Remove the volume and its content, if it exists. Raises RuntimeRefused while a container
-        uses it.
+        """Remove the volume and its content, if it exists.
+        Raises RuntimeRefused while it is in use.
         """
 
     @abstractmethod
@@ -355,20 +355,20 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def start_container(self, name: str) -> None:
-        """Start the container unless it runs or has run. Raises ContainerGone, NetworkMissing,
-        OutOfCapacity.
+        """Start the container unless it runs or has run.
+        Raises ContainerGone, NetworkMissing, OutOfCapacity.
         """
 
     @abstractmethod
     def stop_container(self, name: str, grace_s: int) -> None:
-        """Stop the container with its `stop_signal` and kill it after `grace_s`. Succeeds if it is
-        absent.
+        """Stop the container with its `stop_signal` and kill it after `grace_s`.
+        Succeeds if it is absent.
         """
 
     @abstractmethod
     def remove_container(self, name: str) -> None:
-        """Remove the container, killing it if it runs; its named volumes stay. Succeeds if it is
-        absent.
+        """Remove the container, killing it if it runs; its named volumes stay.
+        Succeeds if it is absent.
         """
 
     @abstractmethod
@@ -405,8 +405,8 @@ class ContainerRuntime(ABC):
         environment: Mapping[str, str] | None = None,
         user: str = "",
     ) -> None:
-        """Start a detached process in the container, without waiting for its end. Raises
-        ContainerGone.
+        """Start a detached process in the container, without waiting for its end.
+        Raises ContainerGone.
         """
 
     @abstractmethod
@@ -437,6 +437,6 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
-        """Unpack a tar at `path`, also into mounted volumes; the container need not run. Raises
-        ContainerGone.
+        """Unpack a tar at `path`, also into mounted volumes; the container need not run.
+        Raises ContainerGone.
         """

@@ -77,14 +77,14 @@ class Process(ABC):
 
     @abstractmethod
     async def resize(self, columns: int, rows: int) -> None:
-        """Set the terminal size; the most recent call wins. Does nothing after the process has
-        ended.
+        """Set the terminal size; the most recent call wins.
+        Does nothing after the process has ended.
         """
 
     @abstractmethod
     async def signal(self, name: str) -> None:
-        """Send one of SIGNALS to the process and its group. Does nothing after the process has
-        ended.
+        """Send one of SIGNALS to the process and its group.
+        Does nothing after the process has ended.
         """
 
     @abstractmethod
@@ -109,14 +109,14 @@ class AsyncRuntime(ABC):
 
     @abstractmethod
     async def open_process(self, name: str, spec: ProcessSpec) -> Process:
-        """Start a process in the container. A missing program ends with 127. Raises ContainerGone,
-        also for a container without a shell.
+        """Start a process in the container.
+        A missing program ends with 127. Raises ContainerGone, also for a container without a shell.
         """
 
     @abstractmethod
     async def end_kept(self, name: str, keeper: str) -> None:
-        """End all processes in the container whose owner begins with `keeper`. Succeeds if the
-        container is absent or stopped.
+        """End all processes in the container whose owner begins with `keeper`.
+        Succeeds if the container is absent or stopped.
         """
 
     @abstractmethod

@@ -42,8 +42,8 @@ class EntryType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One name in a directory. `mode` has the permission bits only; `target` is the target of a
-    link.
+    """One name in a directory.
+    `mode` has the permission bits only; `target` is the target of a link.
     """
 
     name: str
@@ -92,8 +92,8 @@ class Staging(ABC):
 
     @abstractmethod
     async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
-        """Unpack a tar into it. Exceptions of `chunks` propagate. Raises PathUnfit, also if the
-        image has no `tar`.
+        """Unpack a tar into it.
+        Exceptions of `chunks` propagate. Raises PathUnfit, also if the image has no `tar`.
         """
 
     @abstractmethod
@@ -111,8 +111,8 @@ class Staging(ABC):
 
 
 class ContainerFiles(ABC):
-    """The files of one running container. Every method may raise ContainerGone and
-    RuntimeUnavailable.
+    """The files of one running container.
+    Every method may raise ContainerGone and RuntimeUnavailable.
     """
 
     @abstractmethod
@@ -127,14 +127,14 @@ class ContainerFiles(ABC):
 
     @abstractmethod
     async def list_directory(self, path: str, limit: int) -> tuple[list[Entry], bool]:
-        """Return at most `limit` entries by name, and True if these are all. Raises PathMissing,
-        PathForbidden, PathUnfit.
+        """Return at most `limit` entries by name, and True if these are all.
+        Raises PathMissing, PathForbidden, PathUnfit.
         """
 
     @abstractmethod
     def read(self, place: Place) -> AsyncGenerator[bytes, None]:
-        """Yield the content of a file. Close the iterator (`aclose`) to stop early. Raises
-        PathUnfit.
+        """Yield the content of a file.
+        Close the iterator (`aclose`) to stop early. Raises PathUnfit.
         """
 
     @abstractmethod
@@ -146,6 +146,6 @@ class ContainerFiles(ABC):
 
     @abstractmethod
     async def stage(self, directory: str) -> Staging:
-        """Create `directory` with its missing parents, and a staging directory in it. Raises
-        PathForbidden, PathUnfit.
+        """Create `directory` with its missing parents, and a staging directory in it.
+        Raises PathForbidden, PathUnfit.
         """

@@ -40,9 +40,7 @@ def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntim
 
 
 def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
-    """Register `runtime` for this address, e.g. a test double or an engine in memory for a
-    benchmark.
-    """
+    """Register `runtime` for this address, e.g. a test double or a benchmark's engine."""
     with _lock:
         _runtimes[address, None] = runtime
 

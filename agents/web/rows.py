@@ -1,5 +1,5 @@
-"""Rows of the Agents page. They hold everything that the template shows, so that a row is redrawn
-only if it changed.
+"""Rows of the Agents page.
+They hold everything that the template shows, so that a row is redrawn only if it changed.
 """
 
 from collections import Counter
@@ -33,8 +33,8 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMark:
-    """One accelerator in the strip of a machine's accelerators. `held` is the allocated share in
-    percent.
+    """One accelerator in the strip of a machine's accelerators.
+    `held` is the allocated share in percent.
     """
 
     held: int
@@ -44,8 +44,8 @@ class DeviceMark:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One agent, ready to print. `images` has one image per line. Address and last error are ""
-    except for superadmins and monitors.
+    """One agent, ready to print. `images` has one image per line.
+    Address and last error are "" except for superadmins and monitors.
     """
 
     id: int
@@ -74,8 +74,8 @@ class AgentRow:
 
 
 def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
-    """Return the row of an agent. `shown` are the visible columns. No query if the agent was loaded
-    by `with_parts`.
+    """Return the row of an agent.
+    `shown` are the visible columns. No query if the agent was loaded by `with_parts`.
     """
     is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]

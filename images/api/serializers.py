@@ -44,9 +44,7 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
     def get_minimum(self, image: ContainerImage) -> dict[str, float]:
-        """Return the minimum resources of a session: cpu in cores, mem in bytes, devices as
-        numbers.
-        """
+        """Return the minimum resources of a session: cpu in cores, mem in bytes, devices as counts."""
         return {
             name: amount if name == MEM else amount / MILLI
             for name, amount in sorted(image.min_slots.items())

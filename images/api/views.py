@@ -43,8 +43,8 @@ class ImageListView(ListAPIView[ContainerImage]):
         return visible_images(actor_of(self.request))
 
     def get_serializer_context(self) -> Mapping[str, Any]:
-        """Add the scopes whose allow-lists apply. Without a signed-in user, as when the OpenAPI
-        document is generated, there are none.
+        """Add the scopes whose allow-lists apply.
+        Without a signed-in user, as when the OpenAPI document is generated, there are none.
         """
         context = super().get_serializer_context()
         if not self.request.user.is_authenticated:

@@ -146,8 +146,8 @@ def _apps(labels: Mapping[str, str], problems: list[str]) -> tuple[AppHint, ...]
 
 
 def _service_ports(text: str) -> tuple[AppHint, ...]:
-    """Parse web apps from "name:http:port,name:preopen:port". Only their ports are known, as these
-    labels hold no command.
+    """Parse web apps from "name:http:port,name:preopen:port".
+    Only their ports are known, as these labels hold no command.
     """
     apps: dict[str, AppHint] = {}
     for name, _, port in _SERVICE.findall(text[:MAX_APPS_TEXT]):

@@ -19,8 +19,8 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """Reference of one image. `host` is empty for the engine's default registry; a digest takes
-    precedence over a tag.
+    """Reference of one image.
+    `host` is empty for the engine's default registry; a digest takes precedence over a tag.
     """
 
     repository: str

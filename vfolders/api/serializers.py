@@ -13,8 +13,8 @@ MAX_REFERENCE_LENGTH = 255
 
 
 def check_directory_path(text: str) -> str:
-    """Return `text` if it names a directory below a folder; one trailing slash is allowed. Raises
-    UnsafePath.
+    """Return `text` if it names a directory below a folder; one trailing slash is allowed.
+    Raises UnsafePath.
     """
     parse_path(text.removesuffix("/"))
     return text

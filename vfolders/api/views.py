@@ -1,5 +1,5 @@
-"""REST views of folders and their files. File bodies are streamed in both directions, whatever
-Accept header a client sends.
+"""REST views of folders and their files.
+File bodies are streamed in both directions, whatever Accept header a client sends.
 """
 
 from collections.abc import Iterator
@@ -83,8 +83,8 @@ class FolderView(APIView):
 
     @extend_schema(operation_id="delete_folder", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID) -> Response:
-        """Delete the folder with all its content. Refused while a live session mounts it. Cannot be
-        undone.
+        """Delete the folder with all its content.
+        Refused while a live session mounts it. Cannot be undone.
         """
         services.delete_folder(actor=actor_of(request), folder_id=folder_id)
         return Response(status=204)
@@ -203,8 +203,8 @@ def _plain(request: Request) -> HttpRequest:
 
 
 def _declared_bytes(request: Request) -> int:
-    """Return the Content-Length; 0 for a chunked body. The server rejects invalid values and longer
-    bodies.
+    """Return the Content-Length; 0 for a chunked body.
+    The server rejects invalid values and longer bodies.
     """
     length = request.META.get("CONTENT_LENGTH") or "0"
     return min(int(length), MAX_AMOUNT) if length.isdecimal() else 0

@@ -32,8 +32,8 @@ class UnsafePath(ValueError):
 
 
 def parse_path(text: str) -> EntryPath:
-    """Return the components of the file or directory that `text` names, at least one. Raises
-    UnsafePath.
+    """Return the components of the file or directory that `text` names, at least one.
+    Raises UnsafePath.
     """
     if not text:
         raise UnsafePath(_("The path is empty."))
@@ -61,8 +61,8 @@ def parse_directory(text: str) -> EntryPath:
 
 
 def parse_name(text: str) -> str:
-    """Return `text` if it is one component that a disk can store and a request can carry. Raises
-    UnsafePath.
+    """Return `text` if it is one component that a disk can store and a request can carry.
+    Raises UnsafePath.
     """
     if not text:
         raise UnsafePath(_("The path has an empty part: a doubled or trailing slash, or no name at all."))
@@ -111,8 +111,8 @@ def display_name(name: str) -> str:
 
 
 def parse_folder_name(text: str) -> str:
-    """Return `text` if it may name a folder; it appears as `/home/work/<name>` in sessions. Raises
-    UnsafePath.
+    """Return `text` if it may name a folder; it appears as `/home/work/<name>` in sessions.
+    Raises UnsafePath.
     """
     name = check_new_name(parse_name(text))
     if len(name) > MAX_FOLDER_NAME_LENGTH:

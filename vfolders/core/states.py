@@ -1,5 +1,5 @@
-"""States of a folder and the legal transitions between them. Pure. DELETING ends with the removal
-of the row.
+"""States of a folder and the legal transitions between them.
+Pure. DELETING ends with the removal of the row.
 """
 
 from enum import StrEnum

@@ -38,8 +38,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Content of a directory, directories first, then by name. `is_complete` is False if the limit
-    cut it short.
+    """Content of a directory, directories first, then by name.
+    `is_complete` is False if the limit cut it short.
     """
 
     entries: tuple[Entry, ...]
@@ -70,8 +70,8 @@ IN_BACKGROUND = Effort(most_entries=200_000_000, most_s=900.0, share=0.25)
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A regular file open for reading; the receiver closes `stream`. `etag` changes when the file
-    does.
+    """A regular file open for reading; the receiver closes `stream`.
+    `etag` changes when the file does.
     """
 
     stream: BinaryIO
@@ -117,8 +117,8 @@ class StorageUnavailable(Unavailable):
 
 
 class StorageBackend(ABC):
-    """One storage host. Thread-safe; keeps nothing open between calls. Raises only the errors
-    above.
+    """One storage host.
+    Thread-safe; keeps nothing open between calls. Raises only the errors above.
     """
 
     @abstractmethod
@@ -169,12 +169,12 @@ class StorageBackend(ABC):
 
     @abstractmethod
     def delete_entry(self, folder_id: UUID, path: EntryPath) -> None:
-        """Remove a file, a link, or a directory with all its content. Raises EntryMissing,
-        EntryBusy.
+        """Remove a file, a link, or a directory with all its content.
+        Raises EntryMissing, EntryBusy.
         """
 
     @abstractmethod
     def measure(self, folder_id: UUID, effort: Effort = WHILE_SOMEBODY_WAITS) -> Usage:
-        """Return the apparent size of all regular files at any depth. A hard-linked file counts
-        once; links are not followed.
+        """Return the apparent size of all regular files at any depth.
+        A hard-linked file counts once; links are not followed.
         """

@@ -27,8 +27,8 @@ _REMOVAL_DEADLINE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Owner of the entries that the portal creates. Only root can change ownership; other users own
-    what they create.
+    """Owner of the entries that the portal creates.
+    Only root can change ownership; other users own what they create.
     """
 
     uid: int
@@ -56,8 +56,8 @@ def open_root(path: str) -> int:
 
 
 def open_directory(parent: int, name: str) -> int:
-    """Open the directory `name` in `parent`. Raises OSError with ENOTDIR if it is a link or
-    anything else.
+    """Open the directory `name` in `parent`.
+    Raises OSError with ENOTDIR if it is a link or anything else.
     """
     return os.open(name, _DIRECTORY, dir_fd=parent)
 

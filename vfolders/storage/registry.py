@@ -13,8 +13,8 @@ from vfolders.storage.descriptors import Owner
 
 
 def open_storage(kind: str, config: Mapping[str, Any]) -> StorageBackend:
-    """Return the backend of a host of this kind. Raises StorageUnavailable if the configuration is
-    invalid.
+    """Return the backend of a host of this kind.
+    Raises StorageUnavailable if the configuration is invalid.
     """
     root = config.get("root")
     if kind != "local" or not isinstance(root, str) or not root:

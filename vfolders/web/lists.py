@@ -63,8 +63,8 @@ TABLE = declare(
 
 @dataclass(frozen=True, slots=True)
 class FolderRow:
-    """One folder, ready to print. It holds everything that the template shows, so that a row is
-    redrawn only if it changed.
+    """One folder, ready to print.
+    It holds everything that the template shows, so that a row is redrawn only if it changed.
     """
 
     pk: UUID

@@ -28,8 +28,8 @@ _NOTES = {
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """One entry of a directory. `open_url` and `delete_url` are "" if it cannot be opened or
-    addressed here.
+    """One entry of a directory.
+    `open_url` and `delete_url` are "" if it cannot be opened or addressed here.
     """
 
     name: str

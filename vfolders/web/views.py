@@ -212,9 +212,7 @@ def _entry_path_of(request: HttpRequest) -> EntryPath:
 
 
 def _above(folder: VFolder) -> list[str]:
-    """Return a sentence for each exceeded byte limit that the folder counts against, with what to
-    do.
-    """
+    """Return a sentence with advice for each exceeded byte limit of the folder."""
     what = _(
         "Delete files, or ask an administrator. Until then nothing is uploaded, and no session mounts it for writing."
     )

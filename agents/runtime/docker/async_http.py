@@ -34,8 +34,8 @@ def translated(address: str) -> Iterator[None]:
 
 
 class EngineHttp:
-    """HTTP connections to one engine, for one event loop. `address` is `unix:///path`, or
-    `tcp://host:port` with TLS material.
+    """HTTP connections to one engine, for one event loop.
+    `address` is `unix:///path`, or `tcp://host:port` with TLS material.
     """
 
     def __init__(self, address: str, tls: TlsMaterial | None) -> None:
@@ -65,8 +65,8 @@ class EngineHttp:
     async def download(
         self, url: str, *, silence_s: float | None = None, **query: str
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """Stream the content of the answer. Reads time out after `silence_s` without data; None
-        means never.
+        """Stream the content of the answer.
+        Reads time out after `silence_s` without data; None means never.
         """
         async with self._request("GET", url, query, timeout=_streaming(silence_s)) as answer:
             yield self._content(answer)

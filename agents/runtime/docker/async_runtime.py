@@ -17,8 +17,8 @@ from agents.runtime.usage import ContainerUsage, usage_of_stats
 
 
 class DockerAsyncRuntime(AsyncRuntime):
-    """One Docker engine, for one event loop. `address` is `unix:///path`, or `tcp://host:port` with
-    TLS material.
+    """One Docker engine, for one event loop.
+    `address` is `unix:///path`, or `tcp://host:port` with TLS material.
     """
 
     def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:

@@ -79,8 +79,8 @@ def machine_name(architecture: str) -> str:
 
 
 def container_config(spec: ContainerSpec) -> Json:
-    """Return the body of POST /containers/create. A container without a network gets none, never
-    the engine's shared bridge.
+    """Return the body of POST /containers/create.
+    A container without a network gets none, never the engine's shared bridge.
     """
     environment = {**spec.environment, **(SIGNAL_THE_GROUP if spec.stop_signal else {})}
     config: Json = {
@@ -373,8 +373,8 @@ class FrameSplitter:
 
 
 class PullTracker:
-    """Sum of the progress of all layers of a pull. Feed each decoded line of the engine's answer;
-    `feed` returns the progress.
+    """Sum of the progress of all layers of a pull.
+    Feed each decoded line of the engine's answer; `feed` returns the progress.
     """
 
     def __init__(self) -> None:

@@ -63,8 +63,8 @@ for directory in /proc/[0-9]*; do
 done
 [ -z "$kept" ] || hang_up $kept
 """
-"""Only processes started by the engine have no parent in the container. Their children inherit the
-environment and must stay.
+"""Only processes started by the engine have no parent in the container.
+Their children inherit the environment and must stay.
 """
 
 
@@ -219,8 +219,8 @@ class DockerProcess(Process):
             self._read.extend(self._channels.feed(data) if self._channels else [(Channel.OUTPUT, data)])
 
     async def _announced_pid(self) -> str:
-        """Remove the first line from the output and return the pid in it. Raises ContainerGone if
-        it is not a pid, because there is no `sh`.
+        """Remove the first line from the output and return the pid in it.
+        Raises ContainerGone if it is not a pid, because there is no `sh`.
         """
         line, kept = b"", []
         while b"\n" not in line and len(line) <= FIRST_LINE_BYTES:
@@ -305,7 +305,7 @@ def _config(spec: ProcessSpec) -> dict[str, object]:
 
 
 def _console_size(spec: ProcessSpec) -> dict[str, object]:
-    """Return the initial terminal size. Engines from API 1.42 on use it; older ones ignore it and
-    need `resize`.
+    """Return the initial terminal size.
+    Engines from API 1.42 on use it; older ones ignore it and need `resize`.
     """
     return {"ConsoleSize": [spec.rows, spec.columns]} if spec.has_terminal else {}

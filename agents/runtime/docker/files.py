@@ -192,8 +192,8 @@ class DockerFiles(ContainerFiles):
         return DockerStaging(self, _text(made.removesuffix(b"\0")), name)
 
     async def feed(self, script: str, *arguments: str, chunks: AsyncIterable[bytes], path: str) -> None:
-        """Run a script with `chunks` as its input. Raises PathUnfit with the script's message if it
-        fails.
+        """Run a script with `chunks` as its input.
+        Raises PathUnfit with the script's message if it fails.
         """
         spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
         process = await self._open_process(self._container, spec)
@@ -218,8 +218,8 @@ class DockerFiles(ContainerFiles):
             raise _fault_of_words(code, words, path)
 
     async def run(self, script: str, *arguments: str, path: str, limit_s: float = QUICK_S) -> bytes:
-        """Run a script in the container as its user and return its output. Raises the fault that
-        its exit code stands for.
+        """Run a script in the container as its user and return its output.
+        Raises the fault that its exit code stands for.
         """
         spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
         process = await self._open_process(self._container, spec)
@@ -236,8 +236,8 @@ class DockerFiles(ContainerFiles):
         return output
 
     async def _said_by(self, *argv: str, path: str) -> AsyncGenerator[bytes, None]:
-        """Yield the output of a program as it arrives. Raises PathUnfit if it failed before any
-        output.
+        """Yield the output of a program as it arrives.
+        Raises PathUnfit if it failed before any output.
         """
         process = await self._open_process(self._container, ProcessSpec(argv=argv, has_terminal=False))
         words, has_output = b"", False

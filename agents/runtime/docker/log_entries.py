@@ -26,8 +26,8 @@ class LogEntry:
 
 
 class Identity(NamedTuple):
-    """Stream, timestamp and checksum of an entry. Not unique in a log, but sufficient to detect a
-    wrong position.
+    """Stream, timestamp and checksum of an entry.
+    Not unique in a log, but sufficient to detect a wrong position.
     """
 
     stream: int
@@ -192,8 +192,8 @@ def text_of(entries: Iterable[LogEntry]) -> bytes:
 
 
 def part_of(entries: Sequence[LogEntry], position: LogPosition, *, has_gap: bool = False) -> LogPart:
-    """Return `entries` as the next part for a reader at `position`. After a gap, counting starts
-    anew.
+    """Return `entries` as the next part for a reader at `position`.
+    After a gap, counting starts anew.
     """
     if has_gap:
         return LogPart(text_of(entries), START.after(entries), LogGap(position.at, entries[0].at))

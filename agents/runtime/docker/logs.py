@@ -103,8 +103,8 @@ def least_left_bytes(inspection: dict[str, Any]) -> float:
 
 
 def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
-    """Return the end of a log. It is read whole, since the engine keeps little enough for memory.
-    Raises APIError.
+    """Return the end of a log.
+    It is read whole, since the engine keeps little enough for memory. Raises APIError.
     """
     least_left = least_left_bytes(client.inspect_container(name))
     url = client.url_of(f"/containers/{name}/logs")
@@ -148,8 +148,8 @@ async def follow(
 async def _unread(
     http: EngineHttp, name: str, position: LogPosition, least_left: float, *, likely_lines: int
 ) -> AsyncGenerator[LogPart, None]:
-    """Yield the present entries after `position`. `likely_lines` is the number of lines of the last
-    round, by which the tail to search is chosen.
+    """Yield the present entries after `position`.
+    `likely_lines` is the number of lines of the last round, by which the tail to search is chosen.
     """
     if position == START:
         async with http.scans:
@@ -205,8 +205,8 @@ async def _found(
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """First kept entry of a log. `is_dropped`: earlier entries may have been dropped. `whole`: all
-    entries of a small and complete log.
+    """First kept entry of a log. `is_dropped`: earlier entries may have been dropped.
+    `whole`: all entries of a small and complete log.
     """
 
     first: LogEntry | None

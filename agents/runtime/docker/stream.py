@@ -90,8 +90,8 @@ class PlainStream(Stream):
 
 
 class TlsStream(Stream):
-    """TLS over another stream, in memory. Unlike asyncio's TLS it can half-close: end its own
-    direction and still read.
+    """TLS over another stream, in memory.
+    Unlike asyncio's TLS it can half-close: end its own direction and still read.
     """
 
     def __init__(self, plain: Stream, context: ssl.SSLContext, server_name: str) -> None:
@@ -127,8 +127,8 @@ class TlsStream(Stream):
         await self._plain.drain()
 
     async def end_output(self) -> None:
-        """Send the TLS close alert. OpenSSL refuses that while received data is unread, so that
-        data is kept for the next read.
+        """Send the TLS close alert.
+        OpenSSL refuses that while received data is unread, so that data is kept for the next read.
         """
         self._has_ended = True
         with suppress(ssl.SSLError):
@@ -162,8 +162,8 @@ class TlsStream(Stream):
 
 
 async def connect(address: str, tls: ssl.SSLContext | None) -> Stream:
-    """Open a stream to `unix:///path` or, with TLS, `tcp://host:port`. Raises OSError,
-    TimeoutError.
+    """Open a stream to `unix:///path` or, with TLS, `tcp://host:port`.
+    Raises OSError, TimeoutError.
     """
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if tls is None:

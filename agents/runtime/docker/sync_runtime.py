@@ -171,14 +171,12 @@ class DockerRuntime(ContainerRuntime):
             if subnet is None:
                 break
             try:
-                # An engine killed while it creates a network keeps the bridge for ever but does not
-                # list it.
+                # An engine killed while it creates a network keeps the bridge but does not list it.
                 body = network_config(spec, subnet, spare=conflicts // CONFLICTS_OF_A_RACE)
                 answer = client.post(client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S)
                 raise_refusal(answer)
             except docker.errors.APIError as error:
-                # Another caller took the subnet or the name between the look-up and this call: look
-                # again.
+                # Another caller took the subnet or name after the look-up: look again.
                 if "overlap" in str(error.explanation):
                     refused.append(str(subnet))
                 elif "same bridge name" in str(error.explanation) or error.status_code == 409:

@@ -138,9 +138,7 @@ def _allow(names: Iterable[str], equal: Mapping[int, int] | None = None) -> Json
 
 
 def _without_namespaces() -> Iterable[Json]:
-    """Yield rules for `clone` and `unshare` that allow threads, processes and files but no new
-    namespace.
-    """
+    """Yield rules that allow `clone` and `unshare` except for new namespaces."""
     for name, mask in (("clone", NEW_NAMESPACES), ("unshare", NEW_NAMESPACES | NEW_TIME)):
         without = {"index": 0, "value": mask, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
         yield {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [without]}

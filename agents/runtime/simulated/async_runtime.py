@@ -21,8 +21,8 @@ _trees: WeakKeyDictionary[SimulatedRuntime, dict[str, SimulatedTree]] = WeakKeyD
 
 
 class SimulatedAsyncRuntime(AsyncRuntime):
-    """AsyncRuntime on top of a SimulatedRuntime. Processes echo their input; each container has a
-    file tree, shared by all event loops.
+    """AsyncRuntime on top of a SimulatedRuntime.
+    Processes echo their input; each container has a file tree, shared by all event loops.
     """
 
     def __init__(self, runtime: SimulatedRuntime) -> None:

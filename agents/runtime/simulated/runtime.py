@@ -339,8 +339,8 @@ class SimulatedRuntime(ContainerRuntime):
             self._present(name)
 
     def _answer(self) -> None:
-        """Apply the delay and check availability. Every call begins here; test doubles override it
-        to inject faults.
+        """Apply the delay and check availability.
+        Every call begins here; test doubles override it to inject faults.
         """
         if self.delay_s:
             time.sleep(self.delay_s)

@@ -63,8 +63,8 @@ class Network:
 
 @dataclass(slots=True)
 class Container:
-    """A simulated container. Its program ends by itself at `ends_at` (seconds since 1970) with exit
-    code `ends_with`.
+    """A simulated container.
+    Its program ends by itself at `ends_at` (seconds since 1970) with exit code `ends_with`.
     """
 
     spec: ContainerSpec
