@@ -1,4 +1,4 @@
-"""Machines and their groups in Django admin: to be looked at."""
+"""Read-only Django admin of agents and resource groups."""
 
 from django.contrib import admin
 from django.db.models import Model
@@ -9,7 +9,7 @@ from common.audit.admin import AuditedAdmin
 
 
 class OnlyLooked(AuditedAdmin):
-    """What has pages of its own, where it is changed by the rules."""
+    """Read-only admin, for models that are changed by services on pages of their own."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""News of machines."""
+"""Events about agents and their capacity."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from common.messaging.events import Event
 
 @dataclass(frozen=True, slots=True)
 class AgentLost(Event):
-    """A machine does not answer any more. What runs there may still run."""
+    """An agent stopped answering. Its containers may still run."""
 
     agent_id: int
     resource_group_id: int
@@ -15,6 +15,6 @@ class AgentLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class CapacityChanged(Event):
-    """A resource group may have room that it had not: a machine came, came back, or grew."""
+    """A resource group may have new free capacity: an agent was added, came back or grew."""
 
     resource_group_id: int

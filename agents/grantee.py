@@ -1,4 +1,4 @@
-"""Those to whom groups are granted and for whom machines are reserved."""
+"""Grantees (domain, project or user) of resource groups and reservations."""
 
 from accounts.models import Domain, Project, User
 
@@ -6,10 +6,10 @@ Grantee = Domain | Project | User
 
 
 def level_of(grantee: Grantee) -> str:
-    """domain, project or user."""
+    """Return "domain", "project" or "user"."""
     return str(grantee._meta.model_name)
 
 
 def name_of(grantee: Grantee) -> str:
-    """Of a person the e-mail."""
+    """Return the grantee's name; for a user, the e-mail address."""
     return grantee.email if isinstance(grantee, User) else grantee.name

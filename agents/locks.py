@@ -1,4 +1,4 @@
-"""Row locks that changes of resource groups take."""
+"""Row locks for changes of resource groups."""
 
 from accounts.admission_gate import precede_admissions
 from accounts.selectors import require_superadmin
@@ -8,7 +8,9 @@ from common.actors import Actor
 
 
 def hold_to_change(actor: Actor, group_id: int) -> ResourceGroup:
-    """The group; until the transaction ends nobody changes it and no session or machine joins it."""
+    """Lock and return the group for a superadmin. Until the transaction ends nothing else changes
+    it, and no session or agent joins it. Raises NotFound, PermissionDenied.
+    """
     access_group(actor, group_id)
     require_superadmin(actor)
     precede_admissions()

@@ -1,4 +1,4 @@
-"""Ports of machines and resource groups: what the apps above provide."""
+"""Ports of agents and resource groups, implemented by the apps above."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -8,19 +8,23 @@ from common.ports import Port
 
 class SessionCounts(Protocol):
     def __call__(self, group_id: int) -> Mapping[str, int]:
-        """Return {"waiting": …, "running": …}, the numbers of sessions in the group; empty if there are none."""
+        """Return the numbers of sessions in the group as {"waiting": …, "running": …}; {} if none."""
 
 
 class ExcludedSessionsHolder(Protocol):
     def __call__(self, group_id: int) -> None:
-        """Hold the waiting sessions to which the group is closed, in the transaction that closed it."""
+        """Place a queue hold on the pending sessions to which the group is closed, in the
+        transaction that closed it.
+        """
 
 
 class PlanDiscarder(Protocol):
     def __call__(self, group_ids: Collection[int]) -> None:
-        """Let no plan of these groups be committed that was made before, once the present transaction commits.
+        """Prevent plans of these groups made before the present transaction commits from being
+        committed afterwards.
 
-        Called after the groups were locked, and before any agent is."""
+        Called after the groups were locked and before any agent is.
+        """
 
 
 session_counts: Port[SessionCounts] = Port("agents.session_counts")

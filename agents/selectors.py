@@ -1,4 +1,6 @@
-"""Reads of machines. `visible_*` is the only list source, `access_*` the only single fetch."""
+"""Reads of agents and resource groups.
+`visible_*` is the only list source, `access_*` the only single fetch.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -37,8 +39,8 @@ from common.errors import NotFound
 from common.values.resources import CPU, MEM, ResourceSlots
 from common.values.text import quoted
 
-# Not by the ORM: each request for a session asks it. The machines of the group first (OFFSET): PostgreSQL expects to be done soon, and
-# would look at machines of all groups, one after another.
+# Raw SQL because every session request runs it. OFFSET 0 makes PostgreSQL read the agents of the
+# group first; otherwise it expects an early match and scans agents of all groups.
 _HAS_MACHINE = f"""
     SELECT EXISTS (
         SELECT FROM (
@@ -53,7 +55,7 @@ _HAS_MACHINE = f"""
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:
-    """Machines in use of the groups that the actor sees; all for superadmins and monitors."""
+    """Agents in use in the groups that the actor sees; every agent for superadmins and monitors."""
     agents: AgentQuerySet = Agent.objects.all()
     if sees_everything(actor):
         return agents
@@ -68,7 +70,9 @@ def access_agent(actor: Actor, agent_id: int) -> Agent:
 
 
 def visible_resource_groups(actor: Actor) -> ResourceGroupQuerySet:
-    """Those that the actor may use, or that anybody may whom the actor oversees; all for superadmins and monitors."""
+    """Groups that the actor, or any project or user of a domain that the actor oversees, may use.
+    All for superadmins and monitors.
+    """
     groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
     if sees_everything(actor):
         return groups
@@ -78,7 +82,9 @@ def visible_resource_groups(actor: Actor) -> ResourceGroupQuerySet:
 
 
 def usable_resource_groups(actor: Actor, project: Project | None = None) -> ResourceGroupQuerySet:
-    """Those in which the actor may start sessions: in `project`, or in any of the own projects. All for superadmins."""
+    """Groups in which the actor may start sessions: in `project`, or in any of the actor's
+    projects. All for superadmins.
+    """
     groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
     if may_do_everything(actor):
         return groups
@@ -97,7 +103,7 @@ def _own_grants(actor: Actor) -> Q:
 
 
 def access_group(actor: Actor, group_id: int) -> ResourceGroup:
-    """One that the actor sees. Raises NotFound."""
+    """Return a group that the actor sees. Raises NotFound."""
     group = visible_resource_groups(actor).filter(pk=group_id).first()
     if group is None:
         raise NotFound(_("There is no such resource group, or it is not yours to see."))
@@ -105,8 +111,9 @@ def access_group(actor: Actor, group_id: int) -> ResourceGroup:
 
 
 def access_resource_group(actor: Actor, name: str = "", project: Project | None = None) -> ResourceGroup:
-    """The group of this name in which the actor may start sessions, in `project` if one is given; without a name the default
-    one, else the first. Raises NotFound."""
+    """Return the group of this name in which the actor may start sessions, in `project` if given.
+    Without a name it is the default group, else the first. Raises NotFound.
+    """
     groups = usable_resource_groups(actor, project)
     group = meant_group(groups, name).first()
     if group is None:
@@ -127,12 +134,14 @@ def access_resource_group(actor: Actor, name: str = "", project: Project | None 
 
 
 def meant_group(groups: ResourceGroupQuerySet, name: str) -> ResourceGroupQuerySet:
-    """The one of this name; without a name the default one comes first."""
+    """Filter by name; without a name, order with the default group first."""
     return groups.filter(name=name) if name else groups.order_by("-is_default", "name")
 
 
 def group_to_look_at(actor: Actor, name: str = "") -> ResourceGroup:
-    """The visible one of this name; without a name the default one, else the first. Raises NotFound."""
+    """Return the visible group of this name; without a name the default group, else the first.
+    Raises NotFound.
+    """
     groups = visible_resource_groups(actor).order_by("-is_default", "name")
     group = (groups.filter(name=name) if name else groups).first()
     if group is None:
@@ -142,7 +151,7 @@ def group_to_look_at(actor: Actor, name: str = "") -> ResourceGroup:
 
 
 def hold_group(group: ResourceGroup) -> ResourceGroup:
-    """Nobody deletes it while this transaction lasts. Raises NotFound."""
+    """Lock the group against deletion until the transaction ends. Raises NotFound."""
     held = ResourceGroup.objects.select_for_update(no_key=True).present().filter(pk=group.pk).first()
     if held is None:
         raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
@@ -150,12 +159,14 @@ def hold_group(group: ResourceGroup) -> ResourceGroup:
 
 
 def with_agent_counts(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
-    """Each with `agent_count`, its machines in use."""
+    """Annotate each group with `agent_count`, the number of its agents in use."""
     return groups.annotate(agent_count=Count("agents", filter=~Q(agents__state=AgentState.RETIRED.value)))
 
 
 def access_group_to_administer(actor: Actor, group_id: int) -> ResourceGroup:
-    """For superadmins, and monitors to look at. Raises NotFound, PermissionDenied."""
+    """Return the group for a superadmin, or for a monitor to read.
+    Raises NotFound, PermissionDenied.
+    """
     group = access_group(actor, group_id)
     if not sees_everything(actor):
         require_superadmin(actor)
@@ -163,7 +174,7 @@ def access_group_to_administer(actor: Actor, group_id: int) -> ResourceGroup:
 
 
 def agent_named(actor: Actor, name: str) -> Agent:
-    """The visible one of this name, if it is in use. Raises NotFound."""
+    """Return the visible agent of this name that is in use. Raises NotFound."""
     agent = visible_agents(actor).in_use().filter(name=name).first()
     if agent is None:
         sentence = _("There is no agent {name}.").format(name=quoted(name, 64))
@@ -172,13 +183,13 @@ def agent_named(actor: Actor, name: str) -> Agent:
 
 
 def grants_of(group: ResourceGroup) -> QuerySet[GroupGrant]:
-    """With those to whom they are. One query."""
+    """Grants of the group with their grantees. One query."""
     return GroupGrant.objects.filter(group=group).select_related("domain", "project__domain", "user")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSize:
-    """What a machine has in all, and what could run there."""
+    """Total resources of a machine, and the architecture and accelerator model that it offers."""
 
     architecture: str
     device_model: str
@@ -189,7 +200,9 @@ class MachineSize:
 
 
 def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]]:
-    """Of the machines in use, by name of the groups that the actor may use in `project`. One query."""
+    """Return the sizes of agents in use as {group name: sizes}, for the groups that the actor may
+    use in `project`. One query.
+    """
     groups = usable_resource_groups(actor, project)
     rows = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
     its = ("resource_group__name", "pk", "architecture", "device_model")
@@ -207,8 +220,10 @@ def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]
 def has_machine_for(
     group: ResourceGroup, slots: ResourceSlots, *, architecture: str, device_model: str = ""
 ) -> bool:
-    """Whether a machine in use of `group`, of that architecture and with accelerators of that model if one is named, could hold this
-    much, were it empty. One query, which ends at the first."""
+    """True if an agent in use of the group, when empty, could hold these slots. It must have that
+    architecture and, if one is named, only accelerators of that model. One query, which stops at
+    the first match.
+    """
     with prepared_cursor() as cursor:
         asked = {
             "group": group.pk,
@@ -223,9 +238,12 @@ def has_machine_for(
 
 @dataclass(frozen=True, slots=True)
 class SlotRoom:
-    """One slot on the machines in use of a group, in base units. `largest`: the most that one machine has; `most_free`:
-    the most that one machine, which takes sessions, has free for one of them; the other two are of all together, as they
-    promise it."""
+    """Capacity of one slot on the agents in use of a group, in base units.
+
+    `largest` is the largest capacity of one agent; `most_free` is the most that one agent that
+    accepts sessions has free for one session. `capacity` (including over-commit) and `occupied`
+    (allocated) are sums over all agents.
+    """
 
     largest: int
     most_free: int
@@ -234,13 +252,17 @@ class SlotRoom:
 
 
 def rooms(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, SlotRoom]:
-    """Room for sessions in a group that the actor may use, by slot; empty where nothing is. One query."""
+    """Return the capacity of a group that the actor may use, by slot; empty if it has none.
+    One or two queries.
+    """
     return rooms_by_group(actor, architecture=architecture).get(group_id, {})
 
 
 def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[str, SlotRoom]]:
-    """Room for sessions in each group that the actor may use, by id and slot; of machines of that architecture if one is given. One
-    query, one row for each slot of a group; and one more where there are devices."""
+    """Return the capacity of each group that the actor may use as {group id: {slot: SlotRoom}},
+    only of agents of the architecture if one is given. One query with one row per slot and group,
+    and a second if there are devices.
+    """
     groups = usable_resource_groups(actor)
     slots = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
     if architecture:
@@ -287,8 +309,10 @@ _MOST_OF_DEVICES = f"""
 
 
 def most_of_devices(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], int]:
-    """The most of an accelerator that one session gets at once of one machine, by group and slot. Of machines whose devices are known
-    one by one that is whole ones, else what is left of one. 1 query."""
+    """Return the largest amount of an accelerator that one session can get on one machine now, as
+    {(group id, slot): amount}. If the devices of a machine are known individually, it is the sum of
+    its free whole devices, else the largest free share of one. One query.
+    """
     with connection.cursor() as cursor:
         state = AgentState.CONNECTED.value
         cursor.execute(_MOST_OF_DEVICES, [[*group_ids], state, architecture, architecture, [CPU, MEM]])
@@ -296,26 +320,30 @@ def most_of_devices(group_ids: Collection[int], architecture: str = "") -> dict[
 
 
 def image_holder_counts(actor: Actor, references: Collection[str]) -> dict[str, int]:
-    """{reference: how many machines in use have it}, of those that the actor sees. One query."""
+    """Return {reference: number of agents in use that have the image and that the actor sees}. One
+    query.
+    """
     rows = AgentImage.objects.filter(agent__in=visible_agents(actor).in_use(), reference__in=references)
     return dict(rows.order_by().values_list("reference").annotate(Count("pk")))
 
 
 def connected_agents() -> AgentQuerySet:
-    """Machines whose engine answered lately: connected or draining."""
+    """Agents whose engine answered recently: connected or draining."""
     return Agent.objects.in_state(*(state for state in AgentState if state.is_watched))
 
 
 def lost_agents(since: datetime) -> AgentQuerySet:
-    """Machines that are lost since `since` or longer."""
+    """Agents that have been lost since `since` or longer."""
     return Agent.objects.in_state(AgentState.LOST).filter(state_changed_at__lte=since)
 
 
 def runtime_of(agent: Agent) -> ContainerRuntime:
-    """The engine of a machine, for workers. Raises RuntimeRefused for an address without certificates."""
+    """Return the runtime of an agent, for workers.
+    Raises RuntimeRefused for a network address without certificates.
+    """
     return runtime_for(agent.address, agent.tls)
 
 
 def async_runtime_of(agent: Agent) -> AsyncRuntime:
-    """The engine of a machine, for the running event loop."""
+    """Return the runtime of an agent for the running event loop."""
     return async_runtime_for(agent.address, agent.tls)

@@ -1,4 +1,4 @@
-"""Background work of machines."""
+"""Celery tasks of agents: heartbeats and network isolation."""
 
 from celery import shared_task
 
@@ -9,7 +9,7 @@ from common.messaging.dispatch import TaskName
 
 @shared_task(name=TaskName.HEARTBEAT_AGENTS.value, soft_time_limit=60, time_limit=90)
 def heartbeat_agents() -> None:
-    """One round at a time: a slow one is not overtaken."""
+    """Run one round of heartbeats, unless the previous round is still running."""
     with try_exclusive("agents.heartbeat") as is_mine:
         if is_mine:
             service.heartbeat_agents()

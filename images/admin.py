@@ -10,7 +10,7 @@ from images.models import ContainerImage, Registry
 
 
 class InputAdmin(AuditedAdmin):
-    """For what sessions are admitted by."""
+    """Admin of models that admission of sessions depends on; saving takes the admission gate first."""
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         precede_admissions()
@@ -29,7 +29,7 @@ class RegistryAdmin(InputAdmin):
 
 @admin.register(ContainerImage)
 class ContainerImageAdmin(InputAdmin):
-    """Titles and what is enabled are edited here; what was read from the image is shown."""
+    """Admin of images: titles and `is_enabled` are editable, fields read from the image are not."""
 
     list_display = ("reference", "title", "architecture", "size_bytes", "is_enabled")
     list_filter = ("is_enabled", "architecture", "registry")

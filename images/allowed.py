@@ -1,4 +1,4 @@
-"""Which images policies let somebody start (`accounts.core.allow_lists`)."""
+"""Checks images against the allow-lists of policies (`accounts.core.allow_lists`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,19 +12,21 @@ from images.models import ContainerImage
 
 
 def lists_asked(image: ContainerImage) -> Mapping[AllowList, str]:
-    """What allow-lists are asked about a session of `image`."""
+    """Return the values to check against each allow-list for a session of `image`."""
     return {AllowList.REGISTRIES: place_of(image.reference), AllowList.IMAGES: image.reference}
 
 
 def objections(scopes: Iterable[Scope], images: Iterable[ContainerImage]) -> dict[str, Sequence[Allowance]]:
-    """By reference the allow-lists because of which an image may not be started; those that may are absent. No query."""
+    """Return {reference: allow-lists that refuse the image}; allowed images are absent. No query."""
     held = [scope for scope in scopes if scope.allowed]
     found = {image.reference: refusals(held, lists_asked(image)) for image in images}
     return {reference: hit for reference, hit in found.items() if hit}
 
 
 def objection_words(scopes: Iterable[Scope], images: Iterable[ContainerImage]) -> dict[str, str]:
-    """The same for cards and rows: the first reason, and how many more there are."""
+    """Return {reference: first reason and the number of further ones} for refused images, for cards
+    and rows.
+    """
     return {reference: _in_short(hit) for reference, hit in objections(scopes, images).items()}
 
 

@@ -1,4 +1,4 @@
-"""Registries, and the images that sessions can be started from."""
+"""Tables of registries and of images that sessions can be started from."""
 
 from typing import ClassVar, Self
 
@@ -12,7 +12,7 @@ from images.core.references import MAX_REFERENCE
 
 
 class RegistryKind(models.TextChoices):
-    """Which way of signing in and of listing a registry understands."""
+    """Type of a registry, which determines its sign-in and listing API."""
 
     PLAIN = "plain", "Registry (v2)"
     DOCKER_HUB = "docker-hub", "Docker Hub"
@@ -24,7 +24,7 @@ class RegistryKind(models.TextChoices):
 
 
 class Registry(models.Model):
-    """Where images come from. `host` is the part before the first slash of their references."""
+    """A source of images. `host` is the part before the first slash of their references."""
 
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
     host = models.CharField(max_length=255, unique=True)
@@ -46,15 +46,16 @@ class Registry(models.Model):
 
 class ImageQuerySet(models.QuerySet["ContainerImage"]):
     def enabled(self) -> Self:
-        """Those that people may start; a switched-off registry takes its images along."""
+        """Images that users may start; those of a disabled registry are excluded."""
         return self.filter(is_enabled=True).exclude(registry__is_enabled=False)
 
 
 class ContainerImage(models.Model):
-    """One reference that sessions may run. An image without registry was built or loaded on the machines.
+    """One reference that sessions may run. An image without a registry was built or loaded on the
+    machines.
 
-    `apps` is a list of images.core.labels.AppHint.to_json(), `min_slots` amounts in base units; both were checked when
-    they were read from the labels.
+    `apps` is a list of images.core.labels.AppHint.to_json(), `min_slots` holds amounts in base
+    units; both were validated when they were read from the labels.
     """
 
     reference = models.CharField(max_length=MAX_REFERENCE, unique=True)
@@ -89,5 +90,5 @@ class ContainerImage(models.Model):
 
     @property
     def app_hints(self) -> tuple[AppHint, ...]:
-        """`apps` as values."""
+        """`apps` as AppHint values."""
         return tuple(AppHint(**{**app, "command": tuple(app.get("command", ()))}) for app in self.apps)

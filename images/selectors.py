@@ -16,16 +16,18 @@ BUILT_KEPT = 5
 
 
 def visible_images(actor: Actor) -> ImageQuerySet:
-    """Images that sessions can be started from, newest first under one title; one list for everybody who is signed
-    in. The disabled ones stand in Django's admin alone. One query."""
+    """Enabled images, by title and newest first; the same list for every signed-in user. Disabled
+    ones are shown only in Django admin. One query.
+    """
     images: ImageQuerySet = ContainerImage.objects.select_related("registry")
     return images.none() if actor.is_anonymous else images.enabled()
 
 
 def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
-    """The visible image with this reference or id. Raises NotFound. At most 2 queries.
+    """Return the visible image with this reference or id. Raises NotFound. At most 2 queries.
 
-    A reference without a tag means "latest", as for the engines; where there is none, the newest of its repository.
+    A reference without a tag means "latest", as for the engines; if there is no such tag, the
+    newest image of its repository.
     """
     wanted = str(reference_or_id)
     image: ContainerImage | None = visible_images(actor).filter(image_named(wanted)).first()
@@ -45,14 +47,15 @@ def image_named(wanted: str) -> Q:
 
 
 def built_image_ids() -> list[str]:
-    """Ids of the session images that set-up built here, newest first: the only ones that may do work of ours on a
-    machine. One query."""
+    """Return the ids of session images built by the set-up of this installation, newest first: the
+    only ones that may run as helpers on machines. One query.
+    """
     built = ContainerImage.objects.filter(registry=None, reference__startswith=BUILT).exclude(digest="")
     return list(built.order_by("-created_at").values_list("digest", flat=True)[:BUILT_KEPT])
 
 
 def newest_image(actor: Actor, reference: str) -> ContainerImage | None:
-    """The visible image of the same repository that was added last, whatever its tag. One query."""
+    """Return the visible image of the same repository that was added last, with any tag. One query."""
     try:
         repository = str(replace(parse_reference(reference), tag="", digest=""))
     except ValueError:
@@ -63,7 +66,7 @@ def newest_image(actor: Actor, reference: str) -> ContainerImage | None:
 
 
 def full_reference(reference: str) -> str:
-    """As images have it; "" for what is none."""
+    """Return the reference in canonical form; "" if it is invalid."""
     try:
         return str(parse_reference(reference))
     except ValueError:

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class ImageFacts(Protocol):
-    """What an engine knows of an image that it holds (agents.runtime.port.ImageInfo is one)."""
+    """Facts that an engine reports of an image (implemented by agents.runtime.port.ImageInfo)."""
 
     @property
     def image_id(self) -> str: ...
@@ -38,11 +38,11 @@ class ImageFacts(Protocol):
 
 @transaction.atomic
 def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> ContainerImage:
-    """The row of an image that a machine holds; made or brought up to date where its content changed.
+    """Return the row of an image that an agent has, created or updated if its content changed.
 
-    A new image can be started at once if it says that it is a session image (label io.berth.role); any other waits
-    for a superadmin. What a superadmin wrote (title, description, icon, enabled or not) is never overwritten. Raises
-    InvalidInput for what is no reference.
+    A new image is enabled at once if it declares itself a session image (label io.berth.role); any
+    other must be enabled by a superadmin. Fields that superadmins edit (title, description, icon,
+    enabled) are never overwritten. Raises InvalidInput for an invalid reference.
     """
     require_superadmin(actor)
     try:
@@ -90,7 +90,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
 
 
 def _retire_older_builds(actor: Actor, image: ContainerImage, parsed: ImageReference) -> None:
-    """A session image `name:<version>-<hash>` takes the place of the earlier builds of that version."""
+    """Disable earlier builds of a session image `name:<version>-<hash>` of the same version."""
     version, _, _ = parsed.tag.rpartition("-")
     if not version:
         return
@@ -103,7 +103,9 @@ def _retire_older_builds(actor: Actor, image: ContainerImage, parsed: ImageRefer
 
 @transaction.atomic
 def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> ContainerImage:
-    """Let sessions start from an image, or not any more; those that run go on. Raises NotFound, PermissionDenied."""
+    """Enable or disable an image for new sessions; running ones continue.
+    Raises NotFound, PermissionDenied.
+    """
     require_superadmin(actor)
     precede_admissions()
     image = ContainerImage.objects.select_for_update().filter(pk=image_id).first()

@@ -1,4 +1,6 @@
-"""Django admin of folders, for superadmins. Folders are made and deleted through services only."""
+"""Django admin of storage hosts and folders, for superadmins.
+Folders are created and deleted by services only.
+"""
 
 from django.contrib import admin
 from django.http import HttpRequest

@@ -1,4 +1,4 @@
-"""The one door for a folder's state."""
+"""State transitions of folders; the only code that writes `VFolder.state`."""
 
 from uuid import UUID
 
@@ -17,14 +17,14 @@ log = structlog.get_logger(__name__)
 
 
 class IllegalTransition(Conflict):
-    """The folder is in a state from which there is no way to the wanted one."""
+    """The transition from the folder's state to the wanted state is not allowed."""
 
     default_code = "illegal_transition"
 
 
 @transaction.atomic
 def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
-    """Move the folder to `to` and return its fresh row; a repeat changes nothing.
+    """Move the folder to state `to` and return its fresh row; a repeat changes nothing.
 
     Raises IllegalTransition, VFolder.DoesNotExist.
     """
@@ -44,6 +44,6 @@ def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
 
 
 def push_folder_change(folder: VFolder) -> None:
-    """Tell open pages that this folder looks different now."""
+    """Publish a live update of this folder to open pages."""
     audience = Audience(owner_id=folder.owner_id, project_id=folder.project_id, domain_id=folder.domain_id)
     push_on_commit("folder-changed", audience=audience, payload={"id": str(folder.pk)})

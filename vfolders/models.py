@@ -1,4 +1,4 @@
-"""Folders and the hosts that hold them."""
+"""Tables of folders and storage hosts."""
 
 import uuid
 
@@ -13,7 +13,9 @@ from vfolders.core.states import FolderState
 
 
 class StorageHost(models.Model):
-    """A backend that holds folders. `config` of a local host: {"root": path}, relative to the data directory."""
+    """A backend that holds folders.
+    `config` of a local host is {"root": path}, relative to the data directory.
+    """
 
     class Kind(models.TextChoices):
         LOCAL = "local"
@@ -38,7 +40,9 @@ class StorageHost(models.Model):
 
 
 class VFolder(models.Model):
-    """A named directory of one user or one project, mounted into sessions. `state` is written by lifecycle alone."""
+    """A named directory of one user or one project, mounted into sessions.
+    Only `lifecycle` writes `state`.
+    """
 
     class Mode(models.TextChoices):
         GENERAL = "general"

@@ -1,4 +1,4 @@
-"""What becomes of folders when their person leaves: they stay, go to somebody else, or are deleted."""
+"""Off-boarding of a user's folders: they stay, are handed over to a new owner, or are deleted."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -31,7 +31,9 @@ def items(user: User) -> Sequence[Item]:
 
 
 def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
-    """Raises BerthError for what can be tried again."""
+    """Resolve one folder as the off-boarding case demands; None if it must be tried again.
+    Raises BerthError for failures that can be retried.
+    """
     if case.folders == OffBoarding.Folders.DELETE:
         return _delete(UUID(item_id), actor)
     if case.folders == OffBoarding.Folders.HAND_OVER:
@@ -44,7 +46,9 @@ def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None
 
 
 def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
-    """Make `heir` the owner; where they have a folder of that name, it gets another. Done again, it changes nothing."""
+    """Make `heir` the owner, under another name if the new owner has a folder of that name.
+    Idempotent.
+    """
     with transaction.atomic():
         folder = (
             VFolder.objects.select_for_update(of=("self",))
@@ -65,12 +69,14 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
 
 
 def objection(owner: Project | Domain) -> str:
-    """Return "": folders stay with a project or a domain that is closed."""
+    """Return "": folders do not prevent closing a project or a domain, and stay with it."""
     return ""
 
 
 def history(owner: Owner) -> str:
-    """Folders that are being deleted count, too: their rows are there."""
+    """Return the number of folders as text, or "".
+    Folders that are being deleted count, because their rows exist.
+    """
     field = {User: "owner", Project: "project", Domain: "domain"}[type(owner)]
     count = VFolder.objects.filter(**{field: owner}).count()
     return ngettext("{count} folder", "{count} folders", count).format(count=count) if count else ""
@@ -87,7 +93,9 @@ def _delete(folder_id: UUID, actor: Actor) -> KeptSentence | None:
 
 
 def _save_under_free_name(folder: VFolder, before: User | None) -> str:
-    """The database says which name is free."""
+    """Save the folder under the first free name; the unique constraint decides which names are
+    taken. Raises Conflict if all are.
+    """
     for name in _names(folder.name, before):
         try:
             with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Ports of folders: what the apps above provide."""
+"""Ports of folders, implemented by the apps above."""
 
 from typing import Protocol
 from uuid import UUID
@@ -8,10 +8,12 @@ from common.ports import Ports
 
 class FolderDeletionGuard(Protocol):
     def __call__(self, folder_id: UUID) -> str:
-        """Return why the folder must stay, as a sentence for people; "" if it may be deleted.
+        """Return the reason why the folder must stay, as a sentence for users; "" if it may be
+        deleted.
 
-        Runs in the transaction of the deletion, after the folder's row was locked FOR UPDATE. A writer that is
-        about to use a folder calls `services.hold_folders` first, so that use and deletion cannot cross.
+        Runs in the transaction of the deletion, after the folder's row was locked FOR UPDATE. Code
+        that is about to use a folder calls `services.hold_folders` first, so that use and deletion
+        exclude each other.
         """
 
 
@@ -19,5 +21,5 @@ folder_deletion_guards: Ports[FolderDeletionGuard] = Ports("vfolders.folder_dele
 
 
 def objection_to_deletion(folder_id: UUID) -> str:
-    """Return the first objection, or ""."""
+    """Return the first objection of the deletion guards, or ""."""
     return next((reason for guard in folder_deletion_guards.get() if (reason := guard(folder_id))), "")

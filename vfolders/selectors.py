@@ -1,4 +1,6 @@
-"""Reads of folders. `visible_folders` is the only list source, `access_folder` the only single fetch."""
+"""Reads of folders and storage hosts.
+`visible_folders` is the only list source of folders, `access_folder` the only single fetch.
+"""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -21,13 +23,15 @@ from vfolders.models import StorageHost, VFolder
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.registry import open_storage
 
-NOBODY = 0  # is no user's id; None would match the folders of projects, which have no owner
+NOBODY = 0  # not a user id; None would match folders of projects, which have no owner
 
 
 def visible_folders(actor: Actor) -> QuerySet[VFolder]:
-    """Own folders and those of own projects; all of the domain for its admin and monitor; all for superadmins.
+    """Folders of the actor and the actor's projects; all of the domain for its admins and monitors;
+    all for superadmins.
 
-    Each row carries what `actions_on` needs: one query, and one to learn whether the actor oversees a domain.
+    Each row carries what `actions_on` needs. One query, and one to find whether the actor oversees
+    a domain.
     """
     person_id = actor.user_id or NOBODY
     memberships = Membership.objects.filter(
@@ -47,17 +51,21 @@ def visible_folders(actor: Actor) -> QuerySet[VFolder]:
 
 
 def own_folders(actor: Actor) -> QuerySet[VFolder]:
-    """Folders that the actor works with: own ones and those of own projects. A subset of the visible ones."""
+    """Folders of the actor and the actor's projects: those of the visible ones that the actor works
+    with.
+    """
     return visible_folders(actor).filter(Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
 
 
 def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:
-    """What the actor may do with a folder that came from `visible_folders`. No query."""
+    """Return the actions that the actor may take on a folder from `visible_folders`. No query."""
     return allowed_actions(_relations(actor, folder))
 
 
 def access_folder(actor: Actor, folder_id: UUID, action: Action) -> VFolder:
-    """The folder. Raises NotFound (absent, hidden or being deleted), PermissionDenied (seen, not allowed)."""
+    """Return the folder if the actor may take this action. Raises NotFound (absent, hidden or being
+    deleted), PermissionDenied (visible, but not allowed).
+    """
     return _allowed(actor, visible_folders(actor).filter(pk=folder_id).first(), action)
 
 
@@ -73,8 +81,9 @@ def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
 
 
 def mountable_candidates(actor: Actor, references: Sequence[str]) -> list[VFolder]:
-    """The visible folders with one of these ids or names, own ones first, for `access_mountable_folder`. At most 2
-    queries; none without references."""
+    """Return the visible folders with one of these ids or names, personal ones first, for
+    `access_mountable_folder`. At most 2 queries; none without references.
+    """
     if not references:
         return []
     ids = [folder_id for reference in references if (folder_id := _id_in(reference))]
@@ -85,10 +94,11 @@ def mountable_candidates(actor: Actor, references: Sequence[str]) -> list[VFolde
 def access_mountable_folder(
     actor: Actor, reference: str, candidates: Sequence[VFolder], *, is_readonly: bool = False
 ) -> VFolder:
-    """The one of the candidates with this id or name that the actor may mount; of two with one name, the actor's own.
-    No query.
+    """Return the candidate with this id or name that the actor may mount; of several with one name,
+    the actor's own. No query.
 
-    Raises NotFound, PermissionDenied, Conflict (several projects of the actor have a folder of that name).
+    Raises NotFound, PermissionDenied, Conflict (several projects of the actor have a folder of that
+    name).
     """
     action = Action.MOUNT_READONLY if is_readonly else Action.MOUNT
     if folder_id := _id_in(reference):
@@ -120,19 +130,21 @@ def _is_own(actor: Actor, folder: VFolder) -> bool:
 
 
 def storage_of(folder: VFolder) -> StorageBackend:
-    """The backend that holds the folder's files."""
+    """Return the storage backend that holds the folder's files."""
     return open_storage(folder.host.kind, folder.host.config)
 
 
 def mount_source(folder: VFolder) -> str:
-    """Absolute path for a bind mount. Raises StorageUnavailable where the folder is being deleted or not there."""
+    """Return the absolute path for a bind mount.
+    Raises StorageUnavailable if the folder is being deleted or its files are missing.
+    """
     if folder.state != FolderState.READY:
         raise StorageUnavailable(_("The folder “{folder}” is being deleted.").format(folder=folder.name))
     return storage_of(folder).mount_source(folder.pk)
 
 
 def access_storage_host(name: str) -> StorageHost:
-    """The active host of this name, or the default one for "". Raises NotFound."""
+    """Return the active host of this name, or the default one for "". Raises NotFound."""
     hosts = StorageHost.objects.filter(is_active=True)
     host = hosts.filter(name=name).first() if name else hosts.filter(is_default=True).first()
     if host is None:
@@ -146,13 +158,15 @@ def access_storage_host(name: str) -> StorageHost:
 
 
 def storage_host_names() -> list[str]:
-    """Of those on which folders may be made, the default one first. One query."""
+    """Names of the hosts on which folders may be created, the default one first. One query."""
     hosts = StorageHost.objects.filter(is_active=True).order_by("-is_default", "name")
     return list(hosts.values_list("name", flat=True))
 
 
 def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
-    """The default host, or the first active one where these scopes allow only others. Raises NotFound. One query, or 2."""
+    """Return the default host, or the first active one if these scopes allow only others.
+    Raises NotFound. One or two queries.
+    """
     if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in scopes):
         return access_storage_host("")
     hosts = StorageHost.objects.filter(is_active=True).order_by("-is_default", "name")
@@ -161,7 +175,7 @@ def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
 
 
 def host_refusals(scopes: Sequence[Scope], host: StorageHost) -> tuple[Allowance, ...]:
-    """The allow-lists that do not let these scopes make folders on `host`."""
+    """Return the allow-lists that forbid these scopes to create folders on `host`."""
     return refusals(scopes, {AllowList.STORAGE_HOSTS: host.name})
 
 

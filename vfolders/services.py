@@ -1,4 +1,4 @@
-"""Writes of folders as a whole. What is inside them: files.py."""
+"""Writes of folders as a whole; files inside them are written by `files/service.py`."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,9 @@ log = structlog.get_logger(__name__)
 
 
 def ensure_default_host() -> StorageHost:
-    """The default storage host, on this machine below the data directory unless there is one already."""
+    """Return the default storage host.
+    If there is none, create one on this machine below the data directory.
+    """
     host = StorageHost.objects.filter(is_default=True).first()
     if host is None:
         host = StorageHost.objects.create(name="local", config={"root": "folders"}, is_default=True)
@@ -44,10 +46,10 @@ def ensure_default_host() -> StorageHost:
 
 
 def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "") -> VFolder:
-    """An empty folder of the actor, or of one of the actor's projects if `project` names it.
+    """Create an empty folder of the actor, or of the actor's project that `project` names.
 
-    Without a host it is on the usual one that policies allow. Raises InvalidInput, NotFound, PermissionDenied, LimitExceeded,
-    Conflict (the name is taken), StorageUnavailable.
+    Without a host it is on the default one, or another that policies allow. Raises InvalidInput,
+    NotFound, PermissionDenied, LimitExceeded, Conflict (the name is taken), StorageUnavailable.
     """
     found_project = access_usable_project(actor, project) if project else None
     asking = scope_ids(actor, found_project).keys()
@@ -69,7 +71,7 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
         lifecycle.push_folder_change(folder)
 
     demand({Limit.FOLDERS.value: 1})
-    # The directory first: if the row then fails, an empty directory with a random name is left, which harms nobody.
+    # The directory first: if the row fails, only an empty directory with a random name is left.
     storage_of(folder).create_folder(folder.pk)
     try:
         write_within_limits(write)
@@ -84,12 +86,12 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
 def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
     """Hide the folder at once and remove its files soon. This cannot be undone.
 
-    Raises NotFound, PermissionDenied, Conflict (somebody uses it: a guard objected).
+    Raises NotFound, PermissionDenied, Conflict (it is in use: a deletion guard objected).
     """
     folder = access_folder(actor, folder_id, Action.DELETE)
 
     with transaction.atomic():
-        # FOR UPDATE: waits for those who hold the folder for a mount, and they for us.
+        # FOR UPDATE excludes transactions that lock the folder for a mount.
         VFolder.objects.select_for_update().get(pk=folder_id)
         if objection := objection_to_deletion(folder_id):
             sentence = _("The folder “{folder}” is in use. {why}")
@@ -100,9 +102,10 @@ def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
 
 
 def hold_folders(folder_ids: Iterable[UUID]) -> None:
-    """Keep these folders from deletion until the caller's transaction ends. Raises Conflict if one is gone.
+    """Lock these folders against deletion until the caller's transaction ends. Raises Conflict if
+    one is gone.
 
-    Called in the transaction that writes the use of a folder; its guard then sees that use.
+    Call it in the transaction that writes a use of the folder, which the deletion guard then sees.
     """
     wanted = set(folder_ids)
     if not wanted:
@@ -116,7 +119,7 @@ def hold_folders(folder_ids: Iterable[UUID]) -> None:
 
 
 def purge_folders() -> int:
-    """Remove the files, then the rows, of all folders in DELETING; return how many are gone.
+    """Remove the files, then the rows, of all folders in DELETING; return the number removed.
 
     May run twice at once; a folder whose host fails now is left for the next run.
     """

@@ -1,4 +1,4 @@
-"""Background work of folders."""
+"""Celery tasks of folders: purging deleted folders and measuring sizes."""
 
 from celery import shared_task
 
@@ -9,7 +9,9 @@ from vfolders import services, usage
 
 @shared_task(name=TaskName.PURGE_FOLDERS.value, soft_time_limit=1800, time_limit=1860)
 def purge_folders() -> None:
-    """One round at a time: a large folder takes long to remove."""
+    """Purge deleted folders, unless the previous round is still running: a large folder takes long
+    to remove.
+    """
     with try_exclusive("vfolders.purge") as is_mine:
         if is_mine:
             services.purge_folders()
@@ -17,8 +19,12 @@ def purge_folders() -> None:
 
 @shared_task(name=TaskName.MEASURE_FOLDERS.value, soft_time_limit=2400, time_limit=2460)
 def measure_folders(host_id: int | None = None) -> None:
-    """Count on one storage host; without one, ask for that on each of which a folder waits. On each host one round at a time, so
-    that counting never takes more than its share of one core, and a host that is slow or silent holds up itself alone."""
+    """Measure the due folders of one storage host; without a host, enqueue one task for each host
+    with due folders.
+
+    Only one round runs per host, so that measuring never exceeds its share of one core, and a slow
+    or silent host delays only itself.
+    """
     if host_id is None:
         for waiting in usage.hosts_with_due_folders():
             enqueue_on_commit(TaskName.MEASURE_FOLDERS, host_id=waiting)

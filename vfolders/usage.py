@@ -1,7 +1,9 @@
-"""How much folders hold: counted in the background, kept in their rows, and held against the limits of whose they are.
+"""Sizes of folders: measured in the background, stored in their rows, and counted against storage
+limits.
 
-Sessions write into folders without asking anybody, so a limit of bytes is found exceeded only when it is measured. Uploads through
-the portal are counted as they come and refused before they exceed it. Nothing is ever deleted, and no session is stopped.
+Sessions write into folders directly, so an exceeded limit is detected only by the next measurement.
+Uploads through the portal are counted while they arrive and refused before they exceed it. Nothing
+is deleted and no session is stopped because of a limit.
 """
 
 import time
@@ -28,25 +30,28 @@ log = structlog.get_logger(__name__)
 
 SOON = timedelta(minutes=2)
 LATEST = timedelta(hours=1)
-PART_OF_TIME = 20  # a folder that takes a minute to count is counted every 20 minutes at most
+PART_OF_TIME = 20  # a folder that takes a minute to measure is measured at most every 20 minutes
 ROUND_S = 1200.0
 STEP_BYTES = 16 * 2**20
 
 
 def scopes_of_folders(folders: Iterable[VFolder]) -> set[tuple[Level, int]]:
-    """Whose limits the bytes of these folders count for."""
+    """Return the scopes (level, id) against whose limits the bytes of these folders count."""
     owners = (ScopeIds(each.domain_id, each.project_id, each.owner_id).keys() for each in folders)
     return {key for keys in owners for key in keys}
 
 
 def hosts_with_due_folders() -> list[int]:
-    """Ids of the storage hosts of which a folder waits to be counted. 1 query."""
+    """Return ids of the storage hosts that have folders due for measurement. One query."""
     return list(_due_folders().order_by("host_id").values_list("host_id", flat=True).distinct())
 
 
 def measure_due_folders(host_id: int) -> int:
-    """Count the folders of a host whose time has come, those that wait longest first, and say how many. Ends after ROUND_S; the
-    next round goes on. May run twice at once. A folder that cannot be counted is tried again later and stops no other."""
+    """Measure the due folders of a host, longest due first; return their number.
+
+    Ends after ROUND_S; the next round continues. May run twice at once. A folder that cannot be
+    measured is retried later and does not stop the others.
+    """
     ends_at, done = time.monotonic() + ROUND_S, 0
     while time.monotonic() < ends_at:
         due = _due_folders().filter(host_id=host_id)
@@ -67,7 +72,7 @@ def _due_folders() -> QuerySet[VFolder]:
 
 
 def measure(folder: VFolder, effort: Effort) -> Usage:
-    """Count what the folder holds and keep it. Raises StorageUnavailable."""
+    """Measure the folder, store the result and return it. Raises StorageUnavailable."""
     began, began_s = clock.now(), time.monotonic()
     usage = storage_of(folder).measure(folder.pk, effort)
     keep_measure(folder, usage, at=began, took_s=time.monotonic() - began_s)
@@ -75,26 +80,30 @@ def measure(folder: VFolder, effort: Effort) -> Usage:
 
 
 def keep_measure(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) -> None:
-    """Write what was counted. What could not be counted wholly never makes a size smaller, so that nothing is hidden by making
-    counting hard."""
+    """Store a measurement. An incomplete one never reduces a size, so that making a folder hard to
+    measure does not hide its content.
+    """
     rows = VFolder.objects.filter(pk=folder.pk)
     size = Value(usage.size_bytes) if usage.is_complete else Greatest(F("size_bytes"), usage.size_bytes)
     rows.update(size_bytes=size, measured_at=at, is_size_whole=usage.is_complete)
-    # Whoever wrote meanwhile has asked for another count, which stays.
+    # A concurrent writer has scheduled another measurement, which stays.
     rows.filter(measure_at=folder.measure_at).update(measure_at=at + _pause(folder, usage, at, took_s))
     if folder.size_bytes != usage.size_bytes or folder.measured_at is None:
         lifecycle.push_folder_change(folder)
 
 
 def limits_above(folder: VFolder) -> tuple[LimitState, ...]:
-    """The limits of bytes that are exceeded by whose folder it is. One query."""
+    """Return the exceeded byte limits of the folder's owner or project, and its domain. One query."""
     return exceeded(scopes_of(scopes_of_folders([folder])), Limit.FOLDER_BYTES)
 
 
 class Metered:
-    """The bytes of an upload, counted for the folder a step ahead of those that pass: who only says that much will come takes
-    no room from others. Refused at once where `expected` exceeds a limit now. Iterating raises LimitExceeded. Whoever has one
-    calls `settle` after the write, or `give_back` where it failed."""
+    """Upload stream that counts its bytes for the folder a step ahead of the data, so that an
+    announced size alone takes no space from others.
+
+    Refuses at once if `expected` exceeds a limit now. Iterating raises LimitExceeded. The caller
+    calls `settle` after the write, or `give_back` if it failed.
+    """
 
     def __init__(self, folder: VFolder, chunks: Iterable[bytes], *, expected: int, replaced: int) -> None:
         self._folder, self._chunks = folder, chunks
@@ -115,7 +124,7 @@ class Metered:
         self._reserve_for(written)
 
     def settle(self, size_bytes: int) -> None:
-        """The file is there, and this large."""
+        """Replace the reserved bytes by the final size of the file."""
         self._add(size_bytes - self._replaced - self._reserved)
 
     def give_back(self) -> None:
@@ -134,41 +143,47 @@ class Metered:
 
 @transaction.atomic
 def reserve(folder: VFolder, amount: int) -> None:
-    """Count so many bytes more for the folder. Raises LimitExceeded. Others of its scopes wait until it is decided."""
+    """Add `amount` bytes to the folder's size.
+    Raises LimitExceeded. Other writers of its scopes wait until the transaction ends.
+    """
     add_bytes(folder, amount)
     check_room(_before(state, amount) for state in limits_above(folder))
 
 
 @transaction.atomic
 def demand_bytes(folder: VFolder, amount: int) -> None:
-    """Raises LimitExceeded if there is no room for so many now. Nothing is counted."""
+    """Check that `amount` bytes fit now, without counting them. Raises LimitExceeded."""
     if amount > 0:
         reserve(folder, amount)
         transaction.set_rollback(True)
 
 
 def add_bytes(folder: VFolder, amount: int) -> None:
-    """The portal wrote or removed so many; what is true is counted soon."""
+    """Add bytes that the portal wrote or removed to the stored size; measure again soon."""
     size = Greatest(F("size_bytes") + amount, 0)
     soon = clock.now() + SOON
     VFolder.objects.filter(pk=folder.pk).update(size_bytes=size, measure_at=Least(F("measure_at"), soon))
 
 
 def measure_soon(folder: VFolder) -> None:
-    """At once, by a worker: directories went, and nobody knows how large they were."""
+    """Have the folder measured at once by a worker, after directories of unknown size were deleted."""
     VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now())
     enqueue_on_commit(TaskName.MEASURE_FOLDERS, host_id=folder.host_id)
 
 
 def _before(state: LimitState, amount: int) -> LimitState:
-    """As it was before `amount` was added, and `amount` asked for; nothing is where it was exceeded already."""
+    """Return the state before `amount` was added, with `amount` as requested; 0 is requested if the
+    limit was exceeded already.
+    """
     used = state.used - amount
     is_above = used > state.value
     return replace(state, used=used, left=max(0, state.value - used), asked=0 if is_above else amount)
 
 
 def _pause(folder: VFolder, usage: Usage, at: datetime, took_s: float) -> timedelta:
-    """Until the next count: short where something changed, twice as long as the last time where nothing did."""
+    """Return the time until the next measurement: short after a change, else twice the previous
+    interval.
+    """
     is_still = folder.measured_at is not None and folder.size_bytes == usage.size_bytes
     usual = max(SOON, 2 * (at - folder.measured_at)) if is_still and folder.measured_at else SOON
     return max(min(usual, LATEST), timedelta(seconds=PART_OF_TIME * took_s))

@@ -1,4 +1,4 @@
-"""When sessions of a resource group end, as programs write it."""
+"""Input serializer for the rules by which sessions of a resource group end."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What sessions of a resource group may hold together, and those of each person there, as programs write it."""
+"""Serializers of the limits of a resource group."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def _amounts_taken(help_text: str) -> AmountsField:
 
 
 class GroupLimitOut(serializers.Serializer[Any]):
-    """A limit of a resource group. It holds always where it has no days."""
+    """A limit of a resource group. It is always in force if it has no days."""
 
     name = serializers.CharField()
     session_types = serializers.ListField(
@@ -52,7 +52,7 @@ class GroupLimitOut(serializers.Serializer[Any]):
 
 
 class GroupLimitInput(InputSerializer):
-    """A limit of a resource group: of what sessions hold together, of what those of each person hold, or of both."""
+    """A limit of a resource group: for all its sessions together, for those of each user, or both."""
 
     name = TextField(max_length=LONGEST_NAME, help_text="By which it is told from the others of its group.")
     session_types = serializers.ListField(

@@ -1,4 +1,4 @@
-"""REST of resource groups."""
+"""REST views of resource groups, their grants and their agents."""
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -39,7 +39,7 @@ from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_groups"))
 class ResourceGroupListView(ListAPIView[ResourceGroup]):
-    """Groups of machines that a session can name."""
+    """Resource groups that a session can name."""
 
     token_scopes = FOR_ADMIN
     token_scopes_of = {"GET": EVERY_TOKEN}  # noqa: RUF012
@@ -56,7 +56,7 @@ class ResourceGroupListView(ListAPIView[ResourceGroup]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Create a group without machines. For superadmins."""
+        """Create a resource group without agents. For superadmins."""
         actor = actor_of(request)
         require_superadmin(actor)
         asked = ResourceGroupCreateInput(data=request.data)
@@ -71,7 +71,7 @@ class ResourceGroupView(APIView):
 
     @extend_schema(operation_id="read_resource_group", responses={200: ResourceGroupOut})
     def get(self, request: Request, group_id: int) -> Response:
-        """One resource group."""
+        """Return one resource group."""
         return Response(_told(request, group_id))
 
     @extend_schema(
@@ -80,8 +80,10 @@ class ResourceGroupView(APIView):
         responses={200: ResourceGroupOut},
     )
     def patch(self, request: Request, group_id: int) -> Response:
-        """Change what is named. What runs goes on. What waits and may not start there any more is held, and cancelled after a day; what one
-        session may ask for at most holds for new requests, `limits` for whatever starts. For superadmins."""
+        """Change the given fields. Running sessions continue. Waiting sessions that may not start
+        there any more are put on hold, and cancelled after a day. `max_session_slots` applies to
+        new requests, `limits` to every session that starts. For superadmins.
+        """
         _for_superadmin(request, group_id)
         asked = ResourceGroupChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -91,14 +93,16 @@ class ResourceGroupView(APIView):
 
     @extend_schema(operation_id="delete_resource_group", responses={204: None, 409: ErrorOut})
     def delete(self, request: Request, group_id: int) -> Response:
-        """Delete a group without machines in which nothing waits or runs. For superadmins."""
+        """Delete a group that has no agents, waiting or running sessions. For superadmins."""
         service.delete_resource_group(actor=actor_of(request), group_id=group_id)
         return Response(status=204)
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_group_grants"))
 class GrantListView(ListAPIView[GroupGrant]):
-    """Domains, projects and people that may use the group where it is not public. For superadmins and monitors."""
+    """Domains, projects and users that may use the group if it is not public.
+    For superadmins and monitors.
+    """
 
     token_scopes = FOR_ADMIN
     serializer_class = GrantOut
@@ -109,7 +113,9 @@ class GrantListView(ListAPIView[GroupGrant]):
 
     @extend_schema(operation_id="grant_resource_group", request=GrantInput, responses={201: GrantOut})
     def post(self, request: Request, group_id: int) -> Response:
-        """Let a domain, a project or a person use it; a repeat changes nothing. For superadmins."""
+        """Allow a domain, project or user to use the group; a repeat changes nothing.
+        For superadmins.
+        """
         _for_superadmin(request, group_id)
         asked = GrantInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -125,7 +131,9 @@ class GrantView(APIView):
 
     @extend_schema(operation_id="revoke_resource_group", responses={204: None})
     def delete(self, request: Request, group_id: int, grant_id: int) -> Response:
-        """Take a grant back. What waits by it is held, and cancelled after a day; what runs goes on. For superadmins."""
+        """Revoke a grant. Waiting sessions that rely on it are put on hold, and cancelled after a
+        day; running sessions continue. For superadmins.
+        """
         service.revoke_resource_group(actor=actor_of(request), group_id=group_id, grant_id=grant_id)
         return Response(status=204)
 
@@ -135,7 +143,7 @@ class GroupAgentListView(APIView):
 
     @extend_schema(operation_id="move_agent", request=AgentMoveInput, responses={200: AgentOut})
     def post(self, request: Request, group_id: int) -> Response:
-        """Put a machine into this group; what runs on it goes on. For superadmins."""
+        """Move an agent to this group; its sessions continue. For superadmins."""
         _for_superadmin(request, group_id)
         asked = AgentMoveInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -152,6 +160,8 @@ def _told(request: Request, group_id: int) -> dict[str, object]:
 
 
 def _for_superadmin(request: Request, group_id: int) -> None:
-    """Raises NotFound for who does not see it, PermissionDenied for who only sees it."""
+    """Raise NotFound if the group is hidden from the user, PermissionDenied if the user may only
+    see it.
+    """
     access_group(actor_of(request), group_id)
     require_superadmin(actor_of(request))

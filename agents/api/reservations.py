@@ -1,4 +1,4 @@
-"""REST of the reservations of a resource group."""
+"""REST views of the reservations of a resource group."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class ReservationInput(InputSerializer):
 
 
 class ReservationChange(InputSerializer):
-    """What is absent stays."""
+    """Changes of a reservation; absent fields stay as they are."""
 
     name = TextField(max_length=64, required=False)
     reason = TextField(max_length=500, required=False, allow_blank=True)
@@ -84,7 +84,9 @@ class ReservationListView(GenericAPIView[Reservation]):
 
     @extend_schema(operation_id="list_reservations", responses=ReservationOut(many=True))
     def get(self, request: Request, group_id: int) -> Response:
-        """What is reserved now or will be, by start. Of others you see the machines and the time."""
+        """List present and future reservations, by start.
+        For those of others only the agents and the time are shown.
+        """
         actor = actor_of(request)
         entries: Any = calendar(actor, access_group(actor, group_id))
         page = self.paginate_queryset(entries)
@@ -97,7 +99,9 @@ class ReservationListView(GenericAPIView[Reservation]):
     )
     @takes_idempotency_key
     def post(self, request: Request, group_id: int) -> Response:
-        """Reserve machines of the group for a domain, a project or a person, or for nobody. For superadmins."""
+        """Reserve agents of the group for a domain, project or user, or for maintenance.
+        For superadmins.
+        """
         actor = actor_of(request)
         group = access_group(actor, group_id)
         require_superadmin(actor)
@@ -124,7 +128,7 @@ class ReservationView(APIView):
         responses={200: ReservationOut, 409: ErrorOut},
     )
     def patch(self, request: Request, group_id: int, reservation_id: int) -> Response:
-        """Change what a reservation is called, its time or its machines. For superadmins."""
+        """Change the name, reason, time or agents of a reservation. For superadmins."""
         actor = actor_of(request)
         group = access_group(actor, group_id)
         require_superadmin(actor)
@@ -137,7 +141,7 @@ class ReservationView(APIView):
 
     @extend_schema(operation_id="cancel_reservation", responses={204: None})
     def delete(self, request: Request, group_id: int, reservation_id: int) -> Response:
-        """Give the machines back to everybody. For superadmins."""
+        """Cancel a reservation, so that everyone can use its agents again. For superadmins."""
         service.cancel_reservation(actor=actor_of(request), group_id=group_id, reservation_id=reservation_id)
         return Response(status=204)
 

@@ -1,4 +1,6 @@
-"""What programs get of machines. Amounts are integers in base units: cpu in millicores, mem in bytes."""
+"""Serializers of agents, resource groups and grants.
+Amounts are integers in base units: cpu in millicores, mem in bytes.
+"""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""REST of machines: reading."""
+"""REST view that lists agents."""
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView
@@ -12,7 +12,7 @@ from common.token_scopes import FOR_ADMIN
 
 @extend_schema_view(get=extend_schema(operation_id="list_agents"))
 class AgentListView(ListAPIView[Agent]):
-    """Machines, what they have and what of it is occupied."""
+    """Agents, with their capacity and what of it is allocated."""
 
     token_scopes = FOR_ADMIN
     serializer_class = AgentOut

@@ -1,1 +1,1 @@
-"""Free capacity, over-commit and which images are where."""
+"""Free capacity, over-commit, and presence of images on agents."""

@@ -1,4 +1,6 @@
-"""How much room each resource group has: all its machines that take sessions together, and the one with the most left."""
+"""Free capacity of resource groups: the total over agents that accept sessions, and the agent with
+the most free.
+"""
 
 import json
 from collections.abc import Collection, Iterable
@@ -29,7 +31,7 @@ NOTHING = ResourceSlots()
 IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
-# Nobody knows them one by one, or one has the part that is asked for, or enough are whole.
+# True if the devices are unknown, one has the requested share free, or enough are wholly free.
 _KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = asked.name"
 _HAS_DEVICES = f"""(
     NOT EXISTS ({_KNOWN})
@@ -38,7 +40,7 @@ _HAS_DEVICES = f"""(
         {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_present AND device.occupied = 0
     )
 )"""
-# It is reserved for others now, or will be for anybody before what begins now has ended.
+# Reserved for others now, or for anyone before a session that starts now would end.
 _CLOSED = f"""
     SELECT FROM {ReservedAgent._meta.db_table} machine
     JOIN {Reservation._meta.db_table} reserved ON reserved.id = machine.reservation_id
@@ -93,10 +95,12 @@ ROOMY = f"""
 
 @dataclass(frozen=True, slots=True)
 class GroupRoom:
-    """A group as it is now, in base units. `agents` take sessions, `idle_agents` do not; the amounts are of the former, as they
-    promise them.
-    A session of up to `widest` starts at once, on `widest_agent`, which is "" where no machine has room; where it is not
-    active, none starts."""
+    """Present capacity of a group, in base units.
+
+    `agents` accept sessions, `idle_agents` do not; the amounts cover the former and include
+    over-commit. A session of up to `widest` starts at once on `widest_agent`, which is "" if no
+    agent has free capacity; none starts if the group is not active.
+    """
 
     id: int
     name: str
@@ -107,7 +111,7 @@ class GroupRoom:
     widest_agent: str
     widest: ResourceSlots
     is_active: bool = True
-    real: ResourceSlots = NOTHING  # what the machines have, where they promise more
+    real: ResourceSlots = NOTHING  # without over-commit
 
     @property
     def free(self) -> ResourceSlots:
@@ -116,18 +120,21 @@ class GroupRoom:
 
 
 def group_rooms(actor: Actor) -> list[GroupRoom]:
-    """Those of the groups that the actor may use, the usual one first; those without machines too. 3 queries, one row for
-    each slot of a group."""
+    """Return the capacity of the groups that the actor may use, the default group first, also of
+    groups without agents. 3 queries with one row per slot and group.
+    """
     return rooms_in(usable_resource_groups(actor).order_by("-is_default", "name"))
 
 
 def rooms_in(groups: ResourceGroupQuerySet) -> list[GroupRoom]:
-    """The same of these, in their order."""
+    """Return the capacity of these groups, in their order."""
     return rooms_of(with_takers(groups))
 
 
 def with_takers(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
-    """Each with `taking` and `idle`, its machines that take sessions and those that do not now."""
+    """Annotate each group with `taking` and `idle`, its numbers of agents that accept sessions and
+    that do not.
+    """
     return groups.annotate(
         taking=Count("agents", filter=Q(agents__state=AgentState.CONNECTED)),
         idle=Count("agents", filter=Q(agents__state__in=IDLE)),
@@ -135,7 +142,7 @@ def with_takers(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
 
 
 def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
-    """The same of groups that came `with_takers`. 2 queries."""
+    """Return the capacity of groups that were annotated by `with_takers`. 2 queries."""
     amounts, widest = _amounts(), _widest()
     found = []
     for group in groups:
@@ -160,8 +167,11 @@ def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a session needs to start on a machine now, in base units. `scopes`: who may use what is reserved for them; `lasts`: how long
-    it counts as running; `image`: of one that the machine must have, "" where a registry has it."""
+    """Requirements of a session that should start now, in base units.
+
+    `scopes` decide which reserved agents it may use; `lasts` is its expected duration; `image` must
+    be on the agent, and is "" if a registry has it.
+    """
 
     slots: ResourceSlots
     architecture: str
@@ -172,7 +182,9 @@ class Sought:
 
 
 def with_room(group_ids: Collection[int], sought: Sought) -> set[int]:
-    """Those of these groups in which one machine takes it now. One query, which leaves a group at the first; none without groups."""
+    """Return the groups in which one agent can take the session now. One query, which stops at the
+    first match of each group; none without groups.
+    """
     if not group_ids:
         return set()
     now = clock.now()
@@ -196,7 +208,7 @@ def with_room(group_ids: Collection[int], sought: Sought) -> set[int]:
 
 
 def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]]:
-    """{group: (what its machines promise, what is held of it, what they have)}."""
+    """Return {group id: (capacity including over-commit, allocated, capacity)}."""
     found: dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]] = {}
     with connection.cursor() as cursor:
         cursor.execute(AMOUNTS, _ASKED)
@@ -207,8 +219,9 @@ def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]
 
 
 def _widest() -> dict[int, tuple[str, dict[str, int]]]:
-    """{group: (machine, what it has free)}: the one with the most devices free, then the most cores times memory, of
-    those that have some of both."""
+    """Return {group id: (agent name, free slots)} for the agent with the most free devices, then
+    the largest product of free cores and memory, among those with some of both.
+    """
     with connection.cursor() as cursor:
         cursor.execute(WIDEST, _ASKED)
         return {group_id: (name, json.loads(free)) for group_id, name, free in cursor.fetchall()}

@@ -1,11 +1,11 @@
-"""Which machines have an image that no registry has."""
+"""Presence on agents of an image that no registry has."""
 
 from agents.core.states import AgentState
 from agents.models import Agent, AgentImage, ResourceGroup
 from common.db.prepared import prepared_cursor
 
 _AGENT, _IMAGE = Agent._meta.db_table, AgentImage._meta.db_table
-# The machines of the group first (OFFSET), as in `agents.selectors`.
+# OFFSET 0 makes PostgreSQL read the agents of the group first, as in `agents.selectors`.
 _WITHOUT = f"""
     SELECT count(*) FROM {_AGENT} AS agent
     WHERE agent.resource_group_id = %(group)s AND agent.state = '{AgentState.CONNECTED.value}' AND agent.architecture = %(architecture)s::text
@@ -20,8 +20,10 @@ _WITHOUT = f"""
 
 
 def machines_without(group: ResourceGroup, reference: str, architecture: str) -> int:
-    """How many machines of the group take sessions of this architecture, if none of them has the image; else 0. What a machine has its
-    heartbeats tell; one that told of no image yet counts as if it had all. One query, which ends at the first that has it."""
+    """Number of connected agents of this architecture in the group, if none of them has the image;
+    0 if any has it. Agents that have not reported images yet count as having it. One query, which
+    stops at the first agent that has it.
+    """
     asked = {"group": group.pk, "architecture": architecture, "reference": reference}
     with prepared_cursor() as cursor:
         cursor.execute(_WITHOUT, asked)

@@ -1,4 +1,6 @@
-"""How much more a group lets its machines promise than they have."""
+"""Over-commit: the surplus of CPU and memory that agents may allocate beyond their capacity, by the
+factors of their group.
+"""
 
 from collections.abc import Collection
 from typing import Any
@@ -9,12 +11,12 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from common.values.resources import CPU, MEM
 
 _SLOT = AgentSlot._meta.db_table
-# In two statements: the second sees what was committed while the first waited for the rows.
+# Separate statements: the second sees what was committed while the first waited for the locks.
 _LOCK = f"""
     SELECT FROM {_SLOT} WHERE agent_id = ANY(%(agents)s) AND slot_name IN (%(cpu)s, %(mem)s) ORDER BY id FOR NO KEY UPDATE
 """
-# One agent after the other, by index: where PostgreSQL takes the tables for empty, as they were when it last looked, it would go through
-# all that are asked for again for each of them.
+# LATERAL and OFFSET 0 force one index look-up per agent: with stale statistics of an empty table
+# PostgreSQL would scan all requested agents again for each of them.
 _PROMISE = f"""
     WITH wanted AS MATERIALIZED (
         SELECT slot.id, slot.surplus, floor(slot.capacity * CASE slot.slot_name
@@ -31,9 +33,13 @@ _PROMISE = f"""
 
 
 def promise(agent_ids: Collection[int]) -> bool:
-    """Have these machines promise what their groups say now: CPU and memory alone, as a factor of what they have. Whether that
-    changed anything. To be called in the transaction that changed their group, its factors or what they have, behind the
-    locks of groups and agents. What is held stays held; where that is more, nothing starts until enough has ended."""
+    """Set the surplus of CPU and memory of these agents from the factors of their groups; return
+    True if anything changed.
+
+    Call it in the transaction that changed their group, its factors or their capacity, after
+    locking groups and agents. Allocations stay; where they exceed the new total, nothing starts
+    until enough sessions have ended.
+    """
     asked: dict[str, Any] = {"agents": list(agent_ids), "cpu": CPU, "mem": MEM}
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, asked)

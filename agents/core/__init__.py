@@ -1,1 +1,1 @@
-"""States, usable capacity and limits of groups. Pure."""
+"""Agent states, usable capacity and limits of resource groups. Pure."""

@@ -1,5 +1,7 @@
-"""What the sessions of a resource group may hold together, and those of each person there: always, or at certain hours of the week. Pure but
-for the sentences; who minds it stands in docs/subsystems/scheduler.md."""
+"""Limits of a resource group: amounts that its sessions together, or those of each user, may
+allocate, always or at certain hours of the week. Pure but for translated messages; enforcement is
+described in docs/subsystems/scheduler.md.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from common.values.time_zones import is_zone, zone_named
 
 MOST_LIMITS, LONGEST_NAME = 10, 64
 WEEK = range(1, 8)
-"""Monday is 1, as ISO 8601 counts."""
+"""Days of the week: Monday is 1, as in ISO 8601."""
 TEXTS, AMOUNTS, LISTS = (
     ("name", "begins", "ends", "time_zone"),
     ("together", "each"),
@@ -24,7 +26,9 @@ KEYS = frozenset({*TEXTS, *AMOUNTS, *LISTS})
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """A part of some days, by the clocks of a time zone. Where `ends` is not after `begins`, it ends on the next day."""
+    """A daily time range on some days of the week, in a time zone.
+    If `ends` is not after `begins`, it ends on the next day.
+    """
 
     days: tuple[int, ...]
     begins: time
@@ -32,7 +36,9 @@ class Hours:
     time_zone: str
 
     def until(self, now: datetime) -> datetime | None:
-        """When the hours end that `now` is in, with those that follow at once; None: it is in none. UTC."""
+        """Return the UTC time at which the range that contains `now` ends, joined with ranges that
+        follow without a gap; None if `now` is in no range.
+        """
         zone = zone_named(self.time_zone)
         today, until = now.astimezone(zone).date(), None
         for day in (today + timedelta(days=number) for number in range(-1, len(WEEK) + 1)):
@@ -42,7 +48,9 @@ class Hours:
         return until
 
     def _on(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
-        """In UTC: in a zone instants would be compared by what its clocks show, which they show twice in autumn."""
+        """Return begin and end in UTC. Within one zone, times would be compared by their local
+        clock, which repeats an hour in autumn.
+        """
         last = day if self.ends > self.begins else day + timedelta(days=1)
         begins, ends = datetime.combine(day, self.begins, zone), datetime.combine(last, self.ends, zone)
         return begins.astimezone(UTC), ends.astimezone(UTC)
@@ -50,13 +58,13 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class GroupLimit:
-    """Amounts in base units; of a slot that is not named as much as there is."""
+    """One limit. Amounts are in base units; slots that are not named are unlimited."""
 
     name: str
-    session_types: tuple[str, ...]  # that it counts; none: all
+    session_types: tuple[str, ...]  # types that it counts; empty: all
     together: Mapping[str, int]
-    each: Mapping[str, int]  # of one person
-    hours: Hours | None  # None: always
+    each: Mapping[str, int]  # per user
+    hours: Hours | None  # None: always in force
 
     def counts(self, session_type: str) -> bool:
         return not self.session_types or session_type in self.session_types
@@ -69,7 +77,7 @@ class GroupLimit:
 
 
 def limits_in(kept: Sequence[Mapping[str, Any]]) -> tuple[GroupLimit, ...]:
-    """Of what `checked` returned."""
+    """Parse limits that `checked` returned."""
     return tuple([_limit(each) for each in kept])
 
 
@@ -82,7 +90,9 @@ def _limit(kept: Mapping[str, Any]) -> GroupLimit:
 
 
 def checked(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:
-    """Limits as they are kept: JSON with all keys in one way. Raises ValueError with a sentence."""
+    """Validate limits and return them in canonical form: JSON with all keys.
+    Raises ValueError with a message.
+    """
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
         raise ValueError(_("Give a list of limits."))
     if len(raw) > MOST_LIMITS:
@@ -145,7 +155,7 @@ def _fault_of_hours(limit: Mapping[str, Any]) -> str:
 
 
 def _time_of(text: object) -> str:
-    """With hours and minutes alone; empty: it is none."""
+    """Return the time as "HH:MM", or "" if the text is not a time."""
     try:
         return f"{datetime.strptime(str(text), '%H:%M'):%H:%M}"  # noqa: DTZ007 - of a day in any zone
     except ValueError:
@@ -153,7 +163,7 @@ def _time_of(text: object) -> str:
 
 
 def _in_one_way(limit: Mapping[str, Any]) -> dict[str, Any]:
-    """All hours of all days are always."""
+    """Return the limit in canonical form; all hours of all days become "always"."""
     days, begins, ends = sorted(set(limit["days"])), _time_of(limit["begins"]), _time_of(limit["ends"])
     is_always = not days or (len(days) == len(WEEK) and begins == ends)
     return {

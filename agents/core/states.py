@@ -1,4 +1,4 @@
-"""States of an agent, and the ways between them. Pure."""
+"""States of an agent and the legal transitions between them. Pure."""
 
 from enum import StrEnum
 
@@ -6,8 +6,9 @@ from common.i18n import gettext_noop
 
 
 class AgentState(StrEnum):
-    """CONNECTED alone takes new sessions; in CONNECTED and DRAINING the engine answers and is looked
-    after."""
+    """State of an agent.
+    Only CONNECTED accepts new sessions; in CONNECTED and DRAINING the engine is monitored.
+    """
 
     CONNECTED = "connected"
     LOST = "lost"
@@ -17,7 +18,7 @@ class AgentState(StrEnum):
 
     @property
     def is_watched(self) -> bool:
-        """Whether silence of the engine is news."""
+        """True if silence of the engine makes the agent lost."""
         return self in (AgentState.CONNECTED, AgentState.DRAINING)
 
 

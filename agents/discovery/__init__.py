@@ -1,4 +1,4 @@
-"""Which accelerators this machine has, and what they do, over all vendors."""
+"""Accelerators of this machine and their use, over all vendors."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,9 @@ VENDORS: tuple[AcceleratorDiscovery, ...] = (NvidiaDiscovery(),)
 def discover_devices(
     vendors: Sequence[AcceleratorDiscovery] = VENDORS,
 ) -> tuple[AcceleratorDevice, ...] | None:
-    """Devices of the machine that this process runs on, by vendor, then by index; None where the tools of a vendor fail: what they
-    do not tell now may be there all the same."""
+    """Return the devices of the machine that this process runs on, ordered by vendor and index;
+    None if a vendor's tools fail, because unreported devices may still exist.
+    """
     found: list[AcceleratorDevice] = []
     for vendor in vendors:
         told = vendor.discover()
@@ -23,5 +24,7 @@ def discover_devices(
 
 
 def measure_devices(vendors: Sequence[AcceleratorDiscovery] = VENDORS) -> tuple[DeviceUse, ...]:
-    """What they do now, in the same order; those that do not tell are absent."""
+    """Return the present use of the devices, ordered by vendor and index; devices that report
+    nothing are absent.
+    """
     return tuple(use for vendor in vendors for use in vendor.measure())

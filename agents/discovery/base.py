@@ -1,4 +1,4 @@
-"""The port to accelerators: what a vendor's tools say about a machine. Pure."""
+"""Port to accelerators: discovery and measurement by a vendor's tools. Pure."""
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
@@ -7,9 +7,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorDevice:
-    """One GPU or NPU. `device_id` is the vendor's own name that outlives a restart (a UUID for NVIDIA);
-    `slot_name` is what sessions ask for. Devices of a machine with the same `link_group` reach each other without its bus, by
-    NVLink or the like. `numa_node` and `link_group` are None where nobody knows."""
+    """One GPU or NPU.
+
+    `device_id` is the vendor's identifier that survives a restart (a UUID for NVIDIA); `slot_name`
+    is the slot that sessions request. Devices of a machine with the same `link_group` are connected
+    directly, by NVLink or similar, not only by the bus. `numa_node` and `link_group` are None if
+    unknown.
+    """
 
     vendor: str
     slot_name: str
@@ -27,8 +31,11 @@ class AcceleratorDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUse:
-    """One look at a device. `percent`: the part of the last moments in which it computed anything; `mem_bytes`: what is taken
-    of its `mem_total_bytes`, by whoever. None: its vendor does not tell."""
+    """One measurement of a device.
+
+    `percent` is the share of the last moments in which it computed; `mem_bytes` is the used part of
+    `mem_total_bytes`, by any process. None: the vendor does not report it.
+    """
 
     device_id: str
     percent: int | None = None
@@ -43,10 +50,12 @@ class AcceleratorDiscovery(ABC):
 
     @abstractmethod
     def discover(self) -> tuple[AcceleratorDevice, ...] | None:
-        """All devices of this vendor that answer, by index; () where there are none, or none of its tools; None where these fail:
-        nobody knows then. Never raises."""
+        """Return all answering devices of this vendor by index; () without devices or without its
+        tools; None if the tools fail, so that the devices are unknown. Never raises.
+        """
 
     @abstractmethod
     def measure(self) -> tuple[DeviceUse, ...]:
-        """What the devices of this vendor do now, by index; those that do not tell are absent. Opens the vendor's tools once,
-        however many devices there are. Never raises."""
+        """Return the present use of this vendor's devices by index; devices that report nothing are
+        absent. Opens the vendor's tools once for all devices. Never raises.
+        """

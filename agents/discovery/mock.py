@@ -1,4 +1,6 @@
-"""A vendor that has as many devices as it is told, which do what it is told, for machines without any."""
+"""Mock accelerator vendor with a configurable number and use of devices, for machines without
+accelerators.
+"""
 
 from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
 
@@ -7,7 +9,7 @@ class MockDiscovery(AcceleratorDiscovery):
     vendor = "mock"
 
     def __init__(self, count: int, mem_bytes: int = 16 * 2**30, linked: int = 4) -> None:
-        """`linked`: so many are joined with each other."""
+        """`linked` is the number of devices in each link group."""
         self._count = count
         self._linked = linked
         self._mem_bytes = mem_bytes
@@ -37,9 +39,9 @@ class MockDiscovery(AcceleratorDiscovery):
         return tuple(self._uses.values())
 
     def use(self, use: DeviceUse) -> None:
-        """From now on a device does this."""
+        """Set the use that a device reports from now on."""
         self._uses[use.device_id] = use
 
     def fall_silent(self, device_id: str) -> None:
-        """From now on a device does not tell what it does."""
+        """Make a device report no use from now on."""
         self._uses.pop(device_id, None)

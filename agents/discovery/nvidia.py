@@ -1,4 +1,4 @@
-"""NVIDIA, by NVML."""
+"""Discovery and measurement of NVIDIA GPUs, by NVML."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +27,9 @@ class NvidiaDiscovery(AcceleratorDiscovery):
 
 
 def _opened(look: Callable[[int], tuple[Thing, ...]], failure: str) -> tuple[Thing, ...] | None:
-    """What a look at so many devices gives, in one use of the library; () without a driver, None if it fails."""
+    """Return `look(number of devices)` within one session of the library; () without a driver, None
+    if it fails.
+    """
     try:
         pynvml.nvmlInit()
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
@@ -48,7 +50,7 @@ def _devices(count: int) -> tuple[AcceleratorDevice, ...]:
     told = [(index, _asked(_device, index)) for index in range(count)]
     there = [(index, device) for index, device in told if device is not None]
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index, _ in there]
-    # The first of those that it reaches says which group it is, by its index.
+    # A link group is named by the index of its first device.
     groups = [None if first is None else there[first][0] for first in _link_groups(handles)]
     return tuple(replace(device, link_group=group) for (_, device), group in zip(there, groups, strict=True))
 
@@ -58,7 +60,7 @@ def _uses(count: int) -> tuple[DeviceUse, ...]:
 
 
 def _asked(question: Callable[[int], Thing], index: int) -> Thing | None:
-    """None for a device that does not answer: one that fell off its bus."""
+    """Return the answer, or None for a device that does not answer, e.g. one that fell off its bus."""
     try:
         return question(index)
     except pynvml.NVMLError as error:
@@ -81,10 +83,10 @@ def _device(index: int) -> AcceleratorDevice:
 
 
 def _use(index: int) -> DeviceUse | None:
-    """None for a device that tells neither its use nor its memory."""
+    """Return the use, or None for a device that reports neither utilisation nor memory."""
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     device_id = _text(pynvml.nvmlDeviceGetUUID(handle))
-    # Devices that are split into instances do not tell their rates, and passive ones may know no power.
+    # Devices split into instances report no utilisation, and passive ones may report no power.
     rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
     memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
     if rates is None and memory is None:
@@ -101,7 +103,7 @@ def _use(index: int) -> DeviceUse | None:
 
 
 def _told(question: Callable[..., Any], *arguments: Any) -> Any:
-    """The library's answer; None where it has none."""
+    """Return the library's answer, or None if it has none."""
     try:
         return question(*arguments)
     except pynvml.NVMLError:
@@ -109,14 +111,15 @@ def _told(question: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _numa_node(handle: Any) -> int | None:
-    # Older drivers, and machines with one node, do not say.
+    # Older drivers, and machines with one node, do not report it.
     node = _told(pynvml.nvmlDeviceGetNumaNodeId, handle)
     return None if node is None else int(node)
 
 
 def _link_groups(handles: Sequence[Any]) -> list[int | None]:
-    """For each device the first of those that it reaches by NVLink, itself among them, straight, over others or a switch; None where it
-    reaches none."""
+    """Return for each device the position of the first device that it reaches by NVLink, directly,
+    through others or a switch, itself included; None if it reaches none.
+    """
     first: list[int | None] = [None] * len(handles)
     for one, other in combinations(range(len(handles)), 2):
         if _are_linked(handles[one], handles[other]):
@@ -134,7 +137,7 @@ def _are_linked(one: Any, other: Any) -> bool:
     try:
         status = pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
     except pynvml.NVMLError:
-        return False  # older drivers, and devices without any, do not say
+        return False  # not reported by older drivers and devices without NVLink
     return bool(status == pynvml.NVML_P2P_STATUS_OK)
 
 

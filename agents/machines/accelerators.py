@@ -1,4 +1,4 @@
-"""Writes of accelerators: as a machine tells them, or as simulated ones have them."""
+"""Writes of accelerators, as reported by a machine or as simulated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from django.db import connection
 from agents.discovery.base import AcceleratorDevice
 from agents.models import MODEL_LENGTH, Agent, AgentDevice
 
-SIMULATED_LINKED = 4  # devices of a simulated machine are joined by so many
+SIMULATED_LINKED = 4  # size of the link groups of a simulated machine
 SIMULATED_MEM_BYTES = 80 * 2**30
 _SIMULATE = f"""
     INSERT INTO {AgentDevice._meta.db_table}
@@ -22,8 +22,12 @@ _SEEN = ("slot_name", "index", "model", "mem_bytes", "numa_node", "link_group", 
 
 
 def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> bool:
-    """Whether anything changed of the devices of a locked agent. None: nobody looked. One that is gone keeps its row while it
-    is held, and nobody gets it; it is the same one when it comes back."""
+    """Write the reported devices of a locked agent; return True if anything changed. None: not
+    observed, nothing is written.
+
+    A device that disappeared keeps its row while it is allocated, without new allocations, and is
+    the same device if it returns.
+    """
     if seen is None:
         return False
     known = {row.device_id: row for row in agent.devices.order_by("pk").select_for_update(no_key=True)}
@@ -49,7 +53,9 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> boo
 
 
 def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model: str) -> None:
-    """So many for each of these machines, which have none yet, joined by fours. 1 statement."""
+    """Create `count` devices on each of these agents, which have none yet, in link groups of four.
+    One statement.
+    """
     values: dict[str, Any] = {
         "agents": list(agent_ids),
         "slot": slot_name,

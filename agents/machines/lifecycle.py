@@ -1,4 +1,4 @@
-"""The one door for an agent's state."""
+"""State transitions of agents; the only code that writes `Agent.state`."""
 
 import structlog
 from django.db import transaction
@@ -19,17 +19,18 @@ log = structlog.get_logger(__name__)
 
 
 class IllegalTransition(Conflict):
-    """The agent is in a state from which there is no way to the wanted one."""
+    """The transition from the agent's state to the wanted state is not allowed."""
 
     default_code = "illegal_transition"
 
 
 @transaction.atomic
 def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
-    """Move the agent to `to` and return its fresh row; a repeat changes nothing. What it was before a loss
-    is kept, so that a machine that was draining still drains when it comes back.
+    """Move the agent to state `to` and return its fresh row; a repeat changes nothing.
 
-    Raises IllegalTransition, Agent.DoesNotExist."""
+    The state before a loss is stored, so that a draining agent still drains when it comes back.
+    Raises IllegalTransition, Agent.DoesNotExist.
+    """
     agent: Agent = Agent.objects.select_for_update().get(pk=agent_id)
     current = AgentState(agent.state)
     if current is to:
@@ -56,5 +57,5 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
 
 
 def push_agent_change(agent: Agent) -> None:
-    """Everybody sees the machines; the news carries no more than the id."""
+    """Publish a live update to everyone, since all users see agents; it carries only the id."""
     push_on_commit("agent-changed", audience=Audience(), payload={"id": agent.pk})

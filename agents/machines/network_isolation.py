@@ -1,8 +1,11 @@
-"""The walls around sessions' networks on a machine: nothing of the machine itself, of other sessions or of the cloud's
-own services is reached from inside. `walls.sh` is what stands; a helper on the machine's engine raises it.
+"""Network isolation of sessions on a machine: sessions cannot reach the machine itself, other
+sessions or the cloud's metadata services. The rules are in `network_isolation.sh`, which a helper
+container installs.
 
-A machine's walls are gone when it boots, and may be torn down by whoever sets its firewall anew. So they are raised
-again in every new life of a machine and every few minutes, and each launch looks whether they stand."""
+The rules are lost when the machine boots, and other software may reset its firewall. So they are
+installed again after every boot and every few minutes, and each session launch checks that they are
+in place.
+"""
 
 import time
 from collections.abc import Sequence
@@ -28,25 +31,26 @@ _helpers_seen_at: dict[str, float] = {}
 
 RENEWED_EVERY = timedelta(minutes=5)
 TRUSTED_FOR = timedelta(minutes=15)
-"""A launch relies on walls that are not older; the rounds renew them long before."""
+"""Maximum age of the rules at a session launch; the periodic rounds renew them well before."""
 
 RAISERS = 8
 ABANDONED_AFTER_S = 50.0
-"""Longer than anybody waits for a helper."""
+"""Seconds after which a helper container is abandoned; longer than any caller waits for one."""
 
 ERROR_LENGTH = 500
 NOT_REQUIRED = "best-effort"
 
 
 class WallsMissing(RuntimeFault):
-    """The walls of a machine do not stand and cannot be raised."""
+    """Network isolation is not in place on a machine and cannot be installed."""
 
     code = "walls_missing"
 
 
 def require_walls(agent: Agent) -> None:
-    """Walls stand on the machine, raised now if need be. Raises WallsMissing, unless BERTH_WALLS takes machines
-    without."""
+    """Ensure network isolation on the machine, installing it now if needed. Raises WallsMissing,
+    unless BERTH_WALLS allows machines without it.
+    """
     if stand(agent, TRUSTED_FOR):
         return
     why = raise_walls(agent, built_image_ids())
@@ -56,7 +60,7 @@ def require_walls(agent: Agent) -> None:
 
 
 def keep_walls() -> None:
-    """One round over the machines whose walls are old, gone or could not be raised."""
+    """Install network isolation on all machines where it is old, missing or failed."""
     due = [agent for agent in connected_agents() if not stand(agent, RENEWED_EVERY)]
     image_ids = built_image_ids() if due else []
     with ThreadPoolExecutor(RAISERS, thread_name_prefix="walls") as pool:
@@ -66,7 +70,9 @@ def keep_walls() -> None:
 
 
 def stand(agent: Agent, trusted_for: timedelta) -> bool:
-    """Whether the walls were raised in this life of the machine, within that time. Engines in memory need none."""
+    """True if the rules were installed since the machine's last boot and within `trusted_for`.
+    Simulated engines need none.
+    """
     if agent.is_simulated:
         return True
     walls = agent.data.get("walls", {})
@@ -77,8 +83,11 @@ def stand(agent: Agent, trusted_for: timedelta) -> bool:
 
 
 def raise_walls(agent: Agent, image_ids: Sequence[str]) -> str:
-    """Why the walls do not stand now; empty where they do. `image_ids` are images that may run as root on machines:
-    the first of them that the machine holds is taken. Talks to the engine, never to the database."""
+    """Install the rules; return the reason if that fails, else "".
+
+    `image_ids` are images that may run as root on machines; the first one on the machine is used.
+    Calls the engine, never the database.
+    """
     try:
         runtime = runtime_of(agent)
         image_id = next((each for each in image_ids if runtime.inspect_image(each) is not None), None)
@@ -110,8 +119,9 @@ def helper_labels() -> dict[str, str]:
 
 
 def reap_helpers(runtime: ContainerRuntime) -> None:
-    """Remove helpers whose process died before it could: those seen for longer than a helper may take. Raises
-    RuntimeFault."""
+    """Remove helper containers whose process died before removing them: those seen for longer than
+    a helper may take. Raises RuntimeFault.
+    """
     now = time.monotonic()
     there = {state.name for state in runtime.list_containers(helper_labels())}
     for name in there:
@@ -128,7 +138,7 @@ def _script() -> str:
 
 @transaction.atomic
 def record_walls(agent_id: int, why: str) -> None:
-    """Write down that the walls were raised in the present life of the machine, or why not."""
+    """Record that the rules were installed in the machine's present boot, or the reason if not."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     before = agent.data.get("walls", {}).get("error", "")
     agent.data["walls"] = {

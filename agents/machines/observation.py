@@ -1,5 +1,6 @@
-"""What an engine says about its machine at one moment, what its containers use and what its accelerators do. Talks to engines,
-never to the database."""
+"""Observation of engines: facts of a machine, usage of its containers and of its accelerators.
+Calls engines, never the database.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,9 +30,11 @@ log = structlog.get_logger(__name__)
 OBSERVERS = 16
 CONNECTIONS = 1024
 MEASURED_AT_ONCE = 64
-"""Containers that one engine is asked about at the same time, fewer where there are many machines: CONNECTIONS in all, but
-LEAST_AT_ONCE of each. Engine 20.10 looks at all that are asked for once a second: each answer takes that second, and many
-take no longer than one."""
+"""Maximum number of containers measured concurrently on one engine. It is reduced for many
+machines, to CONNECTIONS in total but at least LEAST_AT_ONCE each. Engine 20.10 samples all
+requested containers once a second, so each answer takes that second, and many take no longer than
+one.
+"""
 LEAST_AT_ONCE = 4
 
 LOCAL = "unix://"
@@ -39,7 +42,9 @@ LOCAL = "unix://"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """`devices` is None where nobody knows: of other machines, and where the vendor's tools fail."""
+    """One observation of a machine.
+    `devices` is None if unknown: on remote machines, and if the vendor's tools fail.
+    """
 
     info: EngineInfo
     images: tuple[ImageInfo, ...]
@@ -47,14 +52,15 @@ class Observation:
 
 
 def observe(runtime: ContainerRuntime, address: str) -> Observation:
-    """Raises RuntimeFault."""
+    """Return facts, images and devices of the machine. Raises RuntimeFault."""
     devices = discover_devices() if address.startswith(LOCAL) else None
     return Observation(runtime.info(), tuple(runtime.list_images()), devices)
 
 
 def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | RuntimeFault]]:
-    """Each agent with what it said, or with why it did not, as the answers come: a silent one does not hold up the
-    others."""
+    """Yield each agent with its observation or fault, as the answers arrive, so that a silent one
+    does not delay the others.
+    """
     with ThreadPoolExecutor(OBSERVERS, thread_name_prefix="heartbeat") as pool:
         asked = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
         for answer in as_completed(asked):
@@ -63,16 +69,20 @@ def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """`usages`: {container: what it has used so far}, of those whose engine answered in time. `faults`: {agent id: why
-    others of that machine are missing}."""
+    """`usages` is {container: usage so far} of containers whose engine answered in time. `faults`
+    is {agent id: reason why other containers of that agent are missing}.
+    """
 
     usages: dict[str, ContainerUsage] = field(default_factory=dict)
     faults: dict[int, str] = field(default_factory=dict)
 
 
 async def measure_containers(wanted: Mapping[Agent, Sequence[str]], *, within_s: float) -> Measurements:
-    """Measure these containers, those named first of each machine first, MEASURED_AT_ONCE of a machine at a time. Takes at
-    most `within_s`; what has been answered by then is returned, and one machine's silence costs no other its answers."""
+    """Measure these containers concurrently, in the given order on each machine.
+
+    Takes at most `within_s` and returns the answers received by then; a silent machine does not
+    affect the answers of others.
+    """
     found = Measurements()
     at_once = max(LEAST_AT_ONCE, min(MEASURED_AT_ONCE, CONNECTIONS // max(1, len(wanted))))
     try:
@@ -104,7 +114,7 @@ async def _measure_machine(
 
 
 async def _measure_next(agent: Agent, waiting: Iterator[str], found: Measurements) -> None:
-    """Measure one after the other of those that wait and nobody else has taken."""
+    """Measure containers from the shared iterator until it is exhausted."""
     for name in waiting:
         try:
             found.usages[name] = await async_runtime_of(agent).measure_container(name)
@@ -115,13 +125,16 @@ async def _measure_next(agent: Agent, waiting: Iterator[str], found: Measurement
 
 
 def can_measure_devices(agent: Agent) -> bool:
-    """Whether this process can ask the accelerators of that machine: no engine tells of them, so those of machines that are
-    reached over the network cannot be asked."""
+    """True if this process can measure the accelerators of that machine. Engines do not report
+    them, so those of machines reached over the network cannot be measured.
+    """
     return agent.is_simulated or agent.address.startswith(LOCAL)
 
 
 def measure_devices_of(agent: Agent) -> tuple[DeviceUse, ...]:
-    """What the accelerators of one machine do now, by one use of their vendors' tools; those that do not tell are absent."""
+    """Return the present use of the accelerators of one machine, opening the vendors' tools once;
+    devices that report nothing are absent.
+    """
     runtime = runtime_of(agent)
     if isinstance(runtime, SimulatedRuntime):
         return runtime.accelerators.measure()
@@ -129,8 +142,10 @@ def measure_devices_of(agent: Agent) -> tuple[DeviceUse, ...]:
 
 
 def demand_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:
-    """Another engine at the same address has none of the agent's containers, and those it has are another agent's.
-    Raises RuntimeUnavailable; the heartbeat finds out too, and the agent is lost soon."""
+    """Check that the agent's own engine answers at its address. Another engine has none of the
+    agent's containers; those that it has belong to another agent. Raises RuntimeUnavailable; the
+    heartbeat detects it too and the agent becomes lost.
+    """
     info = runtime.info()
     if info.engine_id != agent.engine_id:
         raise RuntimeUnavailable(f"Another engine answers at {agent.address}.")

@@ -1,4 +1,4 @@
-"""Writes of machines."""
+"""Writes of agents: registration, state changes and heartbeats."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from common.values.text import quoted
 log = structlog.get_logger(__name__)
 
 LOST_AFTER = timedelta(seconds=30)
-"""So long may a machine be silent: two heartbeats may be missed."""
+"""Silence after which an agent is lost: two heartbeats may be missed."""
 
 ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\Z")
 ERROR_LENGTH = 500
@@ -49,11 +49,13 @@ def register_agent(
     tls_directory: str = "",
     resource_group: ResourceGroup | None = None,
 ) -> Agent:
-    """Take a machine into use, with what its engine says about it. A known name gets the new address, and is
-    connected again if it was retired. Without a group a known one stays where it is; a new one joins the default one.
+    """Register a machine with what its engine reports. A known name gets the new address and is
+    connected again if it was retired. Without a group a known agent stays in its group, and a new
+    one joins the default group.
 
-    Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine already, Conflict if it
-    is to leave a group in which it is reserved."""
+    Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine
+    already, Conflict if the agent would leave a group in which it is reserved.
+    """
     require_superadmin(actor)
     if not ADDRESS.match(address):
         raise InvalidInput(
@@ -81,7 +83,9 @@ def register_agent(
 
 
 def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | None) -> ResourceGroup:
-    """The group of a machine that is registered, where a known one is put into it first. Raises NotFound, Conflict."""
+    """Return the locked group for the agent being registered, after moving a known agent into it.
+    Raises NotFound, Conflict.
+    """
     if known is None:
         return hold_group(named or access_resource_group(actor))
     if named is None and known.resource_group.deleted_at is None:
@@ -90,14 +94,14 @@ def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | Non
 
 
 def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
-    """Look at a machine now. Raises Unavailable if its engine does not answer."""
+    """Observe a machine now and record it. Raises Unavailable if its engine does not answer."""
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
     return record_heartbeat(agent.pk, _observe(agent))
 
 
 def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
-    """Drain a machine, take it out for maintenance, retire it, or take it back. Raises Conflict."""
+    """Drain an agent, put it into maintenance, retire it, or connect it again. Raises Conflict."""
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
     with transaction.atomic():
@@ -107,7 +111,7 @@ def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
 
 
 def heartbeat_agents() -> None:
-    """One round over all machines that should answer."""
+    """Run one round of heartbeats over all agents that should answer."""
     watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
     as_before = []
     for agent, seen in observe_all(watched.prefetch_related("slots", "images")):
@@ -126,7 +130,9 @@ def heartbeat_agents() -> None:
 
 
 def is_as_before(agent: Agent, seen: Observation) -> bool:
-    """Whether a heartbeat of a machine, read with its slots and images, has no news but that it lives."""
+    """True if a heartbeat changes nothing but the time.
+    The agent must be loaded with its slots and images.
+    """
     if agent.state == AgentState.LOST or agent.last_error:
         return False
     noted = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
@@ -140,8 +146,9 @@ def is_as_before(agent: Agent, seen: Observation) -> bool:
 
 @transaction.atomic
 def record_heartbeats(agent_ids: Sequence[int]) -> None:
-    """These live, and are as they were: one statement for all. What was lost or fell silent meanwhile is left to the next
-    round, and so is a row that somebody holds."""
+    """Record a heartbeat without changes for these agents, in one statement. Agents that became
+    lost or silent meanwhile, and rows locked by others, are left to the next round.
+    """
     free = Agent.objects.filter(pk__in=agent_ids, last_error="").exclude(state=AgentState.LOST)
     held = free.order_by("pk").select_for_update(no_key=True, skip_locked=True).values("pk")
     if agent_ids:
@@ -150,7 +157,9 @@ def record_heartbeats(agent_ids: Sequence[int]) -> None:
 
 @transaction.atomic
 def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
-    """The machine lives: write down what it has; a lost one is what it was before again."""
+    """Record a heartbeat with what the machine reports; a lost agent returns to its state before
+    the loss.
+    """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     note_observation(agent, seen)
     has_changed = agent.device_model != Agent.objects.values_list("device_model", flat=True).get(pk=agent_id)
@@ -173,8 +182,9 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
 
 @transaction.atomic
 def shift_instants(step: Step) -> None:
-    """The clock was set: no machine has been silent, or lost, for longer because of that."""
-    list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
+    """Move timestamps by a clock jump, so that it makes no agent silent or lost for longer."""
+    # in the lock order of ADR 8
+    list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))
     Agent.objects.update(
         heartbeat_at=step.moves("heartbeat_at"), state_changed_at=step.moves("state_changed_at")
     )
@@ -182,7 +192,7 @@ def shift_instants(step: Step) -> None:
 
 @transaction.atomic
 def record_silence(agent_id: int, why: str) -> Agent:
-    """The machine did not answer; after LOST_AFTER without a heartbeat it is lost."""
+    """Record a missing heartbeat; after LOST_AFTER without one the agent becomes lost."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     agent.last_error = why[:ERROR_LENGTH]
     agent.save(update_fields=["last_error"])
@@ -203,7 +213,7 @@ def _observe(agent: Agent) -> Observation:
 
 
 def note_observation(agent: Agent, seen: Observation) -> None:
-    """Put on the row, unsaved, what an engine said."""
+    """Set the observed facts on the row without saving it."""
     agent.heartbeat_at = clock.now()
     agent.last_error = ""
     agent.architecture = seen.info.architecture
@@ -228,7 +238,7 @@ def _capacity_seen(seen: Observation) -> ResourceSlots:
 
 
 def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
-    """By name. Engines allow longer ones than we keep, which no session can name."""
+    """Return images by name. Omits names longer than the column, which no session can request."""
     return {
         reference: image
         for image in seen.images
@@ -238,8 +248,9 @@ def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
 
 
 def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
-    """Whether anything changed. Where live sessions hold more than a machine still has, nothing starts until enough of them
-    have ended."""
+    """Write the capacity of each slot; return True if anything changed. Where live sessions
+    allocate more than the new capacity, nothing starts until enough of them have ended.
+    """
     slots = {slot.slot_name: slot for slot in agent.slots.order_by("pk").select_for_update(no_key=True)}
     has_changed = False
     for name in {*slots, *capacity}:
@@ -254,7 +265,7 @@ def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
 
 
 def _write_images(agent: Agent, seen: Observation) -> bool:
-    """Whether anything changed."""
+    """Write the images of the agent; return True if anything changed."""
     there = _images_seen(seen)
     known = {row.reference: (row.image_id, row.pk) for row in agent.images.all()}
     gone = [
@@ -272,7 +283,7 @@ def _write_images(agent: Agent, seen: Observation) -> bool:
 
 
 def _clean(row: Agent) -> None:
-    """Raises InvalidInput with a sentence for each wrong field."""
+    """Validate the row. Raises InvalidInput with a message for each wrong field."""
     try:
         row.full_clean()
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Machines that run nothing, many at once: made and removed for benches and demonstrations."""
+"""Bulk creation and removal of simulated agents, for benchmarks and demonstrations."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of one simulated machine, and of how its containers go."""
+    """Size of a simulated machine, and behaviour of its containers."""
 
     cores: int = 64
     mem_gib: int = 512
@@ -38,7 +38,7 @@ class Shape:
 
 @transaction.atomic
 def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shape: Shape) -> Sequence[Agent]:
-    """So many more machines of this shape in `group`, named `<group>-00001` and so on."""
+    """Add `count` simulated agents of this shape to the group, named `<group>-00001` and so on."""
     require_superadmin(actor)
     known = Agent.objects.filter(name__startswith=f"{group.name}-").values_list("name", flat=True)
     taken = set(known)
@@ -64,8 +64,10 @@ def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shap
 
 @transaction.atomic
 def remove_simulated_agents(*, actor: Actor, group: ResourceGroup) -> tuple[int, int]:
-    """Delete the simulated machines of `group`, and the group if nothing is left of it. Those that a session names, be it one
-    that has ended, are retired, and the group is switched off. How many were deleted, and retired."""
+    """Delete the simulated agents of the group, and the group if it is empty then. Agents that a
+    session refers to, even one that has ended, are retired instead, and the group is paused. Return
+    the numbers of deleted and retired agents.
+    """
     require_superadmin(actor)
     agents = Agent.objects.filter(resource_group=group, address__startswith=SIMULATED)
     free = agents.filter(kernels__isnull=True, designating_sessions__isnull=True).values_list("pk", flat=True)
@@ -103,7 +105,7 @@ def _free_names(stem: str, taken: set[str], count: int) -> Iterator[str]:
 
 
 def _agent(name: str, group: ResourceGroup, shape: Shape) -> Agent:
-    """As its first heartbeat would find it."""
+    """Return an agent as its first heartbeat would record it."""
     address = address_of(name, shape)
     info = runtime_for(address).info()
     agent = Agent(name=name, address=address, resource_group=group, engine_id=info.engine_id)

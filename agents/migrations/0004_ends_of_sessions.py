@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 default=0, help_text="How often a session may be extended.", verbose_name="Extensions"
             ),
         ),
-        # Limits that hold already stay as hard as they were: only new groups let sessions be extended by themselves.
+        # Existing limits stay as strict as they were: only new groups allow extensions by default.
         migrations.AlterField(
             model_name="resourcegroup",
             name="max_extensions",

@@ -1,4 +1,6 @@
-"""Who may use a resource group and what it takes. One that was inactive was hidden: it is paused and granted to nobody."""
+"""Add grants, accepted session types and limits of resource groups.
+A group that was inactive was hidden: it becomes paused, without grants.
+"""
 
 import django.contrib.postgres.fields
 import django.core.validators

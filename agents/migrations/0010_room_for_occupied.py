@@ -1,4 +1,6 @@
-"""What an agent's slots are occupied with changes with each session: pages keep room for that, so that no index is written."""
+"""Lower the fill factor of agent slots: allocations change with each session, and free space in the
+page avoids index writes (HOT updates).
+"""
 
 from django.db import migrations
 

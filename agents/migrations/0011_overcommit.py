@@ -1,7 +1,10 @@
-"""What a group may promise beyond what its machines have, and the guard of the ledger that knows of it.
+"""Add over-commit factors of groups, and the guard of the allocation ledger that takes them into
+account.
 
-The guard was a CHECK, which refuses even what ends while more is held than may be. Now it refuses more alone: a promise can
-be made smaller while it is held, and nothing starts until enough has ended."""
+The guard was a CHECK, which rejects even releases while more is allocated than allowed. The trigger
+rejects increases only: over-commit can be reduced while allocated, and nothing starts until enough
+sessions have ended.
+"""
 
 from decimal import Decimal
 

@@ -1,4 +1,6 @@
-"""What is held of a device changes with each session that gets a part of it: where its page has room, no index is written for that."""
+"""Lower the fill factor of devices: their allocation changes with each session that uses a share of
+them, and free space in the page avoids index writes (HOT updates).
+"""
 
 from django.db import migrations
 

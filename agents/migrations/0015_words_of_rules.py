@@ -1,4 +1,4 @@
-"""Three settings of resource groups are called what they do."""
+"""Rename three settings of resource groups on pages, after what they do."""
 
 import django.core.validators
 from django.db import migrations, models

@@ -1,4 +1,4 @@
-"""A group that names no least use leaves that to policies, and says so."""
+"""State in the help text that policies apply if a group sets no minimum utilisation."""
 
 import django.core.validators
 from django.db import migrations, models

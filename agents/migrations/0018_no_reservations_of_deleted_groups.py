@@ -1,4 +1,6 @@
-"""Reservations of deleted groups that have not ended go: nobody can cancel them, and they keep their machines for ever."""
+"""Delete reservations of deleted groups that have not ended: they cannot be cancelled, and would
+reserve their agents until their end.
+"""
 
 from django.apps.registry import Apps
 from django.db import migrations

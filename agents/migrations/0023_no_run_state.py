@@ -1,4 +1,4 @@
-"""The run state of the scheduler has a row of its own (`scheduler.0006`), which has copied it."""
+"""Remove the scheduler's run state, which `scheduler.0006` has copied to a table of its own."""
 
 from django.db import migrations
 

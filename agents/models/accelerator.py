@@ -1,4 +1,4 @@
-"""The accelerators of machines, one by one."""
+"""Table of accelerator devices."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,9 +9,13 @@ MODEL_LENGTH = 120
 
 
 class AgentDevice(models.Model):
-    """One accelerator of an agent. `occupied` is kept by a database trigger on the allocation rows that name it, and by nobody
-    else: thousandths that live sessions hold of it. One that is not `is_present` any more is given to nobody; its row stays
-    while somebody holds it. Devices with the same `link_group` are joined by NVLink or the like; None: nobody knows."""
+    """One accelerator of an agent.
+
+    `occupied` is the amount allocated to live sessions, in milli-devices; only a database trigger
+    on the allocation rows writes it. A device that is not `is_present` is not allocated any more;
+    its row stays while it is allocated. Devices with the same `link_group` are connected by NVLink
+    or similar; None: unknown.
+    """
 
     agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, related_name="devices")
     slot_name = models.CharField(max_length=32)

@@ -1,4 +1,4 @@
-"""Machines and the groups that they are partitioned into."""
+"""Tables of agents, their slots and their images."""
 
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from agents.runtime.port import TlsMaterial
 from common import clock
 from common.values.resources import ResourceSlots
 
-DEVICE_TOLD = (  # of accelerators, to pages and programs
+DEVICE_TOLD = (  # accelerator fields shown on pages and in REST
     "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"
 )  # fmt: skip
 
@@ -27,11 +27,11 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.filter(state__in=[state.value for state in states])
 
     def in_use(self) -> Self:
-        """All that were not retired."""
+        """Agents that are not retired."""
         return self.exclude(state=AgentState.RETIRED.value)
 
     def with_parts(self) -> Self:
-        """Group, slots, images and, as `device_list` of dicts, accelerators along, in 3 queries."""
+        """Load group, slots, images and, as `device_list` of dicts, accelerators; 3 queries."""
         rows = AgentDevice.objects.filter(agent=OuterRef("pk")).order_by("slot_name", "index")
         told = JSONObject(**dict(zip(DEVICE_TOLD, DEVICE_TOLD, strict=True)))
         joined = self.select_related("resource_group").prefetch_related("slots", "images")
@@ -39,10 +39,11 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 
 
 class Agent(models.Model):
-    """One machine that is driven through its Docker engine. `state` is written by agents.machines.lifecycle alone.
+    """One machine, driven through its Docker engine. Only agents.machines.lifecycle writes `state`.
 
-    `tls_directory` holds ca.pem, cert.pem and key.pem for engines that are reached over the network; `data`
-    what was discovered and decides nothing: kernel, storage driver, devices."""
+    `tls_directory` holds ca.pem, cert.pem and key.pem for engines reached over the network. `data`
+    holds discovered facts for display: kernel, storage driver, devices.
+    """
 
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
     address = models.CharField(max_length=255)
@@ -57,7 +58,7 @@ class Agent(models.Model):
     state_before_loss = models.CharField(max_length=20, default=AgentState.CONNECTED.value, editable=False)
     state_changed_at = models.DateTimeField(default=clock.now, editable=False)
     architecture = models.CharField(max_length=20, editable=False)
-    device_model = models.CharField(  # of all its accelerators; "" where they differ, or nobody knows
+    device_model = models.CharField(  # common to all its accelerators; "" if they differ or are unknown
         max_length=MODEL_LENGTH, blank=True, default="", db_default="", editable=False
     )
     engine_id = models.CharField(max_length=128, editable=False)
@@ -66,7 +67,7 @@ class Agent(models.Model):
     last_error = models.CharField(max_length=500, blank=True, editable=False)
     data = models.JSONField(default=dict, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
-    device_list: list[dict[str, Any]]  # of those that came `with_parts`
+    device_list: list[dict[str, Any]]  # only if loaded by `with_parts`
 
     objects: ClassVar = AgentQuerySet.as_manager()
 
@@ -97,7 +98,7 @@ class Agent(models.Model):
 
     @property
     def is_simulated(self) -> bool:
-        """Nothing runs there."""
+        """True if the engine is simulated."""
         return self.address.startswith(SIMULATED)
 
     @property
@@ -109,12 +110,12 @@ class Agent(models.Model):
 
     @property
     def capacity(self) -> ResourceSlots:
-        """What the machine has: the most that one kernel may get."""
+        """Capacity of the machine: the most that one kernel may get."""
         return ResourceSlots({slot.slot_name: slot.capacity for slot in self.slots.all()})
 
     @property
     def promised(self) -> ResourceSlots:
-        """What all its kernels together may hold."""
+        """Capacity including over-commit: the most that all its kernels together may get."""
         return ResourceSlots({slot.slot_name: slot.promised for slot in self.slots.all()})
 
     @property
@@ -123,9 +124,12 @@ class Agent(models.Model):
 
 
 class AgentSlot(models.Model):
-    """What an agent has of one slot, how much more it promises (agents.capacity.overcommit), and what live sessions hold of it, in base
-    units. `occupied` is kept by a database trigger on the allocation rows, and by nobody else; another refuses that it
-    grows beyond `promised`. It is more where less was promised while it was held."""
+    """Capacity, over-commit surplus (agents.capacity.overcommit) and allocation of one slot of an
+    agent, in base units.
+
+    Only a database trigger on the allocation rows writes `occupied`; another rejects increases
+    beyond `promised`. It can be larger if `promised` was reduced while allocated.
+    """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="slots")
     slot_name = models.CharField(max_length=32)
@@ -151,7 +155,7 @@ class AgentSlot(models.Model):
 
 
 class AgentImage(models.Model):
-    """An image that is on an agent, under one of its names."""
+    """One name of an image that is on an agent."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="images")
     reference = models.CharField(max_length=255)

@@ -1,4 +1,6 @@
-"""Reservations: machines of a resource group that are for somebody alone, or for nobody, from one instant to another."""
+"""Tables of reservations: agents of a resource group reserved for one grantee, or for maintenance,
+for a period.
+"""
 
 from datetime import datetime
 from typing import ClassVar
@@ -15,13 +17,14 @@ from common.db.fields import NameField
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):
     def current(self, now: datetime) -> "ReservationQuerySet":
-        """Those that have begun or are to come."""
+        """Reservations that have not ended at `now`."""
         return self.filter(ends_at__gt=now)
 
 
 class Reservation(models.Model):
-    """From `starts_at` until `ends_at` its machines start sessions of the domain, project or person alone; without any, of
-    nobody: maintenance. What runs there by others when it begins goes on."""
+    """Exclusive use of some agents from `starts_at` until `ends_at` by a domain, project or user;
+    without any of these it is maintenance. Sessions of others that run when it begins continue.
+    """
 
     group = models.ForeignKey("agents.ResourceGroup", on_delete=models.CASCADE, related_name="reservations")
     name = NameField(max_length=64)
@@ -57,7 +60,9 @@ class Reservation(models.Model):
 
 
 class ReservedAgent(models.Model):
-    """A machine of a reservation; `during` is the reservation's time. None is reserved twice at one time."""
+    """An agent of a reservation; `during` is the reservation's period.
+    Periods of one agent never overlap.
+    """
 
     reservation = models.ForeignKey(Reservation, on_delete=models.CASCADE, related_name="machines")
     agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, related_name="reservations")
@@ -68,7 +73,7 @@ class ReservedAgent(models.Model):
         constraints = (
             ExclusionConstraint(
                 name="agent_reserved_once_at_a_time",
-                # A range of one number: plain equality would want an extension.
+                # A range of one number: equality here would need a PostgreSQL extension.
                 expressions=[
                     (
                         Func(F("agent"), F("agent"), Value("[]"), function="int8range"),

@@ -1,4 +1,4 @@
-"""Resource groups: which machines belong together, how sessions come to them, and who may use them."""
+"""Tables of resource groups: sets of agents with scheduling policy, limits and access grants."""
 
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S = 600, 366 * 86400
 MOST_NOTICE_S = 3600
 LEAST_SPAN_S = 60
-"""Of a lifetime and of idle time."""
+"""Shortest lifetime and idle timeout, in seconds."""
 MOST_OVERCOMMIT = 10
 
 
 class Strategy(models.TextChoices):
-    """Which of the agents that have room gets the session: the fullest, the emptiest, or one after the other."""
+    """Choice among agents with free capacity: the fullest, the emptiest, or one after the other."""
 
     CONCENTRATED = "concentrated", gettext_lazy("Concentrated")
     DISPERSED = "dispersed", gettext_lazy("Dispersed")
@@ -37,7 +37,7 @@ class Strategy(models.TextChoices):
 
 
 class Scheduler(models.TextChoices):
-    """Who is next."""
+    """Order in which pending sessions are considered."""
 
     FIFO = "fifo", gettext_lazy("First in, first out")
     LIFO = "lifo", gettext_lazy("Last in, first out")
@@ -86,13 +86,14 @@ def _factor(name: "_StrPromise", help_text: "_StrPromise") -> "models.DecimalFie
 
 class ResourceGroupQuerySet(models.QuerySet["ResourceGroup"]):
     def present(self) -> "ResourceGroupQuerySet":
-        """All that were not deleted."""
+        """Groups that are not deleted."""
         return self.filter(deleted_at=None)
 
 
 class ResourceGroup(models.Model):
-    """A set of agents and the policy by which sessions are placed on them. A deleted one stays as a row that history
-    refers to, and gives its name free."""
+    """A set of agents and the policy by which sessions are placed on them. A deleted group stays as
+    a row for history; its name can be used again.
+    """
 
     name = models.CharField(max_length=64, validators=[name_validator])
     description = models.CharField(max_length=500, blank=True)
@@ -277,7 +278,9 @@ class ResourceGroup(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """A name that is taken is said at its field; amounts are those of policies."""
+        """Check that the name is free, and that amounts and limits are valid.
+        Raises ValidationError.
+        """
         if ResourceGroup.objects.present().filter(name=self.name).exclude(pk=self.pk).exists():
             raise ValidationError({"name": _("Another resource group has this name.")})
         if not all(
@@ -291,8 +294,10 @@ class ResourceGroup(models.Model):
 
 
 class GroupGrant(models.Model):
-    """Lets a domain, a project or a person use a resource group that is not open to all. A grant to a domain or a project is
-    for the sessions in it, one to a person for all of theirs."""
+    """Permission of a domain, project or user to use a resource group that is not public. A grant
+    to a domain or project covers the sessions in it; a grant to a user covers all of that user's
+    sessions.
+    """
 
     group = models.ForeignKey(ResourceGroup, on_delete=models.CASCADE, related_name="grants")
     domain = models.ForeignKey(Domain, on_delete=models.CASCADE, null=True, related_name="+")

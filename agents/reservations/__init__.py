@@ -1,1 +1,1 @@
-"""Reserved agents."""
+"""Reservations of agents."""

@@ -1,4 +1,4 @@
-"""Reservations that end before their time, and what the access log tells of any."""
+"""Cancellation of a reservation, and the audit log's description of reservations."""
 
 from collections.abc import Collection
 from typing import Any
@@ -10,20 +10,22 @@ from common.audit import audit_log
 
 
 def cancel(actor: Actor, group: ResourceGroup, reservation: Reservation) -> None:
-    """It is gone, and the access log tells whose it was. To be called by whoever holds its group."""
+    """Delete the reservation and write it to the audit log.
+    The caller must hold the lock of its group.
+    """
     told = all_of(reservation, [each.agent for each in reservation.machines.all()])
     audit_log.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
     reservation.delete()
 
 
 def all_of(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
-    """As the access log tells of one that is made or gone: whose it was, too."""
+    """Return a reservation for the audit log, with its grantee."""
     told, grantee = columns_of(reservation, machines), reservation.grantee
     return told if grantee is None else {**told, level_of(grantee): name_of(grantee)}
 
 
 def columns_of(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
-    """As the access log tells them."""
+    """Return a reservation for the audit log, without its grantee."""
     return {
         "name": reservation.name,
         "reason": reservation.reason,

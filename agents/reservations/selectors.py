@@ -1,4 +1,6 @@
-"""Reads of reservations: for the scheduler, and for people, of whom only those that it concerns learn whose it is."""
+"""Reads of reservations, for the scheduler and for users.
+Only users concerned by a reservation see its name, reason and grantee.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,8 +21,10 @@ from common.errors import NotFound
 
 
 def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroupQuerySet:
-    """Each with `reserved`: of every machine that is reserved at `now` or will be, {"agent", "reservation", "starts_at", "ends_at",
-    "domain", "project", "user"}, by start; of those to come the next of each machine alone. No query of its own."""
+    """Annotate each group with `reserved`, by start: {"agent", "reservation", "starts_at",
+    "ends_at", "domain", "project", "user"} for each agent reserved at `now` and for the next
+    reservation of each agent. No query of its own.
+    """
     group_id = OuterRef(OuterRef("pk"))
     to_come = ReservedAgent.objects.filter(reservation__group=group_id, reservation__starts_at__gt=now)
     next_ones = to_come.order_by("agent_id", "reservation__starts_at").distinct("agent_id")
@@ -36,7 +40,9 @@ def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroup
 
 
 def reservations_of(group: ResourceGroup) -> QuerySet[Reservation]:
-    """Those that have begun or are to come, by start, with their machines and whom they are for. 2 queries."""
+    """Reservations of the group that have not ended, by start, with their agents and grantees. 2
+    queries.
+    """
     return _with_parts(Reservation.objects.current(clock.now()).filter(group=group))
 
 
@@ -46,7 +52,7 @@ def _with_parts(reservations: QuerySet[Reservation]) -> QuerySet[Reservation]:
 
 
 def access_reservation(group: ResourceGroup, reservation_id: int) -> Reservation:
-    """One that has begun or is to come. Raises NotFound."""
+    """Return a reservation of the group that has not ended. Raises NotFound."""
     reservation = reservations_of(group).filter(pk=reservation_id).first()
     if reservation is None:
         raise NotFound(_("“{name}” has no such reservation.").format(name=group.name))
@@ -54,7 +60,9 @@ def access_reservation(group: ResourceGroup, reservation_id: int) -> Reservation
 
 
 def concerned(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
-    """Ids of those of which the actor may know whose they are, and why: own ones; all for superadmins and monitors."""
+    """Return the ids of reservations whose grantee and reason the actor may see: those for the
+    actor, the actor's projects or domain; all for superadmins and monitors.
+    """
     found = list(reservations)
     if sees_everything(actor):
         return {each.pk for each in found}
@@ -71,7 +79,9 @@ def concerned(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
 def overlapping(
     agent_ids: Iterable[int], starts_at: datetime, ends_at: datetime, *, but: int | None = None
 ) -> ReservedAgent | None:
-    """The first machine of these that is reserved at some time between, with its reservation; `but`: not by that one. One query."""
+    """Return the first of these agents that is reserved at some time in the period, with its
+    reservation, ignoring reservation `but`. One query.
+    """
     clash: Any = ReservedAgent.objects.filter(
         agent__in=list(agent_ids), reservation__starts_at__lt=ends_at, reservation__ends_at__gt=starts_at
     ).exclude(reservation=but)
@@ -82,7 +92,7 @@ def overlapping(
 
 
 def reserved_at_all(agent_id: int) -> Reservation | None:
-    """The first reservation of a machine that has begun or is to come. One query."""
+    """Return the first reservation of the agent that has not ended, or None. One query."""
     found: Reservation | None = (
         Reservation.objects.current(clock.now()).filter(machines__agent=agent_id).first()
     )
@@ -91,8 +101,9 @@ def reserved_at_all(agent_id: int) -> Reservation | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A reservation as somebody may know it: of those of others no name, reason and grantee. `level` is domain, project, user,
-    or "" for maintenance."""
+    """A reservation as one actor may see it: name, reason and grantee are empty if it does not
+    concern the actor. `level` is domain, project or user, or "" for maintenance.
+    """
 
     id: int
     name: str
@@ -107,14 +118,18 @@ class Entry:
 
 
 def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
-    """The reservations of a group that the actor sees, by start. 3 queries at most."""
+    """Return the reservations of a group that have not ended, as the actor may see them, by start.
+    At most 3 queries.
+    """
     return _entries(actor, reservations_of(group))
 
 
 def calendar_with(
     actor: Actor, group: ResourceGroup, begins_at: datetime, ends_at: datetime
 ) -> tuple[list[Entry], list[Entry]]:
-    """As `calendar`, and those that hold at some time between the two instants, ended ones too; both by start. 3 queries at most."""
+    """Return two lists by start: the reservations that have not ended, as `calendar` does, and
+    those that overlap the period, ended ones included. At most 3 queries.
+    """
     now = clock.now()
     between = Q(starts_at__lt=ends_at, ends_at__gt=begins_at)
     found = Reservation.objects.filter(between | Q(ends_at__gt=now), group=group)
@@ -124,7 +139,7 @@ def calendar_with(
 
 
 def entry_of(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
-    """One of the calendar. Raises NotFound."""
+    """Return one reservation of the group as the actor may see it. Raises NotFound."""
     (entry,) = _entries(actor, [access_reservation(group, reservation_id)])
     return entry
 

@@ -1,4 +1,4 @@
-"""Writes of reservations. Superadmins alone make, change and cancel them."""
+"""Writes of reservations; superadmins only."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -20,10 +20,10 @@ from common.errors import Conflict, InvalidInput
 from common.messaging.events import announce
 from common.values.text import quoted
 
-MOST_AGENTS = 10_000  # that one request names
+MOST_AGENTS = 10_000  # in one request
 LONGEST = timedelta(days=366)
 FURTHEST = timedelta(days=366)
-TOLERATED = timedelta(minutes=1)  # of a start that was now when it was typed
+TOLERATED = timedelta(minutes=1)  # for a start that was "now" when it was typed
 
 
 @transaction.atomic
@@ -38,8 +38,10 @@ def reserve_agents(  # noqa: PLR0913 -- all by name
     grantee: Grantee | None = None,
     reason: str = "",
 ) -> Reservation:
-    """Keep these machines of the group, by name, for a domain, a project or a person, or for nobody; without a start from now
-    on. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    """Reserve these agents of the group, by name, for a domain, project or user, or for maintenance
+    without a grantee. Without `starts_at` it begins now. Raises NotFound, PermissionDenied,
+    InvalidInput, Conflict.
+    """
     group = hold_to_change(actor, group_id)
     now = clock.now()
     start = now if starts_at is None else max(starts_at, now - TOLERATED)
@@ -72,8 +74,9 @@ def change_reservation(  # noqa: PLR0913 -- all by name
     starts_at: datetime | None = None,
     ends_at: datetime | None = None,
 ) -> Reservation:
-    """Change what is given, of one that has not ended; whose it is stays, and when it began, once it has. Raises NotFound,
-    PermissionDenied, InvalidInput, Conflict."""
+    """Change the given fields of a reservation that has not ended. The grantee cannot change, nor
+    the start after it has begun. Raises NotFound, PermissionDenied, InvalidInput, Conflict.
+    """
     group = hold_to_change(actor, group_id)
     reservation = access_reservation(group, reservation_id)
     machines = [each.agent for each in reservation.machines.all()]
@@ -102,28 +105,30 @@ def change_reservation(  # noqa: PLR0913 -- all by name
 
 @transaction.atomic
 def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> None:
-    """Its machines are for everybody again. Raises NotFound, PermissionDenied."""
+    """Cancel the reservation, so that everyone can use its agents again.
+    Raises NotFound, PermissionDenied.
+    """
     group = hold_to_change(actor, group_id)
     cancel(actor, group, access_reservation(group, reservation_id))
     _replan(group)
 
 
 def _keep_machines(reservation: Reservation, machines: Collection[Agent]) -> None:
-    """Raises Conflict."""
+    """Save the agents of the reservation. Raises Conflict."""
     during = (reservation.starts_at, reservation.ends_at)
     try:
         with transaction.atomic():
             ReservedAgent.objects.bulk_create(
                 ReservedAgent(reservation=reservation, agent=agent, during=during) for agent in machines
             )
-    except IntegrityError as error:  # unreachable while everybody holds the group
+    except IntegrityError as error:  # unreachable while every writer locks the group
         raise Conflict(_("Some of these machines are reserved at that time.")) from error
 
 
 def _demand_to_come(
     reservation: Reservation, starts_at: datetime | None, ends_at: datetime | None, now: datetime
 ) -> None:
-    """That what is changed has not happened already. Raises InvalidInput."""
+    """Check that changed start and end are not in the past. Raises InvalidInput."""
     if ends_at is not None and ends_at <= now:
         sentence = _("{time} UTC is past. To end it now, cancel the reservation.")
         raise _wrong("ends_at", sentence.format(time=_told(ends_at)))
@@ -137,7 +142,7 @@ def _demand_to_come(
 
 
 def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
-    """Raises InvalidInput."""
+    """Check name and period. Raises InvalidInput."""
     if not name.strip():
         raise _wrong("name", _("Give it a name."))
     if ends_at <= starts_at:
@@ -153,7 +158,7 @@ def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> 
 
 
 def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
-    """Raises InvalidInput."""
+    """Return the agents of the group with these names. Raises InvalidInput."""
     if not names:
         raise _wrong("agents", _("Choose one machine at least."))
     found = list(group.agents.in_use().filter(name__in=names).order_by("pk"))
@@ -167,7 +172,7 @@ def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
 def _demand_free(
     machines: Collection[Agent], starts_at: datetime, ends_at: datetime, *, but: Reservation | None = None
 ) -> None:
-    """`but`: they may be in that one. Raises Conflict."""
+    """Check that no agent is reserved in the period, except by reservation `but`. Raises Conflict."""
     clash = overlapping(
         [agent.pk for agent in machines], starts_at, ends_at, but=None if but is None else but.pk
     )
@@ -187,13 +192,13 @@ def _demand_free(
 
 
 def _replan(group: ResourceGroup) -> None:
-    """What was planned before is not committed, and what waits is looked at again at once."""
+    """Discard plans made before, and have pending sessions reconsidered at once."""
     plan_discarder.get()([group.pk])
     announce(CapacityChanged(group.pk))
 
 
 def _told(instant: datetime) -> str:
-    """In UTC: pages give instants in the zone of whoever asks."""
+    """Return the time in UTC, because inputs come in the user's time zone."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 

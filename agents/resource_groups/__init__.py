@@ -1,1 +1,1 @@
-"""Resource groups: access, limits, when their sessions end."""
+"""Resource groups: settings, access grants, limits, and rules for the end of sessions."""

@@ -1,4 +1,4 @@
-"""Writes of one limit of a resource group beside its others. Superadmins alone make them."""
+"""Writes of single limits of a resource group; superadmins only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +18,9 @@ from common.values.text import quoted
 def put_limit(
     *, actor: Actor, group_id: int, limit: Mapping[str, Any], instead_of: str = ""
 ) -> ResourceGroup:
-    """One more limit of the group, with the keys of `agents.core.group_limits`; or this one where the one of that name is. Raises
-    NotFound, PermissionDenied, InvalidInput."""
+    """Add a limit to the group, or replace the limit named `instead_of`. Keys as in
+    `agents.core.group_limits`. Raises NotFound, PermissionDenied, InvalidInput.
+    """
     group = hold_to_change(actor, group_id)
     kept = list(group.limits)
     place = _place_of(group, instead_of) if instead_of else len(kept)
@@ -34,7 +35,7 @@ def put_limit(
 
 @transaction.atomic
 def remove_limit(*, actor: Actor, group_id: int, name: str) -> ResourceGroup:
-    """From now on it holds nobody up. Raises NotFound, PermissionDenied."""
+    """Remove a limit from the group. Raises NotFound, PermissionDenied."""
     group = hold_to_change(actor, group_id)
     kept = list(group.limits)
     del kept[_place_of(group, name)]
@@ -43,13 +44,13 @@ def remove_limit(*, actor: Actor, group_id: int, name: str) -> ResourceGroup:
 
 
 def limit_named(group: ResourceGroup, name: str) -> dict[str, Any]:
-    """As it is kept. Raises NotFound."""
+    """Return the stored limit of this name. Raises NotFound."""
     limit: dict[str, Any] = group.limits[_place_of(group, name)]
     return limit
 
 
 def _place_of(group: ResourceGroup, name: str) -> int:
-    """Raises NotFound."""
+    """Return the position of the limit. Raises NotFound."""
     for place, each in enumerate(group.limits):
         if each["name"] == name:
             return place

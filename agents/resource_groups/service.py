@@ -1,4 +1,4 @@
-"""Writes of resource groups, and of who may use them. Superadmins alone make them."""
+"""Writes of resource groups, their access grants and their agents; superadmins only."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,8 +43,10 @@ SHOWN = 5
 
 @transaction.atomic
 def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> ResourceGroup:
-    """A group without machines; `columns` are of EDITABLE, and a new default takes that from the one before. Raises
-    PermissionDenied, InvalidInput, Conflict for a default beside which another became it."""
+    """Create a group without agents; `columns` are of EDITABLE. A new default group replaces the
+    present one. Raises PermissionDenied, InvalidInput, Conflict (another group became the default
+    concurrently).
+    """
     require_superadmin(actor)
     group = ResourceGroup(name=name, **columns)
     if group.is_default:
@@ -59,8 +61,10 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
 
 @transaction.atomic
 def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, Any]) -> ResourceGroup:
-    """Other values for these columns of EDITABLE; a new default takes that from the one before. What waits is looked at again
-    at once, and held where it is not let in any more. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    """Change these columns of EDITABLE; a new default group replaces the present one. Pending
+    sessions are reconsidered at once, and get a queue hold if they are not accepted any more.
+    Raises NotFound, PermissionDenied, InvalidInput, Conflict.
+    """
     hold = _hold_as_default if changes.get("is_default") else hold_to_change
     group = hold(actor, group_id)
     before = _values(group)
@@ -77,7 +81,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         _check_ends(group)
 
     if changed:
-        plan_discarder.get()([group.pk])  # what was planned by the old rules is not committed
+        plan_discarder.get()([group.pk])  # plans made under the old policy must not be committed
         _save(group, update_fields=list(changed))
         audit_log.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
@@ -90,8 +94,10 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
 
 @transaction.atomic
 def delete_resource_group(*, actor: Actor, group_id: int) -> None:
-    """It is gone for everybody, and so are its reservations; what ended in it still says its name. Raises NotFound, PermissionDenied,
-    Conflict (machines, waiting or running sessions, the default while there are others)."""
+    """Delete the group and its reservations; ended sessions keep its name. Raises NotFound,
+    PermissionDenied, Conflict (agents, pending or running sessions, or the default group while
+    there are others).
+    """
     group = hold_to_change(actor, group_id)
     if group.is_default and ResourceGroup.objects.present().exclude(pk=group.pk).exists():
         raise Conflict(
@@ -104,14 +110,16 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
     group.deleted_at, group.is_default, group.is_active = clock.now(), False, False
     group.save(update_fields=["deleted_at", "is_default", "is_active"])
     group.grants.all().delete()
-    for reservation in reservations_of(group):  # of retired machines, which nobody could take out of it later
+    for reservation in reservations_of(group):  # those of retired agents could not be cancelled later
         cancel(actor, group, reservation)
     audit_log.record(actor=actor, action="agents.delete_resource_group", target=group)
 
 
 @transaction.atomic
 def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> GroupGrant:
-    """Let a domain, a project or a person use it; a repeat changes nothing. Raises NotFound, PermissionDenied."""
+    """Allow a domain, project or user to use the group; a repeat changes nothing.
+    Raises NotFound, PermissionDenied.
+    """
     group = hold_to_change(actor, group_id)
     whom: dict[str, Any] = {level_of(grantee): grantee}
     grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
@@ -124,7 +132,9 @@ def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> Gr
 
 @transaction.atomic
 def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None:
-    """From now on they send no session there by that grant; what waits there by it is held, what runs goes on. Raises NotFound, PermissionDenied."""
+    """Revoke a grant. Pending sessions that relied on it get a queue hold; running ones continue.
+    Raises NotFound, PermissionDenied.
+    """
     group = hold_to_change(actor, group_id)
     grant = grants_of(group).filter(pk=grant_id).first()
     if grant is None:
@@ -134,25 +144,28 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
         actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
     )
     grant.delete()
-    plan_discarder.get()([group.pk])  # nor by what was planned before
+    plan_discarder.get()([group.pk])  # plans made with the grant must not be committed
     excluded_sessions_holder.get()(group.pk)
 
 
 @transaction.atomic
 def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
-    """Put a machine into another group; what runs on it goes on. Raises NotFound, PermissionDenied, Conflict for one that is
-    reserved, or was moved at the same moment."""
+    """Move an agent to another group; its sessions continue. Raises NotFound, PermissionDenied,
+    Conflict (it is reserved or was moved concurrently).
+    """
     group = access_group(actor, group_id)
     require_superadmin(actor)
     return put_into_group(actor, access_agent(actor, agent_id), group)
 
 
 def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
-    """The machine, in `group`; to be called in a transaction. Until that ends nobody moves or reserves it and the group is not
-    deleted. Raises NotFound, Conflict."""
+    """Move the agent to `group` and return it, within the caller's transaction. Until that ends the
+    agent cannot be moved or reserved, and the group cannot be deleted. Raises NotFound, Conflict.
+    """
     before = agent.resource_group_id
     found = ResourceGroup.objects.select_for_update(no_key=True).filter(pk__in={before, group.pk})
-    held = {each.pk: each for each in found.order_by("pk")}  # both before the machine, as commits of plans do
+    # groups before the agent, as commits of plans lock
+    held = {each.pk: each for each in found.order_by("pk")}
     if group.pk not in held or held[group.pk].deleted_at is not None:
         raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
     if before != group.pk:
@@ -176,12 +189,14 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
 
 
 def _told(grantee: Grantee) -> dict[str, str]:
-    """For the access log."""
+    """Return the grantee for the audit log."""
     return {level_of(grantee): name_of(grantee)}
 
 
 def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
-    """As `hold_to_change`, and no other group is the default any more."""
+    """Lock the group like `hold_to_change`, after taking the default from the present default
+    group.
+    """
     access_group(actor, group_id)
     require_superadmin(actor)
     _take_default(actor, group_id)
@@ -189,10 +204,10 @@ def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
 
 
 def _take_default(actor: Actor, group_id: int | None) -> None:
-    """Take it from the group that has it, for this or a new one. The gate lets one change at a time."""
+    """Unset the present default group, for this or a new group. The gate admits one change at a time."""
     precede_admissions()
     found = ResourceGroup.objects.select_for_update().filter(Q(is_default=True) | Q(pk=group_id))
-    held = {each.pk: each for each in found.order_by("pk")}  # both in one order, as a machine that moves
+    held = {each.pk: each for each in found.order_by("pk")}  # in id order, as `put_into_group` locks
     for other in (each for each in held.values() if each.pk != group_id):
         other.is_default = False
         other.save(update_fields=["is_default"])
@@ -240,7 +255,7 @@ def _demand_no_sessions(group: ResourceGroup) -> None:
 
 
 def _check(group: ResourceGroup) -> None:
-    """Raises InvalidInput with a sentence for each wrong field."""
+    """Validate the group. Raises InvalidInput with a message for each wrong field."""
     try:
         group.full_clean()
     except ValidationError as error:
@@ -248,7 +263,9 @@ def _check(group: ResourceGroup) -> None:
 
 
 def _check_ends(group: ResourceGroup) -> None:
-    """Raises InvalidInput where its limits contradict each other. What was there before may go on as it is."""
+    """Raise InvalidInput if its end-of-session rules contradict each other. Contradictions stored
+    earlier stay allowed while these columns do not change.
+    """
     found = contradictions(group)
     if found:
         raise InvalidInput(
@@ -257,7 +274,9 @@ def _check_ends(group: ResourceGroup) -> None:
 
 
 def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:
-    """Raise InvalidInput where another group took the name at the same moment, Conflict for the default."""
+    """Save the group. Raises InvalidInput if another group took the name concurrently, Conflict if
+    another became the default.
+    """
     try:
         with transaction.atomic():
             group.save(update_fields=update_fields)

@@ -1,5 +1,6 @@
-"""When sessions of a resource group end by themselves: the columns that say it, and what contradicts itself in them. Pure but
-for the sentences; what the limits do stands in docs/subsystems/idle.md."""
+"""Rules of a resource group by which sessions end automatically: their columns, and contradictions
+between them. Pure but for translated messages; the limits are explained in docs/subsystems/idle.md.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ ENDS = (
 
 
 def contradictions(group: "ResourceGroup") -> dict[str, str]:
-    """{column: what is wrong with it and what to do}: limits that another one makes meaningless for all
-    sessions that nobody extends."""
+    """Return {column: message} for limits that another limit makes ineffective for every session
+    that is not extended.
+    """
     found = {}
     lifetime_s = group.max_lifetime_s
     if lifetime_s is not None and group.max_idle_s is not None and group.max_idle_s >= lifetime_s:

@@ -1,7 +1,7 @@
-"""Addresses of engines that run nothing. Pure."""
+"""Constants for the addresses of simulated engines. Pure."""
 
 SIMULATED = "simulated://"
-"""They begin so."""
+"""Scheme with which every address of a simulated engine begins."""
 
 SHARED = "shared=1"
-"""With this part, what they have is in Redis."""
+"""Query parameter of a simulated engine whose state is in Redis instead of process memory."""

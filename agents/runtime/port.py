@@ -1,8 +1,10 @@
-"""The port to a container engine: what Berth asks of a machine, and nothing of how an engine says it.
+"""Port to a container engine, for synchronous callers (Celery workers), independent of the engine's
+own protocol.
 
-Pure: values, faults and the port for workers (sync, thread-safe); `base_async` has that for the event loop. Every
-call has a deadline inside; every failure is a `RuntimeFault`. Calls named `ensure_*`, `stop_*` and `remove_*` may be
-repeated: what is already as asked is a success."""
+Pure: values, faults and the thread-safe `ContainerRuntime`; `port_async` is its counterpart for the
+event loop. Every call has a deadline; every failure is a `RuntimeFault`. Methods named `ensure_*`,
+`stop_*` and `remove_*` are idempotent: they succeed if the requested state exists already.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +17,16 @@ from agents.runtime.docker.log_entries import LogTail
 
 
 class RuntimeFault(Exception):
-    """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may help."""
+    """Base class of all failures of an engine call.
+    `code` is a stable reason; `is_transient` is True if a retry may succeed.
+    """
 
     code = "runtime_fault"
     is_transient = False
 
 
 class RuntimeUnavailable(RuntimeFault):
-    """The engine did not answer in time, or not at all."""
+    """No answer from the engine within the deadline, or no connection to it."""
 
     code = "runtime_unavailable"
     is_transient = True
@@ -35,43 +39,43 @@ class ImageMissing(RuntimeFault):
 
 
 class ImagePullFailed(RuntimeFault):
-    """The registry does not know the image, refused us or broke off."""
+    """The registry does not have the image, refused access, or closed the connection."""
 
     code = "image_pull_failed"
 
 
 class NetworkMissing(RuntimeFault):
-    """The network that a container is to join is not on the machine."""
+    """The network that a container should join is not on the machine."""
 
     code = "network_missing"
 
 
 class ContainerConflict(RuntimeFault):
-    """The name is taken by something whose labels are not ours."""
+    """The name is used by an object that does not carry Berth's labels."""
 
     code = "container_conflict"
 
 
 class ContainerGone(RuntimeFault):
-    """The container is absent or does not run, and the call needs it."""
+    """The container is absent or not running, and the call needs it running."""
 
     code = "container_gone"
 
 
 class OutOfCapacity(RuntimeFault):
-    """The machine has no free subnet, disk or memory for this."""
+    """The machine has no free subnet, disk space or memory for the request."""
 
     code = "out_of_capacity"
 
 
 class RuntimeRefused(RuntimeFault):
-    """The engine understood and said no; a repeat will get the same answer."""
+    """The engine rejected the request; repeating it fails again."""
 
     code = "runtime_refused"
 
 
 class ProcessTimeout(RuntimeFault):
-    """A process in a container did not end in the time given; it may run on."""
+    """A process in a container did not end within its timeout; it may still run."""
 
     code = "process_timeout"
 
@@ -101,10 +105,13 @@ class RegistryCredentials:
 
 @dataclass(frozen=True, slots=True)
 class MountSpec:
-    """One mount. `source` is a volume name (without one it is a volume that goes with its container) or an absolute
-    host path; `owner` (uid, gid) is given to the top directory of a volume before the container first starts, so that an
-    unprivileged user can write there. A tmpfs lies in the container's memory, at most `size_bytes` of it; everybody may
-    write there and run programs."""
+    """One mount of a container.
+
+    `source` is a volume name or an absolute host path; empty means an anonymous volume, which is
+    removed with its container. `owner` (uid, gid) is applied to the top directory of a volume
+    before the container first starts, so that an unprivileged user can write there. A tmpfs uses at
+    most `size_bytes` of the container's memory, is writable by everyone and allows execution.
+    """
 
     kind: Literal["volume", "bind", "tmpfs"]
     target: str
@@ -116,7 +123,7 @@ class MountSpec:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSpec:
-    """A bridge network of its own, in a subnet of `pool` (of length /`prefix`) that is free on the engine."""
+    """A bridge network in a free subnet of prefix length `prefix` in `pool`."""
 
     name: str
     labels: Mapping[str, str]
@@ -126,11 +133,15 @@ class NetworkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """All that an engine is told about a container. `command` takes the place of the image's entry point and command.
-    `cpuset` are the cores that it may use, like "0-2,5": all where it is empty or the machine has others. `log_bytes` is
-    the most that its log takes of the disk. `stop_signal` stops it, sent to the process group of its command; if empty,
-    SIGTERM to the command's process alone. Never different: no capability but those listed, the system calls of
-    `profiles.seccomp` alone, no new privileges, no swap, no published port."""
+    """Everything that defines a container.
+
+    `command` replaces the image's entry point and command. `cpuset` are the allowed cores, like
+    "0-2,5"; all cores are allowed if it is empty or does not exist on the machine. `log_bytes`
+    limits the size of the log on disk. `stop_signal` is sent to the process group of the command;
+    if it is empty, SIGTERM is sent to the command's process only. Fixed for every container: no
+    capabilities but those listed, only the system calls of `profiles.seccomp`, no new privileges,
+    no swap, no published ports.
+    """
 
     name: str
     image: str
@@ -158,8 +169,10 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperSpec:
-    """A program of ours that works on the machine itself, as root in the machine's own network: only for images that
-    Berth built. It sees no file of the machine and has no capability but those listed."""
+    """A program of Berth that runs on the machine as root, in the machine's network namespace. Only
+    for images that Berth built. It sees no files of the machine and has no capabilities but those
+    listed.
+    """
 
     name: str
     image: str
@@ -170,8 +183,9 @@ class HelperSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
-    """A container as the engine sees it. `exit_code` is None until it has ended; `addresses` is {network:
-    ip}."""
+    """A container as the engine reports it.
+    `exit_code` is None until the container has ended; `addresses` is {network: ip}.
+    """
 
     name: str
     container_id: str
@@ -187,7 +201,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True)
 class MemoryKill:
-    """The kernel ended a program in this container because its memory was used up; `at` by the engine's clock."""
+    """An out-of-memory kill of a process in the container; `at` is by the engine's clock."""
 
     container: str
     at: datetime
@@ -195,8 +209,12 @@ class MemoryKill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel and all that ran before
-    `alive_since` (by the engine's clock). `devices` are slots beside cores and memory, in base units."""
+    """Facts about an engine and its machine.
+
+    `life_id` is a boot id: it changes when the machine boots, after which kernel settings (such as
+    firewall rules) and all processes from before `alive_since` (by the engine's clock) are lost.
+    `devices` are slots other than CPU and memory, in base units.
+    """
 
     engine_id: str
     version: str
@@ -216,8 +234,9 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInfo:
-    """An image on the machine. `references` are its names, tags (`berth/python:1`) and digests
-    (`name@sha256:…`)."""
+    """An image on the machine.
+    `references` are its names: tags (`berth/python:1`) and digests (`name@sha256:…`).
+    """
 
     image_id: str
     references: tuple[str, ...]
@@ -229,7 +248,7 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class LabelledObject:
-    """A network or a volume."""
+    """A network or a volume, with its labels."""
 
     name: str
     labels: Mapping[str, str]
@@ -245,8 +264,9 @@ class PullProgress:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """End of a process that was run to its end; `output` is stdout and stderr together, cut at the caller's
-    limit."""
+    """Result of a process that ended.
+    `output` is stdout and stderr combined, cut at the caller's limit.
+    """
 
     exit_code: int
     output: bytes
@@ -256,25 +276,31 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class ContainerRuntime(ABC):
-    """One engine, for workers. Thread-safe. Every method may raise `RuntimeUnavailable` and `RuntimeRefused`."""
+    """One engine, for synchronous callers.
+    Thread-safe. Every method may raise `RuntimeUnavailable` and `RuntimeRefused`.
+    """
 
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Facts of the machine; also the heartbeat: an answer means that the engine lives."""
+        """Return facts about the machine.
+        Serves as the heartbeat: an answer shows that the engine is alive.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Lets connections go. The object is not used afterwards."""
+        """Close all connections. The object is not used afterwards."""
 
     # Images
 
     @abstractmethod
     def list_images(self) -> list[ImageInfo]:
-        """Images that have at least one name, by first name. `architecture` may be empty in a list."""
+        """Return images that have at least one name, ordered by first name.
+        `architecture` may be empty here.
+        """
 
     @abstractmethod
     def inspect_image(self, reference: str) -> ImageInfo | None:
-        """The image of this name or id, or None where the machine does not have it."""
+        """Return the image with this name or id, or None if the machine does not have it."""
 
     @abstractmethod
     def pull_image(
@@ -284,72 +310,89 @@ class ContainerRuntime(ABC):
         on_progress: OnProgress,
         credentials: RegistryCredentials | None = None,
     ) -> ImageInfo:
-        """Fetches the image; progress never goes back. Raises ImagePullFailed."""
+        """Pull the image and return it; reported progress never decreases. Raises ImagePullFailed."""
 
     # Networks and volumes
 
     @abstractmethod
     def ensure_network(self, spec: NetworkSpec) -> None:
-        """The network exists, alone in its subnet. Raises OutOfCapacity (pool used up), ContainerConflict."""
+        """Create the network, alone in its subnet, unless it exists.
+        Raises OutOfCapacity (no free subnet in the pool), ContainerConflict.
+        """
 
     @abstractmethod
     def remove_network(self, name: str) -> None:
-        """The network is gone. Raises RuntimeRefused while containers are attached."""
+        """Remove the network if it exists. Raises RuntimeRefused while containers are attached."""
 
     @abstractmethod
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        """Networks that carry all these labels, by name."""
+        """Return networks that carry all these labels, ordered by name."""
 
     @abstractmethod
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """The volume exists; content of an existing one is kept."""
+        """Create the volume unless it exists; the content of an existing one is kept."""
 
     @abstractmethod
     def remove_volume(self, name: str) -> None:
-        """The volume and its content are gone. Raises RuntimeRefused while a container holds it."""
+        """Remove the volume and its content, if it exists.
+        Raises RuntimeRefused while it is in use.
+        """
 
     @abstractmethod
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        """Volumes that carry all these labels, by name."""
+        """Return volumes that carry all these labels, ordered by name."""
 
     # Containers
 
     @abstractmethod
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
-        """The container exists (created, not started, if it is new) and its volumes have their owners. One
-        of the same name with the same labels is taken as it is. Raises ImageMissing, ContainerConflict,
-        OutOfCapacity."""
+        """Create the container without starting it, set the owners of its volumes, and return its
+        state.
+
+        An existing container with the same name and labels is returned unchanged. Raises
+        ImageMissing, ContainerConflict, OutOfCapacity.
+        """
 
     @abstractmethod
     def start_container(self, name: str) -> None:
-        """It runs, or has run. A running one is left alone. Raises ContainerGone, NetworkMissing, OutOfCapacity."""
+        """Start the container unless it runs or has run.
+        Raises ContainerGone, NetworkMissing, OutOfCapacity.
+        """
 
     @abstractmethod
     def stop_container(self, name: str, grace_s: int) -> None:
-        """It does not run: asked by its `stop_signal`, killed after `grace_s`. An absent one is a success."""
+        """Stop the container with its `stop_signal` and kill it after `grace_s`.
+        Succeeds if it is absent.
+        """
 
     @abstractmethod
     def remove_container(self, name: str) -> None:
-        """It is gone, killed if need be; its named volumes stay. An absent one is a success."""
+        """Remove the container, killing it if it runs; its named volumes stay.
+        Succeeds if it is absent.
+        """
 
     @abstractmethod
     def inspect_container(self, name: str) -> ContainerState | None:
-        """Its state now, or None where there is none."""
+        """Return the present state, or None if there is no such container."""
 
     @abstractmethod
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
-        """Containers in any state that carry all these labels, by name. Exit codes, errors and instants may
-        be absent in a list; `inspect_container` has them."""
+        """Return containers in any state that carry all these labels, ordered by name. Exit codes,
+        errors and timestamps may be absent here; `inspect_container` has them.
+        """
 
     @abstractmethod
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
-        """Those in containers that carry all these labels, oldest first, as far back as the engine remembers: some
-        hundred events of all kinds. One of this very second may be missing still."""
+        """Return out-of-memory kills in containers that carry all these labels, oldest first.
+        Reaches as far back as the engine remembers: some hundred events of all kinds. Kills of the
+        present second may be missing.
+        """
 
     @abstractmethod
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
-        """Runs it to its end and removes it, whatever came of it. Raises ImageMissing and, when it is still under way
-        after `timeout_s`, ProcessTimeout."""
+        """Run the helper to its end and remove it, whatever the outcome. Raises ImageMissing, and
+        ProcessTimeout if it still runs after `timeout_s`.
+        """
 
     # Inside a container
 
@@ -362,7 +405,9 @@ class ContainerRuntime(ABC):
         environment: Mapping[str, str] | None = None,
         user: str = "",
     ) -> None:
-        """Starts it detached; nobody waits for it. Raises ContainerGone."""
+        """Start a detached process in the container, without waiting for its end.
+        Raises ContainerGone.
+        """
 
     @abstractmethod
     def run_process(
@@ -375,19 +420,23 @@ class ContainerRuntime(ABC):
         timeout_s: float = 30,
         output_limit: int = 2**20,
     ) -> ProcessResult:
-        """Runs it to its end; a program that is not there gives 126 or 127. Raises ContainerGone and, when it
-        is silent for `timeout_s` or longer under way than that, ProcessTimeout."""
+        """Run a process in the container to its end. A missing program gives exit code 126 or 127.
+        Raises ContainerGone, and ProcessTimeout if it has no output for `timeout_s` or runs longer
+        than that.
+        """
 
     @abstractmethod
     def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
-        """The last entries of stdout and stderr, in the engine's order, of together at most `limit_bytes`. Raises
-        ContainerGone if it is absent."""
+        """Return the last entries of stdout and stderr, in the engine's order, of at most
+        `limit_bytes` in total. Raises ContainerGone if the container is absent.
+        """
 
     def read_logs(self, name: str, *, limit_bytes: int = 2**20) -> bytes:
-        """The text of `read_log_tail`."""
+        """Return the text of `read_log_tail`."""
         return self.read_log_tail(name, limit_bytes=limit_bytes).text
 
     @abstractmethod
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
-        """Unpacks a tar at `path`, into mounted volumes too; the container need not run. Raises
-        ContainerGone."""
+        """Unpack a tar at `path`, also into mounted volumes; the container need not run.
+        Raises ContainerGone.
+        """

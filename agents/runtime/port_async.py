@@ -1,5 +1,6 @@
-"""The port to a container engine for the event loop: processes and logs that flow. Pure, and the faults are those of
-`base`."""
+"""Port to a container engine for the event loop: processes, files, measurements and streamed logs.
+Pure; raises the faults of `port`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
@@ -11,11 +12,13 @@ from agents.runtime.port_files import ContainerFiles
 from agents.runtime.usage import ContainerUsage
 
 KEEPER_VARIABLE = "BERTH_KEEPER"
-"""In the environment of a process, its `keeper`: how it is found again once nobody holds it any more."""
+"""Environment variable with the process owner (`ProcessSpec.keeper`), by which `end_kept` finds the
+process after its connection is lost.
+"""
 
 
 class Channel(IntEnum):
-    """Where bytes of a process belong; numbered as the engine does."""
+    """Standard stream of a process, with the engine's numbers."""
 
     INPUT = 0
     OUTPUT = 1
@@ -29,8 +32,12 @@ SIGNALS = ("HUP", "INT", "QUIT", "TERM", "KILL", "USR1", "USR2", "CONT", "STOP",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """What is run beside the main process of a container. Without `argv` it is the best interactive shell there is; no
-    shell reads `argv`. An empty `working_dir` or `user` is the container's own. `keeper` names who ends it."""
+    """A process to run beside the container's main process.
+
+    Without `argv` it is the best interactive shell available; `argv` itself is not interpreted by a
+    shell. An empty `working_dir` or `user` means the container's own. `keeper` is the process
+    owner, for `end_kept`.
+    """
 
     argv: tuple[str, ...] = ()
     has_terminal: bool = True
@@ -47,81 +54,97 @@ class Process(ABC):
 
     @abstractmethod
     async def read(self) -> tuple[Channel, bytes]:
-        """What it says next; no bytes once it has ended. With a terminal all is OUTPUT. Not reading holds it back."""
+        """Return the next output; b"" after the process has ended. With a terminal everything is
+        OUTPUT. The process blocks while its output is not read.
+        """
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """Gives it input, without waiting; `drain` waits. After its end it does nothing."""
+        """Send input without waiting; see `drain`. Does nothing after the process has ended."""
 
     @property
     @abstractmethod
     def unwritten_bytes(self) -> int:
-        """Input that still waits on our side."""
+        """Bytes of input that are buffered on this side."""
 
     @abstractmethod
     async def drain(self) -> None:
-        """Waits until little of the input waits on our side."""
+        """Wait until the input buffer on this side is nearly empty."""
 
     @abstractmethod
     async def end_input(self) -> None:
-        """Tells it that no more input comes, after what was written. With a terminal it means nothing."""
+        """Close the process's input after everything written so far. No effect with a terminal."""
 
     @abstractmethod
     async def resize(self, columns: int, rows: int) -> None:
-        """Changes the size of the terminal; the newest one stays. After the end it does nothing."""
+        """Set the terminal size; the most recent call wins.
+        Does nothing after the process has ended.
+        """
 
     @abstractmethod
     async def signal(self, name: str) -> None:
-        """Sends one of SIGNALS to it and its group. After the end it does nothing."""
+        """Send one of SIGNALS to the process and its group.
+        Does nothing after the process has ended.
+        """
 
     @abstractmethod
     async def exit_code(self) -> int | None:
-        """How it ended; None while it runs or where nobody knows."""
+        """Return the exit code; None while the process runs or if it is unknown."""
 
     @abstractmethod
     async def close(self) -> bool:
-        """Hangs up: it ends, and without a terminal so does its group. False if the engine could not be told: then
-        `end_kept` is still to be called. May be repeated; never raises a fault."""
+        """Hang up, which ends the process and, without a terminal, its process group. Idempotent;
+        never raises a fault.
+
+        Returns False if the engine could not be reached; then `end_kept` must still be called.
+        """
 
     @abstractmethod
     def leave(self) -> None:
-        """Lets it run on, unheard: nobody reads, writes or ends it from here any more."""
+        """Disconnect from the process and let it run on."""
 
 
 class AsyncRuntime(ABC):
-    """One engine, for the event loop that made it."""
+    """One engine, for the event loop that created it."""
 
     @abstractmethod
     async def open_process(self, name: str, spec: ProcessSpec) -> Process:
-        """Starts a process in the container. A program that is not there ends with 127. Raises ContainerGone, also for
-        a container without any shell."""
+        """Start a process in the container.
+        A missing program ends with 127. Raises ContainerGone, also for a container without a shell.
+        """
 
     @abstractmethod
     async def end_kept(self, name: str, keeper: str) -> None:
-        """Ends all processes in the container whose keeper begins so. An absent or stopped container is a success."""
+        """End all processes in the container whose owner begins with `keeper`.
+        Succeeds if the container is absent or stopped.
+        """
 
     @abstractmethod
     async def running_containers(self, labels: Mapping[str, str]) -> list[str]:
-        """Names of the containers that run and carry all these labels."""
+        """Return the names of running containers that carry all these labels."""
 
     @abstractmethod
     async def measure_container(self, name: str) -> ContainerUsage:
-        """Return what a running container has used so far. Raises ContainerGone, and RuntimeUnavailable where there is no
-        answer within MEASURE_TIMEOUT_S."""
+        """Return the resource usage of a running container so far. Raises ContainerGone, and
+        RuntimeUnavailable without an answer within MEASURE_TIMEOUT_S.
+        """
 
     @abstractmethod
     def files(self, name: str) -> ContainerFiles:
-        """The files of a container; asks nothing yet."""
+        """Return access to the files of a container, without calling the engine yet."""
 
     @abstractmethod
     def follow_logs(
         self, name: str, position: LogPosition = START, *, has_previews: bool = False
     ) -> AsyncGenerator[LogPart, None]:
-        """Yield what the container writes to stdout and stderr after `position`, each entry once and in the engine's order,
-        until it has ended and all that it wrote was yielded. What the engine dropped before it could be read is told as a
-        gap of the part that follows. With previews, what is written after a carriage return is shown before its line ends, as
-        far as it can be seen. Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
+        """Yield stdout and stderr after `position`, each entry once and in the engine's order,
+        until the container has ended and its whole log was yielded.
+
+        Entries that the engine dropped before they could be read are reported as a gap of the next
+        part. With previews, text after a carriage return is yielded before its line ends, as far as
+        it is available. Close the iterator (`aclose`) to stop early. Raises ContainerGone.
+        """
 
     @abstractmethod
     async def close(self) -> None:
-        """Lets connections go."""
+        """Close all connections."""

@@ -1,7 +1,7 @@
-"""The port to the files of a running container. Pure, and the faults are those of `base`.
+"""Port to the files of a running container. Pure; raises the faults of `port` and those below.
 
-Paths are absolute texts. Whoever asks has the rights of the container's own user, and links are followed only as that
-user would follow them.
+Paths are absolute texts. Access has the rights of the container's own user, and links are followed
+only as that user would follow them.
 """
 
 from abc import ABC, abstractmethod
@@ -20,13 +20,15 @@ class PathMissing(RuntimeFault):
 
 
 class PathForbidden(RuntimeFault):
-    """The container's user may not do this there."""
+    """The container's user has no permission for this."""
 
     code = "path_forbidden"
 
 
 class PathUnfit(RuntimeFault):
-    """What is at this path is not of the kind that the call needs, or the container's programs cannot do it."""
+    """The entry at this path has the wrong type for the call, or the container's programs cannot do
+    it.
+    """
 
     code = "path_unfit"
 
@@ -40,7 +42,9 @@ class EntryType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One name in a directory. `mode` has the permission bits alone; `target` is where a link points to."""
+    """One name in a directory.
+    `mode` has the permission bits only; `target` is the target of a link.
+    """
 
     name: str
     type: EntryType
@@ -51,13 +55,15 @@ class Entry:
 
     @property
     def is_addressable(self) -> bool:
-        """False for a name that is not UTF-8, of which text has a replacement character in each wrong place."""
+        """False for a name that is not UTF-8; its text has a replacement character in each invalid
+        place.
+        """
         return "\N{REPLACEMENT CHARACTER}" not in self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who the container's processes are: what they own and may read."""
+    """User and groups of the container's processes, which define file ownership and read access."""
 
     uid: int
     gid: int
@@ -66,8 +72,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path that the container's user reached: without links but for perhaps the last name, and what is there.
-    `is_readable`: that user may read it, and enter it if it is a directory."""
+    """A path that the container's user can reach: resolved, except perhaps for the last name, with
+    its entry. `is_readable`: that user may read it and, if it is a directory, enter it.
+    """
 
     path: str
     entry: Entry
@@ -75,53 +82,70 @@ class Place:
 
 
 class Staging(ABC):
-    """A directory of its own in the directory where an upload belongs. Discard it, whatever happened."""
+    """A temporary directory for an upload, inside the target directory. Discard it in every case."""
 
     @abstractmethod
     async def write(self, name: str, mode: int, chunks: AsyncIterable[bytes]) -> None:
-        """Makes a file in it. What `chunks` raises passes. Raises PathUnfit, with the container's words: a full disk."""
+        """Create a file in it. Exceptions of `chunks` propagate. Raises PathUnfit with the
+        container's message, e.g. if the disk is full.
+        """
 
     @abstractmethod
     async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
-        """Unpacks a tar into it. What `chunks` raises passes. Raises PathUnfit, also where the image has no `tar`."""
+        """Unpack a tar into it.
+        Exceptions of `chunks` propagate. Raises PathUnfit, also if the image has no `tar`.
+        """
 
     @abstractmethod
     async def commit(self) -> None:
-        """Moves all that is in it to where it belongs, each file whole; directories are merged, files replaced. Raises
-        PathUnfit, and moves nothing, where a file would take the place of a directory or the other way round; PathForbidden: what
-        was not moved is not moved then."""
+        """Move everything to its target, each file atomically; directories are merged, files
+        replaced.
+
+        Raises PathUnfit, and moves nothing, if a file would replace a directory or the reverse.
+        Raises PathForbidden, after which some entries may not have been moved.
+        """
 
     @abstractmethod
     async def discard(self) -> None:
-        """It is gone with what is still in it. May be repeated; never raises a fault."""
+        """Remove the directory with everything still in it. Idempotent; never raises a fault."""
 
 
 class ContainerFiles(ABC):
-    """The files of one container that runs. Every method may raise ContainerGone and RuntimeUnavailable."""
+    """The files of one running container.
+    Every method may raise ContainerGone and RuntimeUnavailable.
+    """
 
     @abstractmethod
     async def owner(self) -> Owner:
-        """Who its processes are."""
+        """Return the user and groups of its processes."""
 
     @abstractmethod
     async def find(self, path: str, *, follows_link: bool) -> Place:
-        """What is at `path`, if its user may get there; with `follows_link` what a link there leads to in the end.
-        Raises PathMissing, PathForbidden."""
+        """Return the entry at `path`, if the container's user can reach it; with `follows_link`,
+        the final target of a link. Raises PathMissing, PathForbidden.
+        """
 
     @abstractmethod
     async def list_directory(self, path: str, limit: int) -> tuple[list[Entry], bool]:
-        """Entries by name, at most `limit`, and whether these are all. Raises PathMissing, PathForbidden, PathUnfit."""
+        """Return at most `limit` entries by name, and True if these are all.
+        Raises PathMissing, PathForbidden, PathUnfit.
+        """
 
     @abstractmethod
     def read(self, place: Place) -> AsyncGenerator[bytes, None]:
-        """The content of a file. Close the iterator (`aclose`) to leave early. Raises PathUnfit."""
+        """Yield the content of a file.
+        Close the iterator (`aclose`) to stop early. Raises PathUnfit.
+        """
 
     @abstractmethod
     def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
-        """A tar of what is in a directory and may be read. It is the container's word: screen it. Close the iterator
-        (`aclose`) to leave early. Raises PathUnfit, also where the image has no `tar`."""
+        """Yield a tar of the readable content of a directory. The container produces it, so it must
+        be validated. Close the iterator (`aclose`) to stop early. Raises PathUnfit, also if the
+        image has no `tar`.
+        """
 
     @abstractmethod
     async def stage(self, directory: str) -> Staging:
-        """Makes `directory` with its parents, where they are missing, and a staging in it. Raises PathForbidden,
-        PathUnfit."""
+        """Create `directory` with its missing parents, and a staging directory in it.
+        Raises PathForbidden, PathUnfit.
+        """

@@ -1,5 +1,4 @@
-"""From an agent's address to its runtime: one per agent and process; for the event loop one per agent and
-loop."""
+"""Cache of runtimes by agent address: one per agent and process, and one per agent and event loop."""
 
 import asyncio
 from threading import Lock
@@ -26,12 +25,14 @@ _async_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, AsyncRun
 
 
 def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntime:
-    """The runtime of an agent; it connects at its first call and again after a failure. Raises
-    RuntimeRefused for a network address without certificates.
+    """Return the runtime for an agent's address. It connects at its first call and reconnects after
+    a failure. Raises RuntimeRefused for a network address without certificates.
 
-    `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is an engine in this process's memory; with
-    `shared=1` all processes of the portal share it, it has any image, and `gpu`, `start_s`, `run_s`, `fail` and `lose` say
-    what it has and how its containers go."""
+    `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is a simulated engine in
+    the memory of this process. With `shared=1` all processes of the portal share its state and it
+    has every image; `gpu`, `start_s`, `run_s`, `fail` and `lose` set its devices and how its
+    containers behave.
+    """
     with _lock:
         if (address, tls) not in _runtimes:
             _runtimes[address, tls] = _make(address, tls)
@@ -39,13 +40,13 @@ def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntim
 
 
 def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
-    """Use `runtime` for this address from now on: a test's double, a benchmark's engine in memory."""
+    """Register `runtime` for this address, e.g. a test double or a benchmark's engine."""
     with _lock:
         _runtimes[address, None] = runtime
 
 
 def async_runtime_for(address: str, tls: TlsMaterial | None = None) -> AsyncRuntime:
-    """The same for the running event loop."""
+    """Return the async runtime for an agent's address in the running event loop."""
     of_loop = _async_runtimes.setdefault(asyncio.get_running_loop(), {})
     if (address, tls) not in of_loop:
         runtime = runtime_for(address, tls)
@@ -57,7 +58,7 @@ def async_runtime_for(address: str, tls: TlsMaterial | None = None) -> AsyncRunt
 
 
 async def close_async_runtimes() -> None:
-    """Lets go of what the running loop holds; called when it shuts down."""
+    """Close and forget all runtimes of the running event loop; called when it shuts down."""
     for runtime in _async_runtimes.pop(asyncio.get_running_loop(), {}).values():
         await runtime.close()
 

@@ -1,4 +1,4 @@
-"""What a running container has used, and how an engine says it. Pure."""
+"""Resource usage of a running container, and its parser for Docker's statistics. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,8 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUsage:
-    """One look at a container; `at` by the engine's clock. Memory is what it holds now, without file contents that the
-    kernel would give back; everything else counts up from its start. None: the engine does not say."""
+    """One measurement of a container; `at` is by the engine's clock.
+
+    Memory is the present use without reclaimable file cache; all other values are totals since the
+    start of the container. None: the engine does not report it.
+    """
 
     at: datetime
     cpu_ns: int | None = None
@@ -21,7 +24,7 @@ class ContainerUsage:
 
 
 def usage_of_stats(told: Mapping[str, Any]) -> ContainerUsage:
-    """From Docker's answer about a container that runs."""
+    """Parse Docker's answer for a running container."""
     memory = told.get("memory_stats") or {}
     received, sent = _traffic((told.get("networks") or {}).values())
     read, written = _disk((told.get("blkio_stats") or {}).get("io_service_bytes_recursive"))
@@ -37,7 +40,7 @@ def usage_of_stats(told: Mapping[str, Any]) -> ContainerUsage:
 
 
 def _held(memory: Mapping[str, Any]) -> int | None:
-    """Usage without the file contents that were not touched lately, which is what `docker stats` shows too."""
+    """Return the memory usage without inactive file cache, as `docker stats` does."""
     usage, stats = memory.get("usage"), memory.get("stats") or {}
     if usage is None:
         return None
@@ -45,7 +48,7 @@ def _held(memory: Mapping[str, Any]) -> int | None:
 
 
 def _traffic(interfaces: Iterable[Mapping[str, int]]) -> tuple[int | None, int | None]:
-    """Received and sent over all of them; unknown for a container without any."""
+    """Return bytes received and sent over all interfaces; None for a container without any."""
     each = list(interfaces)
     if not each:
         return None, None
@@ -53,7 +56,9 @@ def _traffic(interfaces: Iterable[Mapping[str, int]]) -> tuple[int | None, int |
 
 
 def _disk(entries: list[Mapping[str, Any]] | None) -> tuple[int | None, int | None]:
-    """Read and written on all devices. An engine that counts nothing yet says null, as one that cannot count does."""
+    """Return bytes read and written over all devices; None if the engine reports null, which means
+    unsupported or no data yet.
+    """
     if entries is None:
         return None, None
     sums = {"read": 0, "write": 0}

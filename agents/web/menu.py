@@ -1,4 +1,4 @@
-"""The links of this app in the menu."""
+"""Menu entry of the Agents page."""
 
 from django.utils.translation import gettext_noop
 

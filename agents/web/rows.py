@@ -1,4 +1,6 @@
-"""Rows of the page Agents: all that their template depends on, so that it draws a row again only where something changed."""
+"""Rows of the Agents page.
+They hold everything that the template shows, so that a row is redrawn only if it changed.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -19,7 +21,9 @@ FULL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Of one slot, in base units: what is promised of what there is."""
+    """Allocation of one slot, in base units: `used` of `limit` (including over-commit) and of `has`
+    (the capacity).
+    """
 
     name: str
     used: int
@@ -29,7 +33,9 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMark:
-    """One accelerator in a strip of all of a machine. `held` in percent."""
+    """One accelerator in the strip of a machine's accelerators.
+    `held` is the allocated share in percent.
+    """
 
     held: int
     is_present: bool
@@ -38,8 +44,9 @@ class DeviceMark:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One machine, ready to print; `images` are all in lines. Where its engine is, and what it last complained of, is "" but for
-    superadmins and monitors."""
+    """One agent, ready to print. `images` has one image per line.
+    Address and last error are "" except for superadmins and monitors.
+    """
 
     id: int
     name: str
@@ -67,7 +74,9 @@ class AgentRow:
 
 
 def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
-    """No query for one that came `with_parts`. `shown` are the columns that there are."""
+    """Return the row of an agent.
+    `shown` are the visible columns. No query if the agent was loaded by `with_parts`.
+    """
     is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]
     capacity, promised, occupied = agent.capacity, agent.promised, agent.occupied
@@ -102,7 +111,7 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
 
 
 def _kinds(devices: Collection[Mapping[str, Any]]) -> tuple[str, ...]:
-    """One line for all that are alike."""
+    """Return one text per model and memory size, with the number of devices."""
     kinds = Counter((device["model"], device["mem_bytes"]) for device in devices)
     unknown = _("unknown model")
     return tuple(

@@ -1,4 +1,4 @@
-"""The Agents page, and taking machines out of use and back."""
+"""The Agents page, its export, and draining and resuming agents."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -30,7 +30,9 @@ from common.values.resources import CPU, MEM, MILLI
 
 
 def _share(slot_name: str) -> Coalesce:
-    """How full an agent is of one slot, in thousandths; of what it lacks, 0."""
+    """Return an expression for the allocated share of one slot, in thousandths; 0 for agents
+    without that slot.
+    """
     slots = AgentSlot.objects.filter(agent=OuterRef("pk"), slot_name=slot_name)
     return Coalesce(
         Subquery(slots.values(share=F("occupied") * 1000 / NullIf(F("capacity") + F("surplus"), 0))), 0
@@ -66,7 +68,7 @@ TABLE = declare(
         ),
     )
 )
-# What an administrator does with a machine on its row; the rest is for Django admin.
+# Actions on a row of the page; others are in Django admin.
 MOVES = {
     AgentState.DRAINING: gettext_noop("“{name}” takes no new sessions; those that run there go on."),
     AgentState.CONNECTED: gettext_noop("“{name}” takes sessions again."),
@@ -80,7 +82,9 @@ EXPORTED = (
 @require_GET
 @login_required
 def agent_list(request: HttpRequest) -> HttpResponse:
-    """All machines that the reader may see. The same view answers the fragment that follows changes."""
+    """Show the agents that the user may see; the same view renders the htmx fragment for live
+    updates.
+    """
     actor = actor_of(request)
     listing = _listing(request, actor)
     if not is_fragment(request):
@@ -102,7 +106,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def agent_export(request: HttpRequest) -> StreamingHttpResponse:
-    """The list with its present search, filters and order, of all pages, as CSV."""
+    """Export the list with its present search, filters and order, all pages, as CSV."""
     actor = actor_of(request)
     rows = _listing(request, actor).of_tab(visible_agents(actor))
     return csv_response("agents.csv", EXPORTED, rows, AgentQuerySet.with_parts, _cells)
@@ -111,7 +115,7 @@ def agent_export(request: HttpRequest) -> StreamingHttpResponse:
 @require_POST
 @login_required
 def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
-    """Drain a machine, or take it back; back to the list as it was."""
+    """Drain or resume an agent, then return to the list."""
     wanted = request.POST.get("to", "")
     if wanted not in MOVES:
         raise InvalidInput(
@@ -131,12 +135,12 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
-    tabs = TABLE.tabs if sees_everything(actor) else TABLE.tabs[:1]  # others see no retired machines
+    tabs = TABLE.tabs if sees_everything(actor) else TABLE.tabs[:1]  # other users see no retired agents
     return Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), tabs=tabs)
 
 
 def _cells(agent: Agent) -> tuple[object, ...]:
-    """One line of EXPORTED."""
+    """Return one CSV line with the columns of EXPORTED."""
     capacity, occupied = agent.capacity, agent.occupied
     return (
         agent.name, agent.state, agent.resource_group.name, agent.architecture, agent.engine_version,

@@ -1,4 +1,4 @@
-"""What REST shows of images."""
+"""Serializers of images."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
     def get_minimum(self, image: ContainerImage) -> dict[str, float]:
-        """The smallest session, in cores, bytes and devices."""
+        """Return the minimum resources of a session: cpu in cores, mem in bytes, devices as counts."""
         return {
             name: amount if name == MEM else amount / MILLI
             for name, amount in sorted(image.min_slots.items())

@@ -1,4 +1,4 @@
-"""Addresses under /api/v1/."""
+"""URL patterns under /api/v1/."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""REST about images."""
+"""REST view that lists images."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ from images.selectors import visible_images
     )
 )
 class ImageListView(ListAPIView[ContainerImage]):
-    """Images that sessions can be started from, and whether policies let you."""
+    """Images that sessions can be started from, and whether policies allow you to start them."""
 
     token_scopes = EVERY_TOKEN
     serializer_class = ImageOut
@@ -43,7 +43,9 @@ class ImageListView(ListAPIView[ContainerImage]):
         return visible_images(actor_of(self.request))
 
     def get_serializer_context(self) -> Mapping[str, Any]:
-        """With the scopes whose allow-lists hold; the document is made without anybody who asks."""
+        """Add the scopes whose allow-lists apply.
+        Without a signed-in user, as when the OpenAPI document is generated, there are none.
+        """
         context = super().get_serializer_context()
         if not self.request.user.is_authenticated:
             return context

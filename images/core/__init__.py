@@ -1,1 +1,1 @@
-"""Names and labels of images. Pure."""
+"""References and labels of images. Pure."""

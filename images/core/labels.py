@@ -1,7 +1,7 @@
-"""What an image says of itself in its labels: hints, never conditions. Pure.
+"""Parses an image's labels into hints: apps, minimum resources, texts. Pure.
 
-Labels are foreign text: whoever built the image wrote them. What does not pass is left out and named in
-`problems`; an image without any label works.
+Labels are untrusted text, written by the author of the image. Invalid ones are ignored and listed
+in `problems`; an image without labels works.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from common.values.resources import CPU, MEM, ResourceSlots, parse_slots
 
 OWN = "io.berth."
-OTHER = "ai.backend."  # the convention of Backend.AI's images
+OTHER = "ai.backend."  # label prefix of Backend.AI's images
 SESSION_ROLE = "session-image"
 
 MAX_APPS = 20
@@ -33,7 +33,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class AppHint:
-    """An app in an image. `command` may hold {token}, {port} and {start_dir}; an empty one means that the app cannot be started."""
+    """An app in an image. `command` may contain {token}, {port} and {start_dir}; an app with an
+    empty one cannot be started.
+    """
 
     name: str
     title: str
@@ -55,7 +57,7 @@ class AppHint:
 
 @dataclass(frozen=True, slots=True)
 class ImageHints:
-    """All that was understood; texts are empty and amounts zero where an image says nothing."""
+    """All valid hints; texts are empty and amounts zero if the image has none."""
 
     title: str = ""
     description: str = ""
@@ -68,7 +70,9 @@ class ImageHints:
 
 
 def read_hints(labels: Mapping[str, str]) -> ImageHints:
-    """Hints in our labels; where those say nothing of apps or amounts, in the ai.backend.* ones. Never raises."""
+    """Return the hints in Berth's labels, and apps and amounts from the ai.backend.* labels if
+    those are absent. Never raises.
+    """
     problems: list[str] = []
     icon = labels.get(f"{OWN}icon", "")
     return ImageHints(
@@ -84,7 +88,7 @@ def read_hints(labels: Mapping[str, str]) -> ImageHints:
 
 
 def parse_apps(text: str) -> tuple[AppHint, ...]:
-    """The apps of an io.berth.apps label: all of them, or ValueError with what is wrong."""
+    """Parse an io.berth.apps label. Raises ValueError, also if only one app is invalid."""
     if len(text) > MAX_APPS_TEXT:
         raise ValueError(f"longer than {MAX_APPS_TEXT} characters")
     try:
@@ -142,7 +146,9 @@ def _apps(labels: Mapping[str, str], problems: list[str]) -> tuple[AppHint, ...]
 
 
 def _service_ports(text: str) -> tuple[AppHint, ...]:
-    """Web apps of "name:http:port,name:preopen:port": their ports only, since those labels hold no command."""
+    """Parse web apps from "name:http:port,name:preopen:port".
+    Only their ports are known, as these labels hold no command.
+    """
     apps: dict[str, AppHint] = {}
     for name, _, port in _SERVICE.findall(text[:MAX_APPS_TEXT]):
         is_new = all(app.port != int(port) for app in apps.values())

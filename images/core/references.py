@@ -1,4 +1,4 @@
-"""Names of container images, as engines and registries write them. Pure."""
+"""References of container images, in the form that engines and registries use. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -7,9 +7,7 @@ from common.i18n import gettext as _
 from common.values.text import quoted
 
 MAX_REFERENCE = 255
-LOCAL = (
-    "local"  # where images come from that are named without a registry: built by machines, or of Docker Hub
-)
+LOCAL = "local"  # place of images whose reference has no registry: built on a machine, or from Docker Hub
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -21,7 +19,9 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """One image. `host` is empty for the registry that engines ask by default; a digest is stronger than a tag."""
+    """Reference of one image.
+    `host` is empty for the engine's default registry; a digest takes precedence over a tag.
+    """
 
     repository: str
     tag: str = ""
@@ -36,14 +36,15 @@ class ImageReference:
 
     @property
     def name(self) -> str:
-        """The last part of the repository: "python" of "berth/python:1.0"."""
+        """Last part of the repository: "python" of "berth/python:1.0"."""
         return self.repository.rpartition("/")[2]
 
 
 def parse_reference(text: str) -> ImageReference:
-    """The image that `text` names; without tag and digest it is the tag "latest", as everywhere.
+    """Parse a reference; without tag and digest the tag is "latest".
 
-    `parse_reference(str(reference)) == reference`. Raises ValueError with a sentence that quotes the text.
+    `parse_reference(str(reference)) == reference`. Raises ValueError with a message that quotes the
+    text.
     """
     if not text or len(text) > MAX_REFERENCE:
         raise _no_reference(text)
@@ -71,12 +72,15 @@ def _no_reference(text: str) -> ValueError:
 
 
 def place_of(reference: str) -> str:
-    """Where an image comes from, without tag and digest: "ghcr.io/acme/tool", or "local/berth/python" of one without a
-    registry."""
+    """Return the registry and repository of an image: "ghcr.io/acme/tool", or "local/berth/python"
+    if it has no registry.
+    """
     parsed = parse_reference(reference)
     return f"{parsed.host or LOCAL}/{parsed.repository}"
 
 
 def _looks_like_host(first: str) -> bool:
-    """Engines tell host/name from group/name by this alone."""
+    """True if the first part of a reference is a host: engines distinguish host/name from
+    group/name by this rule only.
+    """
     return "." in first or ":" in first or first == "localhost" or first != first.lower()

@@ -1,4 +1,4 @@
-"""The link of this room in the menu."""
+"""Menu entry of the Images page."""
 
 from django.utils.translation import gettext_noop
 

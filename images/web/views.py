@@ -1,4 +1,6 @@
-"""The page Images: what people can start; administrators also see where it comes from and where it is."""
+"""The Images page: images that sessions can be started from; administrators also see their
+registries and the number of agents that have them.
+"""
 
 from collections.abc import Iterable
 
@@ -54,7 +56,7 @@ FOR_ADMINS = ("registry", "machines")
 @require_GET
 @login_required
 def image_list(request: HttpRequest) -> HttpResponse:
-    """All images that sessions can be started from."""
+    """Show the images that sessions can be started from."""
     actor = actor_of(request)
     is_admin = sees_everything(actor)
     without = () if is_admin else FOR_ADMINS
@@ -86,7 +88,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
 
 
 def _project(request: HttpRequest) -> Project | None:
-    """The one of the bar, else the only one that there is."""
+    """Return the project chosen in the bar, else the user's only project, else None."""
     projects = projects_of(request.user)  # type: ignore[arg-type]
     chosen = chosen_project(request)
     return next(
@@ -95,5 +97,5 @@ def _project(request: HttpRequest) -> Project | None:
 
 
 def _choices(values: Iterable[str | None]) -> Choices:
-    """The values that there are, as choices."""
+    """Return the distinct non-empty values as choices of a filter."""
     return [(value, value) for value in sorted({value for value in values if value})]

@@ -1,4 +1,4 @@
-"""What goes in and out of the REST API of folders."""
+"""Serializers of folders, directories and entries."""
 
 from typing import Any
 
@@ -13,7 +13,9 @@ MAX_REFERENCE_LENGTH = 255
 
 
 def check_directory_path(text: str) -> str:
-    """`text` if it names a directory below a folder; one trailing slash is allowed. Raises UnsafePath."""
+    """Return `text` if it names a directory below a folder; one trailing slash is allowed.
+    Raises UnsafePath.
+    """
     parse_path(text.removesuffix("/"))
     return text
 

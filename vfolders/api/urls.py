@@ -12,7 +12,9 @@ from vfolders.api.views import (
 
 
 class EntryPathConverter(PathConverter):
-    """A path in a folder: any characters, also the line breaks that Django's own converter stops at."""
+    """Converter for a path in a folder: any characters, including line breaks, which Django's own
+    converter rejects.
+    """
 
     regex = "(?s:.+)"
 

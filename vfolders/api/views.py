@@ -1,4 +1,6 @@
-"""REST of folders. Bodies of files are streamed both ways; whatever a client accepts, files are bytes."""
+"""REST views of folders and their files.
+File bodies are streamed in both directions, whatever Accept header a client sends.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +55,7 @@ class FolderListView(generics.GenericAPIView[VFolder]):
 
     @extend_schema(operation_id="list_folders", responses={200: FolderOut(many=True)}, filters=True)
     def get(self, request: Request) -> Response:
-        """Folders that you may see, by name."""
+        """List the folders that you may see, by name."""
         page = self.paginate_queryset(self.get_queryset())
         return self.get_paginated_response(FolderOut(page, many=True).data)
 
@@ -64,7 +66,7 @@ class FolderListView(generics.GenericAPIView[VFolder]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make an empty folder."""
+        """Create an empty folder."""
         wanted = FolderCreateInput(data=request.data)
         wanted.is_valid(raise_exception=True)
         folder = services.create_folder(actor=actor_of(request), **wanted.validated_data)
@@ -76,12 +78,14 @@ class FolderView(APIView):
 
     @extend_schema(operation_id="read_folder", responses={200: FolderOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
-        """One folder."""
+        """Return one folder."""
         return Response(FolderOut(access_folder(actor_of(request), folder_id, Action.VIEW)).data)
 
     @extend_schema(operation_id="delete_folder", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID) -> Response:
-        """Delete the folder with all it holds. Refused while a live session mounts it. Cannot be undone."""
+        """Delete the folder with all its content.
+        Refused while a live session mounts it. Cannot be undone.
+        """
         services.delete_folder(actor=actor_of(request), folder_id=folder_id)
         return Response(status=204)
 
@@ -91,7 +95,7 @@ class FolderUsageView(APIView):
 
     @extend_schema(operation_id="read_folder_usage", responses={200: UsageOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
-        """What the folder holds, counted now."""
+        """Measure the folder now and return its size."""
         return Response(UsageOut(service.measure_folder(actor=actor_of(request), folder_id=folder_id)).data)
 
 
@@ -104,7 +108,7 @@ class DirectoryView(APIView):
         responses={201: EntryOut, 400: ErrorOut, **_REFUSALS},
     )
     def post(self, request: Request, folder_id: UUID) -> Response:
-        """Make a directory in the folder."""
+        """Create a directory in the folder."""
         wanted = DirectoryCreateInput(data=request.data)
         wanted.is_valid(raise_exception=True)
         path = wanted.validated_data["path"]
@@ -113,7 +117,7 @@ class DirectoryView(APIView):
 
 
 class AnyAccept(BaseContentNegotiation):
-    """A file is sent as it is, whatever types the client says it would like."""
+    """Content negotiation that ignores the Accept header, because files are sent as they are."""
 
     def select_parser(self, request: Request, parsers: Any) -> None:
         return None
@@ -133,7 +137,7 @@ class RootDirectoryView(APIView):
         operation_id="list_root_directory", responses={200: DirectoryOut, 403: ErrorOut, 404: ErrorOut}
     )
     def get(self, request: Request, folder_id: UUID) -> Response:
-        """List the folder itself: directories first, at most 10,000 entries."""
+        """List the folder's top directory: directories first, at most 10,000 entries."""
         return _directory(request, folder_id, "")
 
 
@@ -155,7 +159,7 @@ class FileView(APIView):
         },
     )
     def get(self, request: Request, folder_id: UUID, path: str) -> HttpResponseBase:
-        """Content of a file, as an attachment; a directory is listed as JSON instead."""
+        """Return the content of a file, as an attachment; a directory is listed as JSON instead."""
         actor = actor_of(request)
         if service.is_directory(actor=actor, folder_id=folder_id, path=path):
             return _directory(request, folder_id, path)
@@ -168,7 +172,9 @@ class FileView(APIView):
         responses={200: EntryOut, 400: ErrorOut, 422: ErrorOut, **_REFUSALS},
     )
     def put(self, request: Request, folder_id: UUID, path: str) -> Response:
-        """Make or replace a file with the raw body of the request; missing parent directories are made."""
+        """Create or replace a file with the raw body of the request; missing parent directories are
+        created.
+        """
         entry = service.write_file(
             actor=actor_of(request),
             folder_id=folder_id,
@@ -180,7 +186,7 @@ class FileView(APIView):
 
     @extend_schema(operation_id="delete_entry", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID, path: str) -> Response:
-        """Delete a file, or a directory with all it holds."""
+        """Delete a file, or a directory with all its content."""
         service.delete_entry(actor=actor_of(request), folder_id=folder_id, path=path)
         return Response(status=204)
 
@@ -192,12 +198,14 @@ def _directory(request: Request, folder_id: UUID, path: str) -> Response:
 
 
 def _plain(request: Request) -> HttpRequest:
-    """Django's request: DRF's takes a body without Content-Length (chunked) for an empty one."""
+    """Return Django's request: DRF takes a body without Content-Length (chunked) for an empty one."""
     return request._request
 
 
 def _declared_bytes(request: Request) -> int:
-    """0 where the body comes in chunks; the server refuses what is no number, and what is longer."""
+    """Return the Content-Length; 0 for a chunked body.
+    The server rejects invalid values and longer bodies.
+    """
     length = request.META.get("CONTENT_LENGTH") or "0"
     return min(int(length), MAX_AMOUNT) if length.isdecimal() else 0
 

@@ -1,1 +1,1 @@
-"""States, permissions and paths of folders. Pure."""
+"""States, permissions, paths and HTTP ranges of folders. Pure."""

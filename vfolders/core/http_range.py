@@ -1,4 +1,4 @@
-"""The HTTP Range header (RFC 9110 section 14), for one range of bytes. Pure."""
+"""Parses the HTTP Range header (RFC 9110 section 14), for a single byte range. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -7,26 +7,26 @@ _SINGLE_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
 class UnsatisfiableRange(ValueError):
-    """The range begins behind the end of the file: the answer is 416."""
+    """The range begins after the end of the file: the response is 416."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """`length` bytes from `start`; never reaches behind the file."""
+    """`length` bytes from `start`; never extends beyond the end of the file."""
 
     start: int
     length: int
 
     def content_range(self, size_bytes: int) -> str:
-        """Value of the Content-Range header of a 206 answer."""
+        """Return the Content-Range header of a 206 response."""
         return f"bytes {self.start}-{self.start + self.length - 1}/{size_bytes}"
 
 
 def parse_range(header: str, size_bytes: int) -> ByteRange | None:
-    """The range that `header` asks of a file of `size_bytes`; None: send the whole file.
+    """Return the range that `header` requests of a file of `size_bytes`; None: send the whole file.
 
-    Several ranges, other units and malformed values are ignored, as the RFC allows.
-    Raises UnsatisfiableRange.
+    Several ranges, other units and malformed values are ignored, as the RFC allows. Raises
+    UnsatisfiableRange.
     """
     match = _SINGLE_RANGE.fullmatch(header.strip())
     if match is None or match.groups() == ("", ""):

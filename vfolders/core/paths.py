@@ -1,8 +1,10 @@
-"""Paths inside a folder: user text becomes a tuple of components that are safe to open one by one.
+"""Parses text from users into paths inside a folder: tuples of components that are safe to open one
+by one.
 
-Pure. This is the only parser of folder paths: REST, pages and the storage port take what it returns.
-Paths are parsed exactly as they arrive; nothing is decoded, normalised or trimmed, so that a name cannot mean one thing
-to the check and another to the disk. Names of new entries and of folders are normalised (NFC).
+Pure. This is the only parser of folder paths: REST, pages and the storage port take its results.
+Paths are parsed exactly as they arrive; nothing is decoded, normalised or trimmed, so that a name
+cannot mean one thing to the check and another to the disk. Names of new entries and of folders are
+normalised (NFC).
 """
 
 import unicodedata
@@ -13,24 +15,26 @@ from common.values.text import has_hidden, is_word, normalised
 EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()
 
-MAX_NAME_BYTES = 255  # NAME_MAX of every file system we mount
+MAX_NAME_BYTES = 255  # NAME_MAX of all supported file systems
 MAX_PATH_BYTES = 3072  # leaves room for "/home/work/<folder>/" below the kernel's PATH_MAX of 4096
 MAX_DEPTH = 128
 MAX_FOLDER_NAME_LENGTH = 64
 
-# Control characters, halves of surrogate pairs (names that are not UTF-8), line and paragraph separators:
-# none can be shown, logged or sent in a header without doubt about what it is.
+# Control characters, surrogates (names that are not UTF-8), line and paragraph separators: none can
+# be displayed, logged or sent in a header unambiguously.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _PICTURES = {chr(code): chr(0x2400 + code) for code in range(0x20)} | {"\x7f": "\N{SYMBOL FOR DELETE}"}
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what servers make of bytes that are not UTF-8
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # servers substitute it for bytes that are not UTF-8
 
 
 class UnsafePath(ValueError):
-    """The text is not a path inside a folder; the message is a sentence for people."""
+    """The text is not a path inside a folder; the message is a sentence for users."""
 
 
 def parse_path(text: str) -> EntryPath:
-    """Components of the file or directory that `text` names, at least one. Raises UnsafePath."""
+    """Return the components of the file or directory that `text` names, at least one.
+    Raises UnsafePath.
+    """
     if not text:
         raise UnsafePath(_("The path is empty."))
     if text.startswith("/"):
@@ -48,14 +52,18 @@ def parse_path(text: str) -> EntryPath:
 
 
 def parse_directory(text: str) -> EntryPath:
-    """Like parse_path, but "" is the folder itself (ROOT), and one trailing slash is allowed."""
+    """Return the components of a directory; "" is the folder itself (ROOT), and one trailing slash
+    is allowed. Raises UnsafePath.
+    """
     if not text:
         return ROOT
     return parse_path(text.removesuffix("/"))
 
 
 def parse_name(text: str) -> str:
-    """`text` if it is one component that a disk may have and a request can carry. Raises UnsafePath."""
+    """Return `text` if it is one component that a disk can store and a request can carry.
+    Raises UnsafePath.
+    """
     if not text:
         raise UnsafePath(_("The path has an empty part: a doubled or trailing slash, or no name at all."))
     if text in {".", ".."}:
@@ -70,7 +78,9 @@ def parse_name(text: str) -> str:
 
 
 def check_new_name(name: str) -> str:
-    """Return `name`, normalised, if an entry may be made under it; sessions may have made others. Raises UnsafePath."""
+    """Return `name`, normalised, if an entry may be created under it; sessions may have created
+    others. Raises UnsafePath.
+    """
     if any(map(_is_unsafe, name)):
         raise UnsafePath(_("A name has a line break, a tab or another control character. Leave it out."))
     if has_hidden(name):
@@ -81,7 +91,9 @@ def check_new_name(name: str) -> str:
 
 
 def is_addressable(name: str) -> bool:
-    """Whether a name found on the disk can be asked for; sessions may make names that are not UTF-8."""
+    """True if a name found on the disk can be requested; sessions may create names that are not
+    UTF-8.
+    """
     try:
         parse_name(name)
     except UnsafePath:
@@ -90,14 +102,18 @@ def is_addressable(name: str) -> bool:
 
 
 def display_name(name: str) -> str:
-    """`name` fit for JSON and HTML: a control character becomes its picture, and what has none a replacement character."""
+    """Return `name` fit for JSON and HTML: control characters become their pictures, other unsafe
+    characters the replacement character.
+    """
     return "".join(
         _PICTURES.get(character, _REPLACEMENT) if _is_unsafe(character) else character for character in name
     )
 
 
 def parse_folder_name(text: str) -> str:
-    """`text` if it may name a folder: it appears as `/home/work/<name>` in sessions. Raises UnsafePath."""
+    """Return `text` if it may name a folder; it appears as `/home/work/<name>` in sessions.
+    Raises UnsafePath.
+    """
     name = check_new_name(parse_name(text))
     if len(name) > MAX_FOLDER_NAME_LENGTH:
         sentence = _("The name is longer than {count} characters.")

@@ -1,4 +1,4 @@
-"""What people may do with a folder, by what they are to it. Pure."""
+"""Actions that users may take on a folder, by their relation to it. Pure."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -14,18 +14,18 @@ class Action(StrEnum):
 
 
 class Relation(StrEnum):
-    OWNER = "owner"  # of a folder of one's own; a project's folder has none
+    OWNER = "owner"  # of a personal folder; a project's folder has no owner
     MEMBER = "member"  # of the project that has the folder
-    CREATOR = "creator"  # member who made the project's folder
+    CREATOR = "creator"  # member who created the project's folder
     PROJECT_ADMIN = "project_admin"
     GOVERNOR = "governor"  # domain admin of the folder's domain, or superadmin
-    MONITOR = "monitor"  # the same, without a say
+    MONITOR = "monitor"  # read-only counterpart of a governor
 
 
 _WORK = frozenset({Action.VIEW, Action.READ, Action.WRITE, Action.MOUNT_READONLY, Action.MOUNT})
 
-# Governors look after folders; they do not run their own sessions on other people's data. Monitors know that a folder is
-# there and how large it is; what is in it, and how its files are called, is not for them.
+# Governors manage folders, but do not run their own sessions on other users' data. Monitors see
+# that a folder exists and its size, but neither its content nor the names of its files.
 ACTIONS_OF: dict[Relation, frozenset[Action]] = {
     Relation.OWNER: _WORK | {Action.DELETE},
     Relation.MEMBER: _WORK,
@@ -37,5 +37,5 @@ ACTIONS_OF: dict[Relation, frozenset[Action]] = {
 
 
 def allowed_actions(relations: Iterable[Relation]) -> frozenset[Action]:
-    """All that any of the relations allows."""
+    """Return all actions that any of the relations allows."""
     return frozenset().union(*(ACTIONS_OF[relation] for relation in relations))

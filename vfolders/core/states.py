@@ -1,11 +1,13 @@
-"""States of a folder, and the ways between them. Pure. The end of DELETING is that the row is gone."""
+"""States of a folder and the legal transitions between them.
+Pure. DELETING ends with the removal of the row.
+"""
 
 from enum import StrEnum
 
 
 class FolderState(StrEnum):
     READY = "ready"
-    DELETING = "deleting"  # nobody sees it any more; the periodic purge removes files, then the row
+    DELETING = "deleting"  # hidden from all users; the periodic purge removes the files, then the row
 
 
 TRANSITIONS: dict[FolderState, frozenset[FolderState]] = {

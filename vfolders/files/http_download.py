@@ -1,7 +1,7 @@
-"""A file of a folder as an HTTP answer, for REST and pages alike.
+"""Builds the HTTP response for a file of a folder, for REST and pages.
 
-Files are written by users: they are only ever handed over as attachments, of no particular type, and a browser
-that showed one nevertheless would find itself in a sandbox without scripts and origin.
+Files are untrusted: they are sent only as attachments without a specific type, and a browser that
+displays one nevertheless is restricted to a sandbox without scripts and origin.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class _FileBody:
-    """The bytes of one range, read in a thread as fast as the client takes them; Django calls `close`."""
+    """Bytes of one range, read in a thread as fast as the client takes them; Django calls `close`."""
 
     def __init__(self, opened: OpenFile, part: ByteRange) -> None:
         self._opened = opened
@@ -33,7 +33,7 @@ class _FileBody:
             length = min(_CHUNK_BYTES, end - position)
             chunk = await asyncio.to_thread(os.pread, self._opened.stream.fileno(), length, position)
             if not chunk:
-                return  # truncated by a session meanwhile: the client sees fewer bytes than announced
+                return  # truncated by a session meanwhile: the client gets fewer bytes than announced
             position += len(chunk)
             yield chunk
 
@@ -42,7 +42,7 @@ class _FileBody:
 
 
 def download(request: HttpRequest, opened: OpenFile, name: str) -> HttpResponseBase:
-    """Answer 200, 206, 304 or 416; takes over `opened` and closes it."""
+    """Return a 200, 206, 304 or 416 response; takes ownership of `opened` and closes it."""
     response = _answer(request, opened)
     response["Accept-Ranges"] = "bytes"
     response["ETag"] = quote_etag(opened.etag)
@@ -81,7 +81,9 @@ def _answer(request: HttpRequest, opened: OpenFile) -> HttpResponseBase:
 
 
 def _wanted_part(request: HttpRequest, opened: OpenFile) -> ByteRange | None:
-    """None where the whole file is to be sent, also because it changed since the client got the first part."""
+    """Return the requested range; None if the whole file must be sent, also if it changed since the
+    client got the first part.
+    """
     condition = request.headers.get("If-Range", "")
     if condition not in {"", quote_etag(opened.etag), http_date(opened.modified_at.timestamp())}:
         return None

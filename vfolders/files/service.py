@@ -1,6 +1,7 @@
-"""What is inside a folder, for an actor: every edge reads and writes files through here.
+"""Reads and writes files inside a folder on behalf of an actor; REST and pages use only these
+functions.
 
-`path` is the text of the request; it is parsed here and nowhere else. Errors of the storage host pass through:
+`path` is the text of the request; it is parsed only here. Errors of the storage host propagate:
 EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
 """
 
@@ -42,7 +43,7 @@ LISTED_ENTRIES = 10_000
 
 
 def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
-    """At most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
+    """Return at most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
     folder = access_folder(actor, folder_id, Action.READ)
     components = _on_disk(folder, _parse(parse_directory, path))
     return storage_of(folder).list_directory(folder.pk, components, limit=LISTED_ENTRIES)
@@ -56,7 +57,7 @@ def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
 
 
 def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
-    """The regular file `path`, open for reading."""
+    """Open the regular file `path` for reading."""
     folder = access_folder(actor, folder_id, Action.READ)
     return storage_of(folder).open_file(folder.pk, _on_disk(folder, _parse(parse_path, path)))
 
@@ -64,8 +65,10 @@ def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
 def write_file(
     *, actor: Actor, folder_id: UUID, path: str, chunks: Iterable[bytes], expected_bytes: int = 0
 ) -> Entry:
-    """Make or replace the file `path` with what `chunks` yields, as many bytes as are expected where that is known; missing
-    parents are made. Raises LimitExceeded where limits of whose folder it is leave less room; the old content stays then."""
+    """Create or replace the file `path` with `chunks`; missing parents are created.
+    `expected_bytes` is the announced size, 0 if unknown. Raises LimitExceeded if byte limits leave
+    less space; then the old content stays.
+    """
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _on_disk(folder, _parse(parse_path, path), new=check_new_name)
     replaced = _size_of_file(folder, components)
@@ -82,7 +85,7 @@ def write_file(
 
 
 def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
-    """Make the directory `path` and its missing parents."""
+    """Create the directory `path` and its missing parents."""
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")), new=check_new_name)
 
@@ -92,8 +95,12 @@ def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
 
 
 def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
-    """Remove the file, link or directory that is called exactly `path`, with all that a directory holds. A name in another
-    Unicode form is another entry here: a request that is sent twice would remove both. Raises EntryMissing."""
+    """Remove the file, link or directory named exactly `path`, with all content of a directory.
+    Raises EntryMissing.
+
+    A name in another Unicode form is another entry here, because otherwise a request that is sent
+    twice would remove both.
+    """
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _parse(parse_path, path.removesuffix("/"))
     try:
@@ -110,12 +117,12 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
 
 
 def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
-    """Bytes and files of the folder, counted now."""
+    """Measure the folder now; return its bytes and files."""
     return usage.measure(access_folder(actor, folder_id, Action.VIEW), WHILE_SOMEBODY_WAITS)
 
 
 def _size_of_file(folder: VFolder, path: EntryPath) -> int:
-    """What goes when the entry goes; 0 where nothing is known at a glance: of nothing, of a directory."""
+    """Return the size that replacing the entry frees; 0 for a directory or a missing entry."""
     try:
         return storage_of(folder).stat(folder.pk, path).size_bytes
     except (EntryMissing, WrongKind):
@@ -130,7 +137,7 @@ def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
 
 
 def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) -> EntryMissing:
-    """Return `error`, or one that says that an entry whose name looks the same is there."""
+    """Return `error`, or one that reports an entry whose name looks the same."""
     twin = _on_disk(folder, path)
     if twin == path or not _is_there(folder, twin):
         return error
@@ -145,8 +152,9 @@ def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) ->
 
 
 def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = str) -> EntryPath:
-    """Return `path` with each name as the entry on the disk has it: exactly so, else in Unicode normalisation form C or D (macOS
-    writes D). Where there is no such entry, the name is what `new` makes of it."""
+    """Return `path` with each name as on the disk: exactly equal, else in Unicode normalisation
+    form C or D (macOS writes D). Names that do not exist are passed through `new`.
+    """
     found: EntryPath = ROOT
     for name in path:
         found = (

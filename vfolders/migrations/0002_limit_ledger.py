@@ -1,4 +1,6 @@
-"""Folders in the ledger of limits: of their person or project, and of the domain, until it is deleted (ADR 0024)."""
+"""Count folders in the limit ledger, for their user or project and their domain, until they are
+deleted (ADR 0024).
+"""
 
 from django.db import migrations
 

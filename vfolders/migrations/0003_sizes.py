@@ -1,4 +1,4 @@
-"""What folders hold, as it was measured, in their rows and in the ledger of limits (ADR 0024)."""
+"""Add measured sizes to folders and count their bytes in the limit ledger (ADR 0024)."""
 
 from django.conf import settings
 from django.db import migrations, models

@@ -13,8 +13,9 @@ def normalise(apps: Any, editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    """Names in Unicode normalisation form C: names that look alike are one. Where a row has the name already, the other gets a
-    number."""
+    """Normalise names to Unicode normalisation form C, so that names that look alike are equal.
+    A name that exists already gets a number.
+    """
 
     dependencies = [
         ("vfolders", "0003_sizes"),

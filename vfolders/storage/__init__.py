@@ -1,1 +1,1 @@
-"""Storage hosts of folders: the port in `base`, this machine's directories in `local`."""
+"""Storage hosts of folders: the port in `base`, its implementations in `backends`."""

@@ -1,9 +1,10 @@
-"""The port to storage hosts: what a host of folders must do, whatever holds the bytes.
+"""Port to storage hosts, independent of how the bytes are stored.
 
-A folder is named by its id alone. Paths are tuples of safe components from vfolders.core.paths; ROOT is the folder
-itself. Sessions write into the same folders at the same time and may plant symbolic links, FIFOs, devices and
-hard links or rename things between two steps; an implementation must never follow a link, never open what is
-not a regular file or directory, and never reach outside the folder.
+A folder is identified by its id only. Paths are tuples of safe components from vfolders.core.paths;
+ROOT is the folder itself. Sessions write into the same folders concurrently and may create symbolic
+links, FIFOs, devices and hard links or rename entries between two steps. An implementation must
+never follow a link, never open anything but regular files and directories, and never reach outside
+the folder.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +28,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a directory. `size_bytes` is 0 for all but files; `name` is as on the disk."""
+    """One name in a directory. `size_bytes` is 0 except for files; `name` is as on the disk."""
 
     name: str
     kind: EntryKind
@@ -37,7 +38,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A directory: directories first, then by name. `is_complete` is false where the limit cut it short."""
+    """Content of a directory, directories first, then by name.
+    `is_complete` is False if the limit cut it short.
+    """
 
     entries: tuple[Entry, ...]
     is_complete: bool
@@ -45,7 +48,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a folder holds. `is_complete` is false where counting stopped at a limit."""
+    """Size of a folder. `is_complete` is False if counting stopped at a limit."""
 
     size_bytes: int
     file_count: int
@@ -54,7 +57,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long counting may go on, and which share of one processor core it may take meanwhile."""
+    """Limits of a measurement: entries, seconds, and share of one processor core."""
 
     most_entries: int
     most_s: float
@@ -67,7 +70,9 @@ IN_BACKGROUND = Effort(most_entries=200_000_000, most_s=900.0, share=0.25)
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A regular file open for reading; whoever got it closes `stream`. `etag` changes when the file does."""
+    """A regular file open for reading; the receiver closes `stream`.
+    `etag` changes when the file does.
+    """
 
     stream: BinaryIO
     size_bytes: int
@@ -76,11 +81,13 @@ class OpenFile:
 
 
 class EntryMissing(NotFound):
-    """Nothing has this name."""
+    """There is no entry of this name."""
 
 
 class WrongKind(Conflict):
-    """A file was needed where there is a directory, a link or a device; or the other way round."""
+    """The entry is of another type than required, e.g. a directory, link or device instead of a
+    file.
+    """
 
     default_code = "wrong_kind"
 
@@ -92,73 +99,82 @@ class EntryExists(Conflict):
 
 
 class EntryBusy(Conflict):
-    """Somebody kept changing the entry while it was worked on; trying again may help."""
+    """The entry kept changing during the operation; trying again may help."""
 
     default_code = "busy"
 
 
 class StorageFull(LimitExceeded):
-    """The host has no room left, or its own quota is used up."""
+    """The host has no space left, or its own quota is used up."""
 
     default_code = "storage_full"
 
 
 class StorageUnavailable(Unavailable):
-    """The host does not answer, or the folder is not there."""
+    """The host does not answer, or the folder is missing on it."""
 
     default_code = "storage_unavailable"
 
 
 class StorageBackend(ABC):
-    """One storage host. Thread-safe; holds nothing open between calls. Raises only the errors above."""
+    """One storage host.
+    Thread-safe; keeps nothing open between calls. Raises only the errors above.
+    """
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make the host ready for its first folder. One that is ready already is success."""
+        """Prepare the host for its first folder. Idempotent."""
 
     @abstractmethod
     def create_folder(self, folder_id: UUID) -> None:
-        """Make the empty folder. One that exists already is success."""
+        """Create the empty folder. Idempotent."""
 
     @abstractmethod
     def delete_folder(self, folder_id: UUID) -> None:
-        """Remove the folder with all it holds; links are removed, never followed. Absent is success.
+        """Remove the folder with all its content; links are removed, not followed. Succeeds if it
+        is absent.
 
-        After a crash or EntryBusy a second call goes on where the first stopped.
+        After a crash or EntryBusy a second call continues where the first stopped.
         """
 
     @abstractmethod
     def mount_source(self, folder_id: UUID) -> str:
-        """Absolute path on the machine that a container engine binds. Raises StorageUnavailable."""
+        """Return the absolute path on the machine for a bind mount. Raises StorageUnavailable."""
 
     @abstractmethod
     def list_directory(self, folder_id: UUID, path: EntryPath, *, limit: int) -> Listing:
-        """At most `limit` entries of the directory. Raises EntryMissing, WrongKind."""
+        """Return at most `limit` entries of the directory. Raises EntryMissing, WrongKind."""
 
     @abstractmethod
     def stat(self, folder_id: UUID, path: EntryPath) -> Entry:
-        """The entry itself; a link is not followed. Raises EntryMissing. `path` is not ROOT."""
+        """Return the entry itself; a link is not followed. `path` is not ROOT. Raises EntryMissing."""
 
     @abstractmethod
     def open_file(self, folder_id: UUID, path: EntryPath) -> OpenFile:
-        """Open a regular file. Raises EntryMissing, WrongKind; never waits for a writer of a FIFO."""
+        """Open a regular file. Never waits for a writer of a FIFO. Raises EntryMissing, WrongKind."""
 
     @abstractmethod
     def write_file(self, folder_id: UUID, path: EntryPath, chunks: Iterable[bytes]) -> Entry:
-        """Write a whole file: readers see the old content or the new, never a part, and it survives a power cut.
+        """Write a whole file: readers see the old or the new content, never a part, and it survives
+        a power failure.
 
-        Missing parent directories are made. A link of that name is replaced, not followed. If `chunks` raises,
-        the old content stays. Raises WrongKind (a directory has the name), StorageFull.
+        Missing parent directories are created. A link of that name is replaced, not followed. If
+        `chunks` raises, the old content stays. Raises WrongKind (a directory has the name),
+        StorageFull.
         """
 
     @abstractmethod
     def make_directory(self, folder_id: UUID, path: EntryPath) -> None:
-        """Make the directory and its missing parents. Raises EntryExists, WrongKind, StorageFull."""
+        """Create the directory and its missing parents. Raises EntryExists, WrongKind, StorageFull."""
 
     @abstractmethod
     def delete_entry(self, folder_id: UUID, path: EntryPath) -> None:
-        """Remove a file, a link, or a directory with all it holds. Raises EntryMissing, EntryBusy."""
+        """Remove a file, a link, or a directory with all its content.
+        Raises EntryMissing, EntryBusy.
+        """
 
     @abstractmethod
     def measure(self, folder_id: UUID, effort: Effort = WHILE_SOMEBODY_WAITS) -> Usage:
-        """Apparent size of all regular files at any depth, a hard-linked one counted once, links not followed."""
+        """Return the apparent size of all regular files at any depth.
+        A hard-linked file counts once; links are not followed.
+        """

@@ -1,8 +1,10 @@
-"""Walking a directory tree by descriptors, in which somebody hostile renames things and plants links.
+"""Walks and changes directory trees by file descriptors, safe against concurrent renames and
+planted links.
 
-Every step opens one component below a directory that is already open, with O_NOFOLLOW, and never "..": so a
-link is never followed, and a rename between two steps can only lead to another place of the same mount, which
-is the same folder. What is not a regular file or directory is looked at (O_PATH) but never opened.
+Each step opens one component below a directory that is already open, with O_NOFOLLOW, and never
+"..". So a link is never followed, and a rename between two steps can only lead to another place of
+the same mount, which is the same folder. Other nodes than regular files and directories are
+inspected (O_PATH) but never opened.
 """
 
 import errno
@@ -25,7 +27,9 @@ _REMOVAL_DEADLINE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns what we make. Only root can give files away; everybody else owns what they make."""
+    """Owner of the entries that the portal creates.
+    Only root can change ownership; other users own what they create.
+    """
 
     uid: int
     gid: int
@@ -39,7 +43,7 @@ class Owner:
 
 @contextmanager
 def closing(descriptor: int) -> Iterator[int]:
-    """`descriptor`, closed at the end of the block."""
+    """Yield `descriptor` and close it at the end of the block."""
     try:
         yield descriptor
     finally:
@@ -47,18 +51,20 @@ def closing(descriptor: int) -> Iterator[int]:
 
 
 def open_root(path: str) -> int:
-    """Descriptor of a directory that only administrators can rename; here links are followed."""
+    """Open a directory that only administrators can rename; links in `path` are followed."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def open_directory(parent: int, name: str) -> int:
-    """Descriptor of the directory `name` in `parent`. OSError ENOTDIR where it is a link or anything else."""
+    """Open the directory `name` in `parent`.
+    Raises OSError with ENOTDIR if it is a link or anything else.
+    """
     return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
 @contextmanager
 def descend(top: int, path: EntryPath) -> Iterator[int]:
-    """Descriptor of the directory `path` below the open directory `top`."""
+    """Yield a descriptor of the directory `path` below the open directory `top`."""
     current = os.dup(top)
     try:
         for name in path:
@@ -72,7 +78,9 @@ def descend(top: int, path: EntryPath) -> Iterator[int]:
 
 @contextmanager
 def descend_making(top: int, path: EntryPath, owner: Owner) -> Iterator[int]:
-    """The same; directories that are missing on the way are made."""
+    """Yield a descriptor of the directory `path` below the open directory `top`, creating missing
+    directories.
+    """
     current = os.dup(top)
     try:
         for name in path:
@@ -87,7 +95,7 @@ def descend_making(top: int, path: EntryPath, owner: Owner) -> Iterator[int]:
 
 
 def make_directory(parent: int, name: str, owner: Owner) -> None:
-    """Make the directory `name` in `parent`, for `owner`, and keep it over a power cut."""
+    """Create the directory `name` in `parent` for `owner`, and sync it to survive a power failure."""
     os.mkdir(name, 0o755, dir_fd=parent)
     with closing(open_directory(parent, name)) as made:
         owner.adopt(made, 0o755)
@@ -95,10 +103,11 @@ def make_directory(parent: int, name: str, owner: Owner) -> None:
 
 
 def open_regular(parent: int, name: str) -> int:
-    """Descriptor for reading of the regular file `name`. NotARegularFile where it is a link, a FIFO or a device.
+    """Open the regular file `name` for reading. Raises NotARegularFile for a link, a FIFO or a
+    device.
 
-    The node is looked at through O_PATH and reopened through /proc: what was looked at is what is opened, and
-    the open of a FIFO or a device, which may wait or act, never happens.
+    The node is inspected through O_PATH and reopened through /proc, so that the inspected node is
+    the opened one, and a FIFO or device, whose opening may block or have effects, is never opened.
     """
     with closing(os.open(name, _NODE, dir_fd=parent)) as node:
         mode = os.fstat(node).st_mode
@@ -110,17 +119,18 @@ def open_regular(parent: int, name: str) -> int:
 
 
 class NotARegularFile(OSError):
-    """A link, FIFO, socket or device."""
+    """The entry is a link, FIFO, socket or device."""
 
 
 class StillChanging(OSError):
-    """A directory could not be emptied in time: somebody keeps writing into it, or it is very large."""
+    """A directory could not be emptied in time: it is being written to, or it is very large."""
 
 
 def remove(parent: int, name: str) -> None:
-    """Remove `name` from `parent`: a file or link, or a directory with all it holds, to any depth.
+    """Remove `name` from `parent`: a file or link, or a directory with all its content, to any
+    depth.
 
-    Raises StillChanging; what is left then is removed by the next call.
+    Raises StillChanging; the next call continues.
     """
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
@@ -138,10 +148,10 @@ def remove(parent: int, name: str) -> None:
 
 
 def _empty(top: int, deadline: float) -> None:
-    """Remove all in the open directory `top` with two descriptors, however deep it is.
+    """Remove everything in the open directory `top` with two descriptors, at any depth.
 
-    Directories of the second level are lifted into the first and emptied in the next round, so that no path
-    grows long and no recursion deep.
+    Directories of the second level are moved up into the first and emptied in the next round, so
+    that neither paths nor recursion grow.
     """
     while directories := _sweep(top):
         if time.monotonic() > deadline:
@@ -151,7 +161,7 @@ def _empty(top: int, deadline: float) -> None:
                 _unlock(top, name)
                 with closing(open_directory(top, name)) as below:
                     _lift(_sweep(below), below, top)
-                _remove_if_empty(top, name)  # if not, the next round goes on
+                _remove_if_empty(top, name)  # if not, the next round continues
 
 
 def _remove_if_empty(parent: int, name: str) -> bool:
@@ -165,7 +175,9 @@ def _remove_if_empty(parent: int, name: str) -> bool:
 
 
 def _sweep(directory: int) -> list[str]:
-    """Unlink what is not a directory; names of the first directories met, [] when none is left."""
+    """Unlink everything but directories; return names of the first directories found, [] when none
+    is left.
+    """
     directories: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -187,7 +199,9 @@ def _lift(names: list[str], source: int, destination: int) -> None:
 
 
 def _unlock(parent: int, name: str) -> None:
-    """Let us remove what is in the directory `name`, whose owner we are but whose mode may forbid it."""
+    """Allow the removal of entries from the directory `name`, which this process owns but whose
+    mode may forbid it.
+    """
     if os.geteuid() == 0:
         return
     with closing(os.open(name, _NODE | os.O_DIRECTORY, dir_fd=parent)) as node:

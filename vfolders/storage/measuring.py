@@ -1,8 +1,9 @@
-"""How much a directory tree holds, counted by descriptors while others change it.
+"""Measures the size of a directory tree by file descriptors while others change it.
 
-No link is followed, nothing but directories is opened, and a tree of any depth is walked with few descriptors: a directory far
-below is opened from an anchor, which is a directory on the way that stays open. A directory that cannot be entered, because
-somebody moved it meanwhile or because it may not be read, makes the count incomplete. Holes in files count nothing.
+No link is followed and only directories are opened. A tree of any depth is walked with few
+descriptors: a deep directory is opened from an anchor, which is an ancestor that stays open. A
+directory that cannot be entered, because it was moved or is not readable, makes the result
+incomplete. Holes in files are not counted.
 """
 
 import os
@@ -18,15 +19,16 @@ from vfolders.storage.base import Effort, Usage
 
 _LEVELS_BELOW_AN_ANCHOR = 64
 _MOST_ANCHORS = 200
-_MOST_KEPT = 2_000_000  # directories to come, and files with several names: what is kept in memory meanwhile
+# limit on directories to visit plus files with several links, which are kept in memory
+_MOST_KEPT = 2_000_000
 _TURN_S = 0.02
-MOST_BYTES = 2**53 - 1  # more than any host has; the database can add up a thousand such
-_INLINE_BYTES = 64 * 2**10  # files up to here may stand in the directory itself and hold no block
-_BLOCK_BYTES = 512  # of `st_blocks`, whatever the filesystem
+MOST_BYTES = 2**53 - 1  # more than any host has; the database can add up a thousand of these
+_INLINE_BYTES = 64 * 2**10  # files up to this size may be stored in the inode and use no block
+_BLOCK_BYTES = 512  # unit of `st_blocks` on every filesystem
 
 
 def measure(folder: int, effort: Effort) -> Usage:
-    """What is below the open directory `folder`."""
+    """Measure everything below the open directory `folder`."""
     walk = _Walk(effort)
     walk.run(folder)
     return Usage(walk.size_bytes, walk.file_count, is_complete=walk.is_complete)
@@ -34,7 +36,7 @@ def measure(folder: int, effort: Effort) -> Usage:
 
 @dataclass(slots=True, eq=False)
 class _Anchor:
-    """An open directory, and how many of those below it still wait for their turn."""
+    """An open directory, and the number of directories below it that are still to be visited."""
 
     descriptor: int
     waiting: int = 1
@@ -96,7 +98,7 @@ class _Walk:
         self.file_count += 1
 
     def _may_go_on(self) -> bool:
-        """Whether the effort is not used up."""
+        """True unless the effort is used up."""
         now = time.monotonic()
         if now > self._turn_began_at + _TURN_S:
             self._rest()
@@ -104,14 +106,16 @@ class _Walk:
         return self._entries < self._effort.most_entries and now < self._ends_at and kept < _MOST_KEPT
 
     def _rest(self) -> None:
-        """Sleep for as long as this turn took, times what others get for each share of ours."""
+        """Sleep so that, since the last sleep, the process used only its share of a core."""
         if self._effort.share < 1:
             took_s = time.monotonic() - self._turn_began_at
             time.sleep(took_s * (1 - self._effort.share) / self._effort.share)
         self._turn_began_at = time.monotonic()
 
     def _anchored(self, anchor: _Anchor, path: EntryPath) -> tuple[_Anchor, EntryPath]:
-        """The same directory; one that is far below its anchor is an anchor itself from now on."""
+        """Return the anchor and relative path of the same directory; a directory far below its
+        anchor becomes an anchor itself.
+        """
         if len(path) < _LEVELS_BELOW_AN_ANCHOR:
             return anchor, path
         if len(self._anchors) == _MOST_ANCHORS:
@@ -132,7 +136,7 @@ class _Walk:
             os.close(anchor.descriptor)
 
 
-_NOWHERE: EntryPath = ("",)  # which cannot be entered
+_NOWHERE: EntryPath = ("",)  # cannot be entered
 
 
 def _held_bytes(status: os.stat_result) -> int:
@@ -142,7 +146,7 @@ def _held_bytes(status: os.stat_result) -> int:
 
 
 def _statuses(folder: int, path: EntryPath) -> Iterator[tuple[str, os.stat_result]]:
-    """Raises OSError where the directory cannot be entered."""
+    """Yield name and status of each entry. Raises OSError if the directory cannot be entered."""
     with descriptors.descend(folder, path) as directory, os.scandir(directory) as found:
         for entry in found:
             with suppress(FileNotFoundError):

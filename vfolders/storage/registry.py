@@ -1,4 +1,4 @@
-"""From a configured host to its backend."""
+"""Creates the storage backend of a configured host."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,9 @@ from vfolders.storage.descriptors import Owner
 
 
 def open_storage(kind: str, config: Mapping[str, Any]) -> StorageBackend:
-    """The backend of a host of this kind. Raises StorageUnavailable where the configuration is wrong."""
+    """Return the backend of a host of this kind.
+    Raises StorageUnavailable if the configuration is invalid.
+    """
     root = config.get("root")
     if kind != "local" or not isinstance(root, str) or not root:
         raise StorageUnavailable(

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 from common.pages.form_fields import TypedChoice, TypedField
 from vfolders.core.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
 
-_OWN = "-"  # is no project's name
+_OWN = "-"  # not a valid project name
 
 
 class FolderForm(forms.Form):
@@ -24,8 +24,9 @@ class FolderForm(forms.Form):
     host = TypedChoice(required=False, label=gettext_lazy("Storage host"))
 
     def __init__(self, *arguments: Any, projects: list[str], hosts: list[str], **options: Any) -> None:
-        """`projects` are names of projects in which the person may make shared folders, `hosts` those that there are to
-        make them on; with one there is no choice."""
+        """`projects` are names of projects in which the user may create shared folders, `hosts` the
+        available storage hosts; with fewer than two there is no choice of host.
+        """
         super().__init__(*arguments, **options)
         shared = [(name, _("Everybody’s in {project}").format(project=name)) for name in projects]
         field = self.fields["project"]
@@ -38,7 +39,7 @@ class FolderForm(forms.Form):
             del self.fields["host"]
 
     def clean_project(self) -> str:
-        """ "" for an own folder."""
+        """Return the project's name, or "" for a personal folder."""
         name: str = self.cleaned_data["project"]
         return "" if name == _OWN else name
 

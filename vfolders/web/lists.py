@@ -1,4 +1,4 @@
-"""The list of the page Data: search, filters, export, and deleting many folders at once."""
+"""The folder list of the Data page: search, filters, export, and bulk deletion."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ from vfolders.models import VFolder
 from vfolders.selectors import NOBODY, actions_on, visible_folders
 from vfolders.web.rows import size_words
 
-PERSONAL = "-"  # no name of a project: folders that belong to a person
+PERSONAL = "-"  # not a valid project name: selects folders that belong to a user
 
 
 def _of_project(name: str) -> Q:
@@ -63,7 +63,9 @@ TABLE = declare(
 
 @dataclass(frozen=True, slots=True)
 class FolderRow:
-    """One folder, ready to print: all that its template depends on, so that it is drawn again only where something changed."""
+    """One folder, ready to print.
+    It holds everything that the template shows, so that a row is redrawn only if it changed.
+    """
 
     pk: UUID
     name: str
@@ -81,7 +83,7 @@ EXPORTED = ("id", "name", "owner", "project", "domain", "stored on", "created", 
 
 
 def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
-    """What the templates of the list show."""
+    """Return the template context of the list."""
     listing = _listing(request, actor)
     if not is_fragment(request):
         projects = choices_of(project=(visible_projects(actor), "name", PROJECT_TITLE))["project"]
@@ -100,7 +102,7 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 @require_GET
 @login_required
 def folder_export(request: HttpRequest) -> StreamingHttpResponse:
-    """The list with its present search, filters and order, of all pages, as CSV."""
+    """Export the list with its present search, filters and order, all pages, as CSV."""
     actor = actor_of(request)
     rows = _listing(request, actor).of_tab(visible_folders(actor))
     return csv_response("folders.csv", EXPORTED, rows, _with_names, _cells)
@@ -109,7 +111,9 @@ def folder_export(request: HttpRequest) -> StreamingHttpResponse:
 @require_POST
 @login_required
 def delete_many(request: HttpRequest) -> HttpResponse:
-    """Ask first, naming what would go and wanting the words typed; the answer says for each folder what came of it."""
+    """Delete the chosen folders after a confirmation page that lists them and requires a typed
+    phrase; the answer shows the outcome for each folder.
+    """
     actor = actor_of(request)
     ids = chosen_ids(request.POST, "folder")
     back = f"{reverse('data')}?{request.POST.get('back', '')}"
@@ -155,7 +159,7 @@ def _row(actor: Actor, folder: VFolder) -> FolderRow:
 
 
 def _word(count: int) -> str:
-    """What to type."""
+    """Return the confirmation phrase to type."""
     return _("delete {count}").format(count=count)
 
 
@@ -165,8 +169,9 @@ def _delete(actor: Actor, folder_id: UUID) -> str:
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
-    """Own folders first; a second tab for whoever looks after more. Where a project is chosen in the bar: its folders, and
-    those that are no project's."""
+    """Return the list with the user's own folders first, and a second tab for administrators. If a
+    project is chosen in the bar, only its folders and personal ones are shown.
+    """
     is_admin = governs_projects(request.user)  # type: ignore[arg-type]
     chosen = chosen_projects(request)
     own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
@@ -186,7 +191,7 @@ def _with_names(rows: QuerySet[VFolder]) -> QuerySet[VFolder]:
 
 
 def _cells(folder: VFolder) -> tuple[object, ...]:
-    """One line of EXPORTED."""
+    """Return one CSV line with the columns of EXPORTED."""
     return (
         folder.pk, folder.name, folder.owner and folder.owner.email, folder.project and folder.project.name,
         folder.domain.name, folder.host.name, folder.created_at.isoformat(timespec="seconds"), folder.size_bytes,

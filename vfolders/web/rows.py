@@ -1,4 +1,4 @@
-"""What the templates of the Data pages show, ready to print."""
+"""Values that the templates of the Data pages show, ready to print."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,9 @@ _NOTES = {
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """One line of a directory. `open_url` and `delete_url` are "" where it cannot be opened or named here."""
+    """One entry of a directory.
+    `open_url` and `delete_url` are "" if it cannot be opened or addressed here.
+    """
 
     name: str
     icon: str
@@ -47,7 +49,9 @@ class Crumb:
 
 
 def size_words(folder: VFolder) -> str:
-    """ "1.5 GiB"; "more than 1.5 GiB" where it could not be counted wholly, a dash where it was not counted yet."""
+    """Return the size as "1.5 GiB"; "more than 1.5 GiB" if the measurement was incomplete, a dash
+    if there was none yet.
+    """
     if folder.measured_at is None and not folder.size_bytes:
         return "–"
     size = format_bytes(folder.size_bytes)
@@ -55,7 +59,7 @@ def size_words(folder: VFolder) -> str:
 
 
 def page_url(url_name: str, folder_id: UUID, path: EntryPath = ()) -> str:
-    """Address of a page of the folder; the path stands in the query string."""
+    """Return the URL of a page of the folder, with the path in the query string."""
     url = reverse(url_name, args=[folder_id])
     return f"{url}?{urlencode({'path': '/'.join(path)})}" if path else url
 
@@ -87,7 +91,7 @@ def _note(entry: Entry, can_name: bool) -> str:
 
 
 def crumbs(folder_id: UUID, folder_name: str, path: EntryPath) -> list[Crumb]:
-    """The directories above `path`, the folder itself first; empty for the folder itself."""
+    """Return the directories above `path`, the folder itself first; empty for the folder itself."""
     above = [Crumb(folder_name, page_url("folder", folder_id))] if path else []
     return above + [
         Crumb(display_name(path[depth - 1]), page_url("folder", folder_id, path[:depth]))

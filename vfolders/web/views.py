@@ -1,4 +1,4 @@
-"""The page Data and the file browser of a folder."""
+"""The Data page and the file browser of a folder."""
 
 from urllib.parse import quote
 from uuid import UUID
@@ -37,7 +37,7 @@ ENTRIES_PER_PAGE = 200
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="data")
 def data(request: HttpRequest) -> HttpResponse:
-    """The folders; POST makes one."""
+    """Show the folders; POST creates one."""
     if request.method != "POST":
         return _data_page(request, _folder_form(request))
     form = _folder_form(request)
@@ -61,7 +61,7 @@ def data(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
-    """The directory `?path=` of a folder, and what one can do there."""
+    """Show the directory `?path=` of a folder, and the available actions."""
     actor = actor_of(request)
     folder = access_folder(actor, folder_id, Action.READ)
     path = _path_of(request)
@@ -101,7 +101,9 @@ def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
 @login_required
 @require_POST
 def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
-    """Browsers without scripts send all files in one form; scripts PUT each one to the REST API."""
+    """Upload files from a form, for browsers without scripts; scripts PUT each file to the REST
+    API.
+    """
     directory = _path_of(request)
     access_folder(actor_of(request), folder_id, Action.WRITE)
     sent = request.FILES.getlist("chosen")
@@ -137,7 +139,7 @@ def make_directory(request: HttpRequest, folder_id: UUID) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
-    """GET asks, POST deletes."""
+    """Ask for confirmation on GET, delete on POST."""
     actor = actor_of(request)
     folder = access_folder(actor, folder_id, Action.WRITE)
     path = _entry_path_of(request)
@@ -185,7 +187,7 @@ def _folder_form(request: HttpRequest) -> FolderForm:
 
 
 def _mark(form: FolderForm, refusal: BerthError) -> None:
-    """Say the refusal at the field that it is about, or above the form."""
+    """Show the refusal at the field that it is about, or above the form."""
     field = next((name for name in refusal.fields if name in form.fields), None)
     form.add_error(field, f"{refusal.message} {refusal.hint}".strip())
 
@@ -210,7 +212,7 @@ def _entry_path_of(request: HttpRequest) -> EntryPath:
 
 
 def _above(folder: VFolder) -> list[str]:
-    """Each limit of bytes that is exceeded by whose folder it is, and what to do."""
+    """Return a sentence with advice for each exceeded byte limit of the folder."""
     what = _(
         "Delete files, or ask an administrator. Until then nothing is uploaded, and no session mounts it for writing."
     )
@@ -218,5 +220,5 @@ def _above(folder: VFolder) -> list[str]:
 
 
 def _put_url(folder_id: UUID, path: EntryPath) -> str:
-    """Where scripts PUT files of this directory: they append the name."""
+    """Return the URL below which scripts PUT files of this directory: they append the name."""
     return reverse("api-folder-root", args=[folder_id]) + "".join(f"{quote(name, safe='')}/" for name in path)

@@ -1,4 +1,6 @@
-"""Takes a machine into use: `bin/manage register_agent gpu-01 tcp://gpu-01:2376 --tls /etc/berth/gpu-01`."""
+"""Registers a machine as an agent: `bin/manage register_agent gpu-01 tcp://gpu-01:2376 --tls
+/etc/berth/gpu-01`.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""HTTP with one Docker engine from the event loop, and the wall where its errors become ours."""
+"""HTTP client for one Docker engine on the event loop, which translates errors into RuntimeFaults."""
 
 import asyncio
 import base64
@@ -18,12 +18,14 @@ PATH_STAT_HEADER = "X-Docker-Container-Path-Stat"
 REFUSAL_BYTES = 2**12
 SILENCE_TIMEOUT_S = 300
 SCANS = 2
-"""How many large logs of an engine are read to their end at the same time before anything of them is handed on."""
+"""Maximum number of large logs of one engine that are scanned to their end concurrently, before any
+of their entries is yielded.
+"""
 
 
 @contextmanager
 def translated(address: str) -> Iterator[None]:
-    """The wall: only RuntimeFaults leave the block."""
+    """Translate connection errors and timeouts in the block into RuntimeUnavailable."""
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -32,7 +34,9 @@ def translated(address: str) -> Iterator[None]:
 
 
 class EngineHttp:
-    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material. Used from one event loop."""
+    """HTTP connections to one engine, for one event loop.
+    `address` is `unix:///path`, or `tcp://host:port` with TLS material.
+    """
 
     def __init__(self, address: str, tls: TlsMaterial | None) -> None:
         self.address = address
@@ -47,13 +51,13 @@ class EngineHttp:
     async def call(
         self, method: str, url: str, body: Mapping[str, object] | None = None, **query: str
     ) -> Any:
-        """The decoded answer; None for an empty one."""
+        """Return the decoded JSON answer; None if it is empty."""
         async with self._request(method, url, query, json=body) as answer:
             text = await answer.read()
         return json.loads(text) if text else None
 
     async def head(self, url: str, **query: str) -> Mapping[str, Any]:
-        """What the engine says about a path, without its content."""
+        """Return the engine's metadata about a path, without its content."""
         async with self._request("HEAD", url, query) as answer:
             return _path_stat(answer)
 
@@ -61,19 +65,21 @@ class EngineHttp:
     async def download(
         self, url: str, *, silence_s: float | None = None, **query: str
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """The answer's content as it comes. It may be silent for `silence_s`, or for ever."""
+        """Stream the content of the answer.
+        Reads time out after `silence_s` without data; None means never.
+        """
         async with self._request("GET", url, query, timeout=_streaming(silence_s)) as answer:
             yield self._content(answer)
 
     async def upload(self, url: str, chunks: AsyncIterable[bytes], **query: str) -> None:
-        """Sends a body of any length, as fast as the engine takes it. What `chunks` raises passes."""
+        """Stream a body of any length at the engine's pace. Exceptions of `chunks` propagate."""
         async with self._request(
             "PUT", url, query, data=_body(chunks), timeout=_streaming(SILENCE_TIMEOUT_S)
         ):
             return
 
     async def hijack(self, url: str, body: Mapping[str, object]) -> tuple[Stream, bytes]:
-        """Takes a connection over: the stream, and what it said already."""
+        """Upgrade a connection to a raw stream; return the stream and the bytes already received."""
         with translated(self.address):
             return await hijack(self.address, self._tls, url, json.dumps(body).encode())
 
@@ -92,7 +98,9 @@ class EngineHttp:
                 yield answer
 
     def _session(self) -> aiohttp.ClientSession:
-        """Made at its first use: it belongs to the running event loop."""
+        """Return the HTTP session, created at first use because it belongs to the running event
+        loop.
+        """
         if self._http is None:
             path = self.address.removeprefix("unix://")
             connector = (

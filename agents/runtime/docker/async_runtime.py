@@ -1,4 +1,4 @@
-"""The port on a real Docker engine, for the event loop: processes, files and live logs."""
+"""AsyncRuntime for a Docker engine: processes, files, measurements and live logs."""
 
 import asyncio
 import json
@@ -17,7 +17,9 @@ from agents.runtime.usage import ContainerUsage, usage_of_stats
 
 
 class DockerAsyncRuntime(AsyncRuntime):
-    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material. Used from one event loop."""
+    """One Docker engine, for one event loop.
+    `address` is `unix:///path`, or `tcp://host:port` with TLS material.
+    """
 
     def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
         self.address = address
@@ -45,7 +47,7 @@ class DockerAsyncRuntime(AsyncRuntime):
         return sorted(container["Names"][0].removeprefix("/") for container in found)
 
     async def measure_container(self, name: str) -> ContainerUsage:
-        # One reading: with two, which the engine takes by default, each answer would take a second.
+        # One sample: by default the engine takes two, one second apart.
         query = {"stream": "0", "one-shot": "1"}
         with translated(self.address):
             async with asyncio.timeout(MEASURE_TIMEOUT_S):

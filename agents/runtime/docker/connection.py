@@ -1,4 +1,6 @@
-"""One connection to one Docker engine, and the wall where its errors become ours."""
+"""Connection to one Docker engine through the docker SDK: timeouts, circuit breaker, and
+translation of errors into RuntimeFaults.
+"""
 
 import json
 import re
@@ -38,7 +40,9 @@ CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30
 PING_TIMEOUT_S = 3
 SILENCE_TIMEOUT_S = 300
-"""A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
+"""Seconds without data after which a stream (a pull) fails; the engine is silent while it unpacks a
+large layer.
+"""
 
 READ_BYTES = 2**16
 HELPER_OUTPUT_BYTES = 2**16
@@ -60,8 +64,11 @@ _FULL = (
 
 
 class EngineClient(docker.APIClient):
-    """The SDK's client with a short time to connect, an end to each wait, and blind to the environment:
-    REQUESTS_CA_BUNDLE there would override the engine's own authority."""
+    """Client of the docker SDK with a short connect timeout and a limit on every wait.
+
+    It ignores the environment: REQUESTS_CA_BUNDLE would override the engine's own certificate
+    authority.
+    """
 
     def __init__(self, address: str, tls: TlsMaterial | None, api_version: str) -> None:
         super().__init__(
@@ -81,7 +88,7 @@ class EngineClient(docker.APIClient):
         return super().request(method, url, **kwargs)
 
     def url_of(self, path: str) -> str:
-        """URL of an API path that the SDK has no fitting method for."""
+        """Return the URL of an API path for which the SDK has no suitable method."""
         return f"{self.base_url}/v{self.api_version}{path}"
 
 
@@ -93,7 +100,9 @@ def _tls_config(tls: TlsMaterial | None) -> docker.tls.TLSConfig | None:
 
 
 class Connection:
-    """Gives the client of an engine, made at the first use and again after a failure. Thread-safe."""
+    """Owner of an engine's client, which is created at first use and again after a failure.
+    Thread-safe.
+    """
 
     def __init__(self, address: str, tls: TlsMaterial | None) -> None:
         if not address.startswith("unix://") and tls is None:
@@ -105,8 +114,9 @@ class Connection:
         self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
 
     def demand_answer(self) -> None:
-        """The engine answered just now, or does so within seconds; what hangs is not waited for by every caller.
-        Raises RuntimeUnavailable."""
+        """Check through the circuit breaker that the engine answers now or within seconds, so that
+        callers do not all wait for an engine that hangs. Raises RuntimeUnavailable.
+        """
         try:
             self._circuit.demand_answer()
         except Outage as outage:
@@ -120,7 +130,7 @@ class Connection:
         self.forget()
 
     def _ping(self) -> None:
-        """A call that waits long for its answer may be busy; one that waits for this is not."""
+        """Ping the engine. Unlike other calls, a ping is answered quickly even by a busy engine."""
         try:
             client = self.client()
             client.get(f"{client.base_url}/_ping", timeout=PING_TIMEOUT_S).raise_for_status()
@@ -129,7 +139,7 @@ class Connection:
             raise ConnectionError(root_cause(error)) from error
 
     def client(self) -> EngineClient:
-        """Speaks the API version of the engine, asked once per connection."""
+        """Return the client, which uses the engine's API version, negotiated once per connection."""
         with self._lock:
             if self._client is None:
                 self._client = self._connect()
@@ -143,7 +153,7 @@ class Connection:
         return EngineClient(self.address, self._tls, answer.json()["ApiVersion"])
 
     def forget(self) -> None:
-        """The next use connects anew; calls under way end by themselves."""
+        """Drop the client, so that the next use reconnects; calls in progress end by themselves."""
         with self._lock:
             self._client = None
 
@@ -166,7 +176,9 @@ Result = TypeVar("Result")
 def translated(
     method: Callable[Concatenate[Self, Given], Result],
 ) -> Callable[Concatenate[Self, Given], Result]:
-    """The wall: what leaves the method is a RuntimeFault; a dead connection is not used again."""
+    """Decorate a method so that it raises only RuntimeFaults and drops the client after a transport
+    error.
+    """
 
     @wraps(method)
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -189,7 +201,9 @@ def translated(
 def answered(
     method: Callable[Concatenate[Self, Given], Result],
 ) -> Callable[Concatenate[Self, Given], Result]:
-    """`translated`, and the engine must have answered just now: one that hangs is not waited for by every caller."""
+    """Decorate a method like `translated`, but check the circuit breaker first, so that callers do
+    not all wait for an engine that hangs.
+    """
     ask = translated(method)
 
     @wraps(method)
@@ -201,13 +215,13 @@ def answered(
 
 
 def fault_of(error: docker.errors.APIError) -> RuntimeFault:
-    """Our word for an answer of the engine that is an error."""
+    """Translate an error of the docker SDK into a RuntimeFault."""
     text = str(error.explanation or error)
     return fault_of_answer(error.status_code or 500, text)
 
 
 def fault_of_answer(status: int, text: str) -> RuntimeFault:
-    """The same from an HTTP status and the engine's message."""
+    """Translate an HTTP status and the engine's message into a RuntimeFault."""
     low = text.lower()
     if any(words in low for words in _FULL):
         return OutOfCapacity(text)
@@ -225,14 +239,14 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
 
 
 def root_cause(error: BaseException) -> str:
-    """The innermost reason, without the wrappings of the HTTP libraries."""
+    """Return the message of the innermost exception, without the wrappers of the HTTP libraries."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__
 
 
 def raise_refusal(answer: requests.Response) -> None:
-    """Raises the SDK's error for an answer that is one, with the engine's words in it."""
+    """Raise the SDK's error, with the engine's message, if the answer is an error."""
     try:
         answer.raise_for_status()
     except requests.HTTPError as error:
@@ -247,7 +261,7 @@ def message_of(answer: requests.Response) -> str:
 
 
 def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s: int) -> ProcessResult:
-    """A container from nothing to its end, and gone again. Raises ProcessTimeout."""
+    """Create a container, run it to its end and remove it. Raises ProcessTimeout."""
     client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     try:
         client.start(name)
@@ -260,8 +274,11 @@ def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s:
 
 
 def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the engine remembers, oldest first. It is asked up to its own present: with an instant that is still to come it
-    would wait for that."""
+    """Return the events that the engine remembers, oldest first.
+
+    The query ends at the engine's present time: with a later end the engine would wait for further
+    events.
+    """
     answer = client.get(f"{client.base_url}/_ping", timeout=CALL_TIMEOUT_S)
     present = parsedate_to_datetime(answer.headers["Date"])
     params = {"since": "1", "until": str(int(present.timestamp())), "filters": json.dumps(filters)}
@@ -277,7 +294,7 @@ def payloads(answer: requests.Response) -> Iterator[bytes]:
 
 
 def first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -> bytes:
-    """The beginning of a stream, read to its end. Raises TimeoutError."""
+    """Read a stream to its end and return its first `limit_bytes`. Raises TimeoutError."""
     deadline = time.monotonic() + timeout_s
     kept = bytearray()
     for payload in payloads:
@@ -288,8 +305,12 @@ def first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -
 
 
 def life_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime | None]:
-    """The engine's own bridge, which it makes anew at each start that finds no container running, at each boot at least: its id, and
-    when it was made; None where that is later than the engine's `now`, for its clock was set back."""
+    """Return a boot id of the machine and its time: id and creation time of the engine's default
+    bridge.
+
+    The engine recreates that bridge whenever it starts without running containers, at least at each
+    boot. The time is None if it is later than the engine's `now`, because its clock was set back.
+    """
     found = client.networks(names=["bridge"])
     bridge: dict[str, Any] = next((network for network in found if network["Name"] == "bridge"), {})
     made_at = parse_instant(bridge.get("Created", ""))

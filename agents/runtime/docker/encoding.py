@@ -1,5 +1,6 @@
-"""How Docker engines write things down: container configuration, states, log frames, pull progress, subnets.
-Pure."""
+"""Conversion between the port's values and Docker's wire formats: container configuration, states,
+log frames, pull progress, subnets. Pure.
+"""
 
 import base64
 import io
@@ -28,17 +29,25 @@ from agents.runtime.profiles import seccomp
 
 CPU_PERIOD_US = 100_000
 LOG_FILES = 8
-"""The engine drops a whole file when the last one is full: with many of them it keeps nearly what it may."""
+"""Number of log files per container. The engine drops a whole file when the last one is full, so
+many small files keep the log close to its limit.
+"""
 
 OOM_SCORE_OF_SESSIONS = 300
-"""A machine without memory ends sessions before its own services; and a session leaves room above for the programs of
-its person (`RAISE_OOM_SCORE`), which end before their app server."""
+"""OOM score adjustment of sessions: if the machine runs out of memory, sessions are killed before
+its services. It leaves room above for the user's programs (`RAISE_OOM_SCORE`), which are killed
+before their app server.
+"""
 
 RAISE_OOM_SCORE = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
-"""Begins the line of a shell that then becomes a program of the person: of all in the session, that one ends first."""
+"""Prefix of the shell line that starts a user's program, which makes it the first of the session to
+be killed when memory runs out.
+"""
 
 SIGNAL_THE_GROUP = {"TINI_KILL_PROCESS_GROUP": "1"}
-"""Has the engine's init, tini, pass signals on to the process group of the command instead of to its process alone."""
+"""Environment that makes the engine's init, tini, pass signals on to the process group of the
+command instead of its process alone.
+"""
 
 BRIDGE_NAME_LENGTH = 15
 FRAME_HEADER_LENGTH = 8
@@ -62,16 +71,17 @@ Json = dict[str, Any]
 
 
 def machine_name(architecture: str) -> str:
-    """`uname -m` for either way to call an architecture: amd64 and x86_64 are both "x86_64"."""
+    """Return the `uname -m` name of an architecture: "x86_64" for both amd64 and x86_64."""
     return _MACHINE_NAMES.get(architecture, architecture)
 
 
-# What we tell the engine
+# Requests to the engine
 
 
 def container_config(spec: ContainerSpec) -> Json:
-    """Body of POST /containers/create. A container without a network gets none, never the engine's shared
-    bridge."""
+    """Return the body of POST /containers/create.
+    A container without a network gets none, never the engine's shared bridge.
+    """
     environment = {**spec.environment, **(SIGNAL_THE_GROUP if spec.stop_signal else {})}
     config: Json = {
         "Image": spec.image,
@@ -80,7 +90,7 @@ def container_config(spec: ContainerSpec) -> Json:
         "HostConfig": _host_config(spec),
     }
     optional = {
-        # In the place of the image's entry point too: that would take our command for its arguments.
+        # Replaces the image's entry point, which would otherwise receive the command as arguments.
         "Entrypoint": list(spec.command) if spec.command is not None else None,
         "User": spec.user,
         "WorkingDir": spec.working_dir,
@@ -130,8 +140,9 @@ def _host_config(spec: ContainerSpec) -> Json:
 
 
 def helper_config(spec: HelperSpec) -> Json:
-    """Body of POST /containers/create: root in the machine's network, of the users that the machine has; all else is
-    closed. What the image says of users and entry points is not asked."""
+    """Return the body of POST /containers/create for a helper: root in the machine's network and
+    user namespaces, with everything else restricted. The image's user and entry point are ignored.
+    """
     return {
         "Image": spec.image,
         "Labels": dict(spec.labels),
@@ -166,14 +177,17 @@ def _mount(mount: MountSpec) -> Json:
 
 
 def _tmpfs(mount: MountSpec) -> str:
-    """Options in words: among `Mounts` a tmpfs could not be told to let programs run, as compilers and pip need."""
+    """Return mount options as text: a tmpfs in `Mounts` cannot allow execution, which compilers and
+    pip need.
+    """
     access = "ro" if mount.is_readonly else "rw"
     return f"{access},nosuid,nodev,exec,mode=1777,size={mount.size_bytes}"
 
 
 def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network, spare: int = 0) -> Json:
-    """Body of POST /networks/create: a bridge whose interface has a name that rules can be written on. `spare` counts
-    through further names, for when the first one is taken."""
+    """Return the body of POST /networks/create: a bridge with a predictable interface name, which
+    firewall rules can match. `spare` numbers alternative names, if the first is taken.
+    """
     return {
         "Name": spec.name,
         "CheckDuplicate": True,
@@ -189,17 +203,21 @@ def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network, spare: int 
 
 
 def bridge_name(network: str) -> str:
-    """Interface name of a network, the same on every machine: `bth` and 12 hex digits (the kernel allows
-    15)."""
+    """Return the interface name of a network, the same on every machine: `bth` and 12 hex digits
+    (the kernel allows 15 characters).
+    """
     return ("bth" + sha256(network.encode()).hexdigest())[:BRIDGE_NAME_LENGTH]
 
 
 def free_subnets(
     pool: str, prefix: int, taken: Iterable[str], *, seed: str = ""
 ) -> Iterator[ipaddress.IPv4Network]:
-    """Subnets of the pool that overlap none of `taken` (IPv6 and nonsense there are ignored), in a circle that begins
-    where `seed` says: the addresses of a session that has just ended are not the next one's, while somebody may
-    still talk to them."""
+    """Yield the subnets of the pool that overlap none of `taken`, circularly from a position
+    derived from `seed`.
+
+    IPv6 and invalid texts in `taken` are ignored. The seed avoids reusing the addresses of a
+    session that has just ended, while other hosts may still send to them.
+    """
     whole = ipaddress.IPv4Network(pool)
     first, step = int(whole.network_address), 1 << (32 - prefix)
     count = whole.num_addresses // step
@@ -221,8 +239,11 @@ def free_subnets(
 
 
 def owner_archive(mount: MountSpec) -> bytes:
-    """A tar for the mount's own place that does nothing but give its top an owner. Engines pass over an entry that is
-    called `.`, and write to no place above the mount where the root is read-only: so it goes up and down again."""
+    """Return a tar that, unpacked at the mount's target, only sets the owner of its top directory.
+
+    Engines skip an entry named `.`, and cannot write above the mount if the root is read-only, so
+    the entry is `../<name>`.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         entry = tarfile.TarInfo(f"../{mount.target.rstrip('/').rpartition('/')[2]}")
@@ -239,11 +260,11 @@ def registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
     return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
 
 
-# What the engine tells us
+# Answers of the engine
 
 
 def parse_instant(text: str) -> datetime | None:
-    """RFC 3339 with up to nine decimals; the engine's zero instant and an empty text are None."""
+    """Parse RFC 3339 with up to nine decimals; the engine's zero time and an empty text give None."""
     match = _INSTANT.match(text)
     if match is None or text.startswith("0001-"):
         return None
@@ -252,7 +273,7 @@ def parse_instant(text: str) -> datetime | None:
 
 
 def state_of_inspection(body: Json) -> ContainerState:
-    """From GET /containers/{name}/json."""
+    """Parse GET /containers/{name}/json."""
     state = body["State"]
     status = _ENGINE_STATUS[state["Status"]]
     has_ended = status in (ContainerStatus.EXITED, ContainerStatus.DEAD)
@@ -271,7 +292,7 @@ def state_of_inspection(body: Json) -> ContainerState:
 
 
 def state_of_listing(row: Json) -> ContainerState:
-    """From one row of GET /containers/json."""
+    """Parse one row of GET /containers/json."""
     exited = _EXITED.match(row.get("Status") or "")
     return ContainerState(
         name=row["Names"][0].lstrip("/") if row.get("Names") else row["Id"][:12],
@@ -284,7 +305,7 @@ def state_of_listing(row: Json) -> ContainerState:
 
 
 def memory_kill_of(event: Json) -> MemoryKill:
-    """From an event `oom` of a container."""
+    """Parse an `oom` event of a container."""
     at = datetime.fromtimestamp(event["timeNano"] / 1e9, UTC)
     return MemoryKill(event["Actor"]["Attributes"]["name"], at)
 
@@ -295,7 +316,7 @@ def _addresses(body: Json) -> dict[str, str]:
 
 
 def image_info(body: Json) -> ImageInfo:
-    """From GET /images/{name}/json or one row of GET /images/json."""
+    """Parse GET /images/{name}/json or one row of GET /images/json."""
     created = body.get("Created")
     return ImageInfo(
         image_id=body["Id"],
@@ -313,21 +334,22 @@ def _image_names(body: Json) -> set[str]:
 
 
 def subnets_of(networks: Iterable[Json]) -> list[str]:
-    """All subnets in GET /networks."""
+    """Return all subnets in GET /networks."""
     configs = [config for network in networks for config in ((network.get("IPAM") or {}).get("Config") or [])]
     return [config["Subnet"] for config in configs if config.get("Subnet")]
 
 
 def carries(labels: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
-    """Whether all wanted labels are there with these values."""
+    """True if `labels` has all wanted labels with these values."""
     return all((labels or {}).get(name) == value for name, value in wanted.items())
 
 
 class FrameSplitter:
-    """Undoes the engine's multiplexing of stdout and stderr: feed what came, get the payloads that are whole
-    or begun.
+    """Decoder of the engine's multiplexed stdout and stderr: feed received data, get the payload
+    bytes.
 
-    A payload is handed on as it comes, not held until its frame is complete."""
+    Payload is returned as it arrives, not held until its frame is complete.
+    """
 
     def __init__(self) -> None:
         self._header = b""
@@ -351,7 +373,9 @@ class FrameSplitter:
 
 
 class PullTracker:
-    """Sums the layers of a pull. Feed each line of the engine's answer, decoded; read `progress`."""
+    """Sum of the progress of all layers of a pull.
+    Feed each decoded line of the engine's answer; `feed` returns the progress.
+    """
 
     def __init__(self) -> None:
         self._done: dict[str, int] = {}

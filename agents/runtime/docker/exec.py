@@ -1,8 +1,8 @@
-"""Processes beside the main one of a container, by `docker exec`.
+"""Additional processes in a container, by `docker exec`.
 
-The engine starts them and never ends them, so each says its pid first, and carries the name of its keeper in its
-environment: with either, `sh` in the container ends it. The pid comes before anything of the user's, and is only ever used
-inside the same container.
+The engine starts such processes but has no call to end them. So each prints its pid first and
+carries its owner in its environment; with either, a script in the container can end it. The pid
+comes before any output of the user's program and is only used inside the same container.
 """
 
 import asyncio
@@ -42,8 +42,10 @@ hang_up() {
   done
 } 2>/dev/null
 """
-"""Hang up as a closing terminal does. What ignores that is killed: with a terminal (the seventh word of its stat) alone,
-since what it put into the background on purpose lives on; without one its whole group."""
+"""Hang up as a closing terminal does, and kill what ignores that. With a terminal (the seventh word
+of its stat) only the process is killed, because background jobs were detached on purpose; without
+one its whole group is.
+"""
 
 END_KEPT = """
 kept=
@@ -61,11 +63,13 @@ for directory in /proc/[0-9]*; do
 done
 [ -z "$kept" ] || hang_up $kept
 """
-"""Only what the engine started has no parent in here: children of a process have its environment and stay."""
+"""Only processes started by the engine have no parent in the container.
+Their children inherit the environment and must stay.
+"""
 
 
 class DockerProcess(Process):
-    """A `docker exec`."""
+    """A process started by `docker exec`."""
 
     def __init__(self, http: EngineHttp, container: str, spec: ProcessSpec) -> None:
         self._http = http
@@ -82,7 +86,7 @@ class DockerProcess(Process):
         self._resizing = asyncio.Lock()
 
     async def start(self) -> None:
-        """Raises ContainerGone. Close it after a failure too."""
+        """Start the process. Raises ContainerGone. Must be closed after a failure too."""
         made = await self._http.call("POST", f"/containers/{self._container}/exec", _config(self._spec))
         self._exec_id = made["Id"]
         start = {"Detach": False, "Tty": self._spec.has_terminal, **_console_size(self._spec)}
@@ -129,7 +133,9 @@ class DockerProcess(Process):
             await self._stream.end_output()
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Again and again while a busy engine refuses, for RESIZE_PATIENCE_S and until there is a newer size."""
+        """Set the terminal size, retrying while a busy engine refuses, for RESIZE_PATIENCE_S or
+        until a newer size is set.
+        """
         wanted = self._size = (columns, rows)
         with suppress(TimeoutError):
             async with asyncio.timeout(RESIZE_PATIENCE_S), self._resizing:
@@ -143,7 +149,9 @@ class DockerProcess(Process):
             await run_beside(self._http, self._container, self._spec.user, SIGNAL, name, self._pid)
 
     async def exit_code(self) -> int | None:
-        """The engine notices an end a little later than the stream does."""
+        """Return the exit code, waiting a little after the stream has ended because the engine
+        notices the end later.
+        """
         waited_s = 0.0
         while True:
             state = await self._state()
@@ -184,7 +192,7 @@ class DockerProcess(Process):
             await end_kept(self._http, self._container, self._spec.keeper, self._spec.user)
 
     async def _has_size(self, columns: int, rows: int) -> bool:
-        """Whether the engine takes it, or has nothing left to size."""
+        """True if the engine accepted the size or the process is gone."""
         try:
             await self._http.call("POST", f"/exec/{self._exec_id}/resize", h=str(rows), w=str(columns))
         except ContainerGone:
@@ -194,7 +202,7 @@ class DockerProcess(Process):
         return True
 
     async def _is_over(self) -> bool:
-        """As far as the engine can say."""
+        """True if the engine reports that the process has ended; False if that is unknown."""
         try:
             return not (await self._state())["Running"]
         except ContainerGone:
@@ -211,7 +219,9 @@ class DockerProcess(Process):
             self._read.extend(self._channels.feed(data) if self._channels else [(Channel.OUTPUT, data)])
 
     async def _announced_pid(self) -> str:
-        """Takes the first line off the output. Raises ContainerGone if it is not a pid: there is no `sh`."""
+        """Remove the first line from the output and return the pid in it.
+        Raises ContainerGone if it is not a pid, because there is no `sh`.
+        """
         line, kept = b"", []
         while b"\n" not in line and len(line) <= FIRST_LINE_BYTES:
             channel, data = await self.read()
@@ -231,8 +241,9 @@ class DockerProcess(Process):
 
 
 class ChannelSplitter:
-    """Undoes the engine's multiplexing and keeps apart what it held together: feed what came, get what is whole or
-    begun."""
+    """Decoder of the engine's multiplexed output that keeps the channels apart: feed received data,
+    get (channel, bytes) parts, also of incomplete frames.
+    """
 
     def __init__(self) -> None:
         self._head = b""
@@ -257,12 +268,12 @@ class ChannelSplitter:
 
 
 async def end_kept(http: EngineHttp, container: str, keeper: str, user: str = "") -> None:
-    """Ends what carries this keeper's name. Raises ContainerGone."""
+    """End all processes whose owner begins with `keeper`. Raises ContainerGone."""
     await run_beside(http, container, user, HANG_UP + END_KEPT, KEEPER_VARIABLE, keeper)
 
 
 async def run_beside(http: EngineHttp, container: str, user: str, script: str, *arguments: str) -> None:
-    """Runs a script of ours in the container; nobody waits for its end."""
+    """Run a script of Berth in the container, without waiting for its end."""
     config = {"Cmd": ["sh", "-c", script, "sh", *arguments], "User": user}
     made = await http.call("POST", f"/containers/{container}/exec", config)
     await http.call("POST", f"/exec/{made['Id']}/start", {"Detach": True})
@@ -294,5 +305,7 @@ def _config(spec: ProcessSpec) -> dict[str, object]:
 
 
 def _console_size(spec: ProcessSpec) -> dict[str, object]:
-    """Engines from API 1.42 on make the terminal with it; others do not know the word, and are told by `resize`."""
+    """Return the initial terminal size.
+    Engines from API 1.42 on use it; older ones ignore it and need `resize`.
+    """
     return {"ConsoleSize": [spec.rows, spec.columns]} if spec.has_terminal else {}

@@ -1,7 +1,9 @@
-"""Files of a container on a real Docker engine, by programs that every image with a shell has, as the container's user.
+"""Files of a container on a Docker engine, accessed as the container's user with programs that
+every image with a shell has.
 
-The engine's own archives are not used for content: they are read and written as root, do not see what lies in memory, and
-hold the container's lock for as long as the client takes: until a slow download has ended nobody could stop the session.
+The engine's archive API is not used for content. It reads and writes as root, does not see tmpfs
+mounts, and holds the container's lock until the client has finished, so a slow download would
+prevent stopping the session.
 """
 
 import asyncio
@@ -39,7 +41,7 @@ ASKED_ONE_BY_ONE = 200
 MISSING, FORBIDDEN, UNFIT = 2, 13, 20
 IS_READABLE = b"r"
 
-# Go's os.FileMode, in which the engine says what a path is.
+# Go's os.FileMode, in which the engine reports file modes.
 _GO_DIRECTORY, _GO_SYMLINK, _GO_IRREGULAR = 1 << 31, 1 << 27, 0x8F280000
 
 GO_THERE = """
@@ -142,7 +144,7 @@ OpenProcess = Callable[[str, ProcessSpec], Awaitable[Process]]
 
 
 class DockerFiles(ContainerFiles):
-    """Made for one container."""
+    """Files of one container."""
 
     def __init__(self, http: EngineHttp, container: str, open_process: OpenProcess) -> None:
         self._http = http
@@ -159,7 +161,7 @@ class DockerFiles(ContainerFiles):
         path = _text(reached).rstrip("/") or "/"
         entry = _entry_of_line(path.rpartition("/")[2], line.rstrip(b"\n")) if line else None
         if entry is None or entry.type is EntryType.SYMLINK:
-            entry = await self._entry(path)  # only the engine says where a link leads to in the end
+            entry = await self._entry(path)  # only the engine resolves a link to its final target
         place = Place(path, entry, readable == IS_READABLE)
         if follows_link and place.entry.type is EntryType.SYMLINK:
             return await self.find(place.entry.target, follows_link=False)
@@ -190,7 +192,9 @@ class DockerFiles(ContainerFiles):
         return DockerStaging(self, _text(made.removesuffix(b"\0")), name)
 
     async def feed(self, script: str, *arguments: str, chunks: AsyncIterable[bytes], path: str) -> None:
-        """Gives a script of ours its input. Raises PathUnfit with its words if it fails."""
+        """Run a script with `chunks` as its input.
+        Raises PathUnfit with the script's message if it fails.
+        """
         spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
         process = await self._open_process(self._container, spec)
         ending = asyncio.get_running_loop().create_task(_end_of(process))
@@ -198,7 +202,7 @@ class DockerFiles(ContainerFiles):
             async for chunk in chunks:
                 process.write(chunk)
                 async with asyncio.timeout(SILENCE_S):
-                    with suppress(RuntimeUnavailable):  # it ended early: its words say why
+                    with suppress(RuntimeUnavailable):  # it ended early: its stderr has the reason
                         await process.drain()
                 if ending.done():
                     break
@@ -214,7 +218,9 @@ class DockerFiles(ContainerFiles):
             raise _fault_of_words(code, words, path)
 
     async def run(self, script: str, *arguments: str, path: str, limit_s: float = QUICK_S) -> bytes:
-        """What a script of ours says, in the container, as its user. Raises what its exit code means for `path`."""
+        """Run a script in the container as its user and return its output.
+        Raises the fault that its exit code stands for.
+        """
         spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
         process = await self._open_process(self._container, spec)
         try:
@@ -230,7 +236,9 @@ class DockerFiles(ContainerFiles):
         return output
 
     async def _said_by(self, *argv: str, path: str) -> AsyncGenerator[bytes, None]:
-        """The output of a program as it comes. Raises PathUnfit if it failed before it said anything."""
+        """Yield the output of a program as it arrives.
+        Raises PathUnfit if it failed before any output.
+        """
         process = await self._open_process(self._container, ProcessSpec(argv=argv, has_terminal=False))
         words, has_output = b"", False
         try:
@@ -275,12 +283,12 @@ class DockerFiles(ContainerFiles):
             try:
                 entries.append(await self._entry(f"{path.rstrip('/')}/{name}"))
             except PathUnfit:
-                continue  # gone in the meantime
+                continue  # removed in the meantime
         return entries
 
 
 class DockerStaging(Staging):
-    """`name` in `directory`, which the container's user reached."""
+    """Staging directory `name` in `directory`, whose path the container's user resolved."""
 
     def __init__(self, files: DockerFiles, directory: str, name: str) -> None:
         self._files = files
@@ -323,9 +331,12 @@ async def _output_of(process: Process) -> bytes:
 
 
 async def _end_of(process: Process) -> tuple[int | None, bytes]:
-    """How it ended, and what it complained of. One that ends while it is written to may take the connection with it, and its last
-    words: then its exit code says whether it failed. Raises RuntimeUnavailable where nothing does, for a program that ended well
-    after a break may have had only a part."""
+    """Wait for the end of a process; return its exit code and stderr.
+
+    A process that ends while input is written may break the connection and lose its last output;
+    then a failing exit code is returned. Raises RuntimeUnavailable if the connection broke and the
+    exit code is 0 or unknown, because the program may have received only a part.
+    """
     words = b""
     try:
         while (said := await process.read())[1]:
@@ -356,7 +367,7 @@ def _fault_of_code(code: int | None, path: str) -> RuntimeFault:
 
 
 def _entry_of_line(name: str, line: bytes) -> Entry:
-    """From `stat -c '%f %s %Y'`. Raises PathUnfit for what no `stat` says."""
+    """Parse a line of `stat -c '%f %s %Y'`. Raises PathUnfit for invalid lines."""
     match = re.fullmatch(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,11})", line)
     if match is None:
         raise PathUnfit(f"The container's stat says {line[:80]!r}")

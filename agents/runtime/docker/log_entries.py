@@ -1,9 +1,10 @@
-"""Entries of a container's log, and the position of a reader among them. Pure.
+"""Entries of a container's log, and a reader's position among them. Pure.
 
-An engine keeps only the end of a log, drops its oldest file whenever the newest is full, and numbers nothing. A reader who
-comes back finds its place by counting: the entries of one stream with one time follow one another, because a stream writes
-its lines one after another. So (stream, time, number among these) names an entry; its text does not, because the pieces
-of one long line have one time and may repeat.
+An engine keeps only the end of a log, drops its oldest file whenever the newest is full, and does
+not number entries. A returning reader finds its position by counting: a stream writes its lines one
+after another, so entries of one stream with the same timestamp are consecutive. An entry is
+identified by (stream, timestamp, number among these). Its text does not identify it, because pieces
+of one long line share a timestamp and may repeat.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +15,10 @@ from zlib import crc32
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A line, or a piece of one that was too long for the engine or did not end yet. `stream` is 1 for stdout and 2 for
-    stderr; `at` is the engine's time as it writes it: all pieces of a line have the time of the first."""
+    """A line, or a piece of a line that is too long for the engine or has not ended yet. `stream`
+    is 1 for stdout and 2 for stderr; `at` is the timestamp as the engine writes it. All pieces of a
+    line have the timestamp of the first.
+    """
 
     stream: int
     at: bytes
@@ -23,7 +26,9 @@ class LogEntry:
 
 
 class Identity(NamedTuple):
-    """Stream, time and checksum of an entry: not unique in a log, but good enough to see that a place is wrong."""
+    """Stream, timestamp and checksum of an entry.
+    Not unique in a log, but sufficient to detect a wrong position.
+    """
 
     stream: int
     at: bytes
@@ -31,8 +36,10 @@ class Identity(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The newest entry of a stream before a position: the `number`th of those with the time `at`, and `behind` entries of
-    the other stream came after it. `is_first`: the reader saw no other time in this stream before."""
+    """Newest entry of one stream before a position: number `number` among those with timestamp
+    `at`, followed by `behind` entries of the other stream. `is_first`: the reader saw no earlier
+    timestamp in this stream.
+    """
 
     stream: int
     at: bytes
@@ -43,7 +50,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A place in a log: after the entry `last`. Each mark leads to it by itself."""
+    """A position in a log: after the entry `last`. Each mark suffices to find it."""
 
     last: Identity | None = None
     marks: tuple[Mark, ...] = ()
@@ -66,13 +73,14 @@ class LogPosition:
 
     @property
     def at(self) -> bytes:
-        """The time of the entry before this place; b"" at the beginning."""
+        """Timestamp of the entry before this position; b"" at the beginning."""
         return self.last.at if self.last else b""
 
     @property
     def reach(self) -> int | None:
-        """Return how many entries back from here a search begins at the latest to find this place, and further where the
-        streams are mixed; None: at the beginning of the log."""
+        """Number of entries, counted back from this position, that a search must cover at least;
+        more if the streams are mixed. None: search from the beginning of the log.
+        """
         return min((mark.number + mark.behind + 1 for mark in self.marks if not mark.is_first), default=None)
 
 
@@ -81,8 +89,9 @@ START = LogPosition()
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """Output that nobody can read any more. It was written after `since` and before `until`, both in the engine's words;
-    b"" where that is not known."""
+    """Output that is no longer available, written after `since` and before `until`, both as the
+    engine writes timestamps; b"" if unknown.
+    """
 
     since: bytes
     until: bytes
@@ -90,8 +99,10 @@ class LogGap:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """The next part of a followed log: `text`, before which `gap` is missing, up to `position`. A preview is text of a line
-    that has not ended; the position stays, and the text comes again when its line has ended."""
+    """Next part of a followed log: `text` up to `position`, preceded by the missing `gap`. A
+    preview is text of an unfinished line; it does not advance the position, and its text is sent
+    again when the line has ended.
+    """
 
     text: bytes
     position: LogPosition
@@ -100,8 +111,9 @@ class LogPart:
 
 
 class EntrySearch:
-    """Looks for a position in a log, or in the end of one (`is_whole=False`); feed the entries in order. When it is found,
-    `position` is that place as it is counted in this log."""
+    """Search for a position in a log, or in the end of one (`is_whole=False`). Feed the entries in
+    order; when it is found, `position` is that position as counted in this log.
+    """
 
     def __init__(self, wanted: LogPosition, *, is_whole: bool = True) -> None:
         self.position = wanted
@@ -109,12 +121,12 @@ class EntrySearch:
         self.may_be_renumbered = False  # the log begins among the entries that are counted
         self._marks = {mark.stream: mark for mark in wanted.marks}
         self._is_whole = is_whole
-        self._bounded: set[int] = set()  # streams of which an entry with another time came
+        self._bounded: set[int] = set()  # streams in which another timestamp was seen
         self._counts = dict.fromkeys(self._marks, 0)
-        self._remaining: int | None = None  # entries until the place
+        self._remaining: int | None = None  # entries up to the position
 
     def feed(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
-        """Return those of the entries that come after the wanted position."""
+        """Return the entries that come after the wanted position."""
         if self.is_found:
             return entries
         for index, entry in enumerate(entries, 1):
@@ -146,9 +158,12 @@ class EntrySearch:
 
 
 class TextSearch:
-    """Looks for a position in a log that begins within the long line where the position is: what came before was dropped, so
-    counting does not help. The first entry that looks right is taken: if the pieces of that line repeat, the reader sees some
-    again, or misses some that were equal to others if the very place was dropped too."""
+    """Search by text, for a log whose beginning was dropped within the long line that contains the
+    position, so that counting fails.
+
+    The first entry with the right text is taken. If pieces of that line repeat, the reader may get
+    some again, or miss equal ones if the exact entry was dropped too.
+    """
 
     def __init__(self, wanted: LogPosition) -> None:
         self.position = START
@@ -156,7 +171,7 @@ class TextSearch:
         self._wanted = wanted.last
 
     def feed(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
-        """Return those of the entries that come after the wanted position."""
+        """Return the entries that come after the wanted position."""
         if self.is_found:
             return entries
         for index, entry in enumerate(entries, 1):
@@ -177,7 +192,9 @@ def text_of(entries: Iterable[LogEntry]) -> bytes:
 
 
 def part_of(entries: Sequence[LogEntry], position: LogPosition, *, has_gap: bool = False) -> LogPart:
-    """Return the part that `entries` are for a reader at `position`. After a gap they are counted anew."""
+    """Return `entries` as the next part for a reader at `position`.
+    After a gap, counting starts anew.
+    """
     if has_gap:
         return LogPart(text_of(entries), START.after(entries), LogGap(position.at, entries[0].at))
     return LogPart(text_of(entries), position.after(entries))
@@ -185,7 +202,7 @@ def part_of(entries: Sequence[LogEntry], position: LogPosition, *, has_gap: bool
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """The end of a log. `is_cut`: there was more before it, or may have been."""
+    """The end of a log. `is_cut`: earlier entries exist or may have existed."""
 
     entries: tuple[LogEntry, ...]
     is_cut: bool = False
@@ -195,7 +212,7 @@ class LogTail:
         return text_of(self.entries)
 
     def last(self, limit_bytes: int) -> "LogTail":
-        """Return its last entries of together at most `limit_bytes`, but at least the last one."""
+        """Return the last entries of at most `limit_bytes` in total, but at least one."""
         first = max(0, len(self.entries) - 1)
         size = len(self.entries[first].text) if self.entries else 0
         while first and size + len(self.entries[first - 1].text) <= limit_bytes:
@@ -204,7 +221,7 @@ class LogTail:
         return LogTail(self.entries[first:], self.is_cut or first > 0)
 
     def parts_after(self, position: LogPosition) -> Iterator[LogPart]:
-        """Yield what a reader at `position` has not seen."""
+        """Yield the parts that a reader at `position` has not seen."""
         search: EntrySearch | TextSearch = EntrySearch(position, is_whole=not self.is_cut)
         fresh = search.feed(self.entries)
         if not search.is_found:
@@ -216,12 +233,12 @@ class LogTail:
             yield part_of(fresh, search.position, has_gap=position == START and self.is_cut)
 
     def index(self) -> bytes:
-        """Return what `from_index` needs beside the text: a line for each entry."""
+        """Return the index that `from_index` needs beside the text: one line per entry."""
         return b"\n".join(b"%d %s %d" % (entry.stream, entry.at, len(entry.text)) for entry in self.entries)
 
     @classmethod
     def from_index(cls, text: bytes, index: bytes, *, is_cut: bool) -> "LogTail":
-        """Undo `index`. Without an index the text is one entry."""
+        """Rebuild a tail from its text and `index`. Without an index the text becomes one entry."""
         if not index:
             return cls((LogEntry(1, b"", text),) if text else (), is_cut)
         entries, start = [], 0

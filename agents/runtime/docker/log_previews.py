@@ -1,7 +1,8 @@
-"""Progress bars of containers on a Docker engine, before their line ends.
+"""Live previews of progress bars in the output of containers on a Docker engine.
 
-The log of an engine has a line when it ends, or when it has 16 KiB: a progress bar, which goes back to the beginning of its
-line by a carriage return, stands still there. Only who is attached to a container sees it move.
+The engine logs a line when it ends or reaches 16 KiB, so a progress bar, which rewrites its line
+with carriage returns, stands still in the log. Its changes are visible only to clients attached to
+the container.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ HELD_BYTES = 2**14
 async def previews(
     http: EngineHttp, name: str, wait: Coroutine[None, None, None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what the container writes to lines that have not ended, from a carriage return on, until `wait` returns."""
+    """Yield text after a carriage return in lines that have not ended, until `wait` returns."""
     bars = _Bars()
     waiting = asyncio.ensure_future(wait)
     watching = asyncio.ensure_future(bars.watch(http, name))
@@ -39,7 +40,7 @@ async def previews(
 
 
 class _Bars:
-    """Return the text of open lines that nobody took yet, at most its last HELD_BYTES."""
+    """Buffer for text of open lines that was not taken yet, at most its last HELD_BYTES."""
 
     def __init__(self) -> None:
         self.has_news = asyncio.Event()
@@ -48,8 +49,9 @@ class _Bars:
         self._ended: set[Channel] = set()
 
     async def watch(self, http: EngineHttp, name: str) -> None:
-        """Listen for ATTACHED_S at most, and whether or not anybody takes what comes: an engine holds a program back of
-        whose output 1 MB waits for whoever is attached."""
+        """Read the attached output for at most ATTACHED_S, even if nothing is taken from the
+        buffer: an engine blocks a program when an attached client has 1 MB unread.
+        """
         with suppress(RuntimeFault, OSError, TimeoutError):
             stream, data = await http.hijack(f"/containers/{name}/attach?stream=1&stdout=1&stderr=1", {})
             try:

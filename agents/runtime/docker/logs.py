@@ -1,9 +1,11 @@
-"""Logs of containers on a Docker engine.
+"""Logs of containers on a Docker engine: the end of a log, and following it live without losing
+entries.
 
-What engines promise, and no more: a log that is read without following comes in the engine's order, whole from its oldest
-kept entry to the newest, whatever is rotated meanwhile; `tail` counts entries from the end. A log that is followed
-does not promise that: engines before 23 repeat or leave out entries when a file is full, and may end with it. So following
-only tells here that there is more to read. `since` is of no use either: pieces of a long line bear the time of its beginning.
+Only these guarantees of engines are used: a log read without following is in order and complete
+from its oldest kept entry to the newest, even during rotation; `tail` counts entries from the end.
+Engines before 23 repeat or skip entries in a followed log when a file is full, and may end it then,
+so following only signals that there is more to read. `since` cannot be used, because pieces of a
+long line carry the timestamp of its beginning.
 """
 
 import asyncio
@@ -33,28 +35,34 @@ from agents.runtime.port import ContainerStatus
 
 ALL = "all"
 TAILS = (100, 1_000, 10_000)
-"""How much of the end of a log is read to find what is new: each further one costs the engine ten times as much."""
+"""Numbers of entries at the end of a log that are searched in turn for the position; each costs the
+engine ten times as much as the one before.
+"""
 
 HELD_BYTES = 2**20
-"""A log up to this size is read once when a reader comes; a larger one is first read to see whether it is whole."""
+"""A log up to this size is read once for a new reader; a larger one is first scanned to find
+whether it is complete.
+"""
 
 PAUSE_S = 0.2
 LONGEST_PAUSE_S = 2.0
-"""A look that took long is followed by a longer pause, so that many readers of busy logs do not use all of a core."""
+"""Longest pause between two reads. The pause grows with the duration of the read, so that many
+readers of busy logs do not use a whole core.
+"""
 
 BELL_S = 10.0
-"""After so long a log is looked at even if the engine did not tell of more."""
+"""Seconds after which a log is read again even if the engine did not signal more."""
 
 SILENCE_S = 60.0
 ENTRY_BYTES = 69
-"""What the driver json-file writes beside a text."""
+"""Bytes that the json-file driver writes beside the text of an entry."""
 
 WRITTEN_AS_TWO = b'"\\\n\r\t'
 WRITTEN_AS_SIX = bytes(set(range(32)) - set(WRITTEN_AS_TWO)) + b"<>&"
 
 
 class EntrySplitter:
-    """Turns the engine's frames, with timestamps, into entries: feed what came, get the entries that are whole."""
+    """Decoder of the engine's frames with timestamps: feed received data, get the complete entries."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -75,7 +83,9 @@ class EntrySplitter:
 
 
 def stored_bytes(entries: Sequence[LogEntry]) -> int:
-    """Return about how much of a log file of the driver json-file the entries take, as Go writes JSON."""
+    """Return the approximate size of these entries in a log file of the json-file driver, which
+    escapes text as Go does.
+    """
     text = text_of(entries)
     longer = len(text) - len(text.translate(None, WRITTEN_AS_TWO))
     longer += 5 * (len(text) - len(text.translate(None, WRITTEN_AS_SIX)))
@@ -85,7 +95,7 @@ def stored_bytes(entries: Sequence[LogEntry]) -> int:
 
 
 def least_left_bytes(inspection: dict[str, Any]) -> float:
-    """Return what a log at least holds once its beginning has been dropped: all its files but one are full."""
+    """Return the minimum size of a log whose beginning was dropped: all its files but one are full."""
     config = inspection["HostConfig"]["LogConfig"].get("Config") or {}
     if "max-size" not in config:
         return float("inf")
@@ -93,7 +103,9 @@ def least_left_bytes(inspection: dict[str, Any]) -> float:
 
 
 def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
-    """Return the end of a log; the engine keeps little enough for memory. Raises APIError."""
+    """Return the end of a log.
+    It is read whole, since the engine keeps little enough for memory. Raises APIError.
+    """
     least_left = least_left_bytes(client.inspect_container(name))
     url = client.url_of(f"/containers/{name}/logs")
     splitter, entries = EntrySplitter(), list[LogEntry]()
@@ -107,11 +119,13 @@ def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
 async def follow(
     http: EngineHttp, name: str, position: LogPosition, *, has_previews: bool
 ) -> AsyncGenerator[LogPart, None]:
-    """Yield what comes after `position` until the container has ended and its log was read to the end."""
+    """Yield the entries after `position` until the container has ended and its log was read to the
+    end.
+    """
     lines = 0
     while True:
         began_at = monotonic()
-        # Asked before the log is read: of a container that has ended, all that it wrote is in there.
+        # Inspected before the log is read: if the container has ended by then, the log is complete.
         inspection = await http.call("GET", f"/containers/{name}/json")
         unread = _unread(http, name, position, least_left_bytes(inspection), likely_lines=lines)
         lines = 0
@@ -134,7 +148,9 @@ async def follow(
 async def _unread(
     http: EngineHttp, name: str, position: LogPosition, least_left: float, *, likely_lines: int
 ) -> AsyncGenerator[LogPart, None]:
-    """Yield what is in the log after `position` now, likely as many lines as the last time."""
+    """Yield the present entries after `position`.
+    `likely_lines` is the number of lines of the last round, by which the tail to search is chosen.
+    """
     if position == START:
         async with http.scans:
             beginning = await _beginning(http, name, least_left)
@@ -167,7 +183,7 @@ async def _unread(
 
 
 def _tails_for(position: LogPosition, likely_lines: int) -> list[str]:
-    """Return how much of the end of the log to search for `position`, one after another, the last of them all of it."""
+    """Return the values of `tail` to search for `position`, in order; the last is the whole log."""
     if position.reach is None:
         return [ALL]
     least = max(TAILS[0], position.reach + 2 * likely_lines)
@@ -177,7 +193,7 @@ def _tails_for(position: LogPosition, likely_lines: int) -> list[str]:
 async def _found(
     http: EngineHttp, name: str, tail: str, search: EntrySearch | TextSearch
 ) -> AsyncGenerator[LogPart, None]:
-    """Yield what comes after the position that `search` looks for, if that is in the tail."""
+    """Yield the entries after the position that `search` looks for, if it is in this tail."""
     position: LogPosition | None = None
     async with aclosing(_read(http, name, tail)) as batches:
         async for batch in batches:
@@ -189,8 +205,9 @@ async def _found(
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """The first entry that is left of a log, and whether there may have been others before it. `whole`: all entries of a
-    log that is small and whole."""
+    """First kept entry of a log. `is_dropped`: earlier entries may have been dropped.
+    `whole`: all entries of a small and complete log.
+    """
 
     first: LogEntry | None
     is_dropped: bool
@@ -214,12 +231,12 @@ async def _beginning(http: EngineHttp, name: str, least_left: float) -> _Beginni
 
 
 async def _until_more(http: EngineHttp, name: str, position: LogPosition) -> None:
-    """Wait until the log goes on after `position` or ends, at most BELL_S."""
+    """Wait until the log has more after `position` or ends, at most BELL_S."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BELL_S), aclosing(_read(http, name, "1", is_followed=True)) as batches:
             is_first = True
             async for batch in batches:
-                # Another piece of a line may look the same.
+                # Another piece of the same line may look equal.
                 if not is_first or len(batch) > 1 or identity_of(batch[-1]) != position.last:
                     return
                 is_first = False
@@ -228,7 +245,7 @@ async def _until_more(http: EngineHttp, name: str, position: LogPosition) -> Non
 async def _read(
     http: EngineHttp, name: str, tail: str, *, is_followed: bool = False
 ) -> AsyncGenerator[list[LogEntry], None]:
-    """Yield the entries of a log as they come, some at a time."""
+    """Yield the entries of a log in batches as they arrive."""
     splitter = EntrySplitter()
     query = _query(tail) | ({"follow": "1"} if is_followed else {})
     silence_s = None if is_followed else SILENCE_S

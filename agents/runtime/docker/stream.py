@@ -1,5 +1,6 @@
-"""Raw streams to an engine: a connection that it turned from HTTP into bytes both ways. Nothing here has a thread, and
-neither side can be made to hold much."""
+"""Raw bidirectional streams to an engine, made by upgrading an HTTP connection, plain or over TLS.
+No threads; buffers are bounded on both sides.
+"""
 
 import asyncio
 import re
@@ -16,7 +17,7 @@ from agents.runtime.port import RuntimeUnavailable
 
 READ_BYTES = 2**16
 HELD_BYTES = 2**16
-"""What waits here unread before the engine is held back; asyncio holds twice as much."""
+"""Bytes that may wait here unread before the engine is held back; asyncio buffers twice as much."""
 
 HEAD_BYTES = 2**14
 STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
@@ -28,36 +29,36 @@ T = TypeVar("T")
 
 
 class Stream(ABC):
-    """Bytes both ways."""
+    """Bidirectional byte stream."""
 
     @abstractmethod
     async def read(self) -> bytes:
-        """What comes next, b"" at the end. Raises OSError."""
+        """Return the next bytes; b"" at the end. Raises OSError."""
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """Sends without waiting; after the end it does nothing."""
+        """Send without waiting; does nothing after `end_output`."""
 
     @property
     @abstractmethod
     def unwritten_bytes(self) -> int:
-        """What was written and is not sent yet."""
+        """Bytes written but not sent yet."""
 
     @abstractmethod
     async def drain(self) -> None:
-        """Waits until little is unwritten. Raises OSError."""
+        """Wait until the write buffer is nearly empty. Raises OSError."""
 
     @abstractmethod
     async def end_output(self) -> None:
-        """Tells the other side that nothing more comes from here; it may go on to talk."""
+        """Close the sending direction; the other side may continue to send."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends both ways at once."""
+        """Close both directions at once."""
 
 
 class PlainStream(Stream):
-    """Over a socket."""
+    """Stream over a socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -81,7 +82,7 @@ class PlainStream(Stream):
     async def end_output(self) -> None:
         self._has_ended = True
         if self._writer.can_write_eof() and not self._writer.is_closing():
-            with suppress(OSError):  # who has hung up is told nothing more, and may still be heard
+            with suppress(OSError):  # after a hang-up of the other side, its last data can still be read
                 self._writer.write_eof()
 
     def close(self) -> None:
@@ -89,7 +90,9 @@ class PlainStream(Stream):
 
 
 class TlsStream(Stream):
-    """TLS over another stream, in memory: unlike asyncio's it can end its own half and still hear the other."""
+    """TLS over another stream, in memory.
+    Unlike asyncio's TLS it can half-close: end its own direction and still read.
+    """
 
     def __init__(self, plain: Stream, context: ssl.SSLContext, server_name: str) -> None:
         self._plain = plain
@@ -124,12 +127,14 @@ class TlsStream(Stream):
         await self._plain.drain()
 
     async def end_output(self) -> None:
-        """OpenSSL refuses to say goodbye while something unread has come: that is kept for the next read."""
+        """Send the TLS close alert.
+        OpenSSL refuses that while received data is unread, so that data is kept for the next read.
+        """
         self._has_ended = True
         with suppress(ssl.SSLError):
             while data := self._tls.read(READ_BYTES):
                 self._early += data
-        with suppress(ssl.SSLError):  # our goodbye is written; the other side's is still to come
+        with suppress(ssl.SSLError):  # our close alert is written; the other side's is still to come
             self._tls.unwrap()
         self._send()
 
@@ -157,7 +162,9 @@ class TlsStream(Stream):
 
 
 async def connect(address: str, tls: ssl.SSLContext | None) -> Stream:
-    """A stream to `unix:///path` or, with TLS, `tcp://host:port`. Raises OSError, TimeoutError."""
+    """Open a stream to `unix:///path` or, with TLS, `tcp://host:port`.
+    Raises OSError, TimeoutError.
+    """
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if tls is None:
             path = address.removeprefix("unix://")
@@ -175,8 +182,9 @@ async def connect(address: str, tls: ssl.SSLContext | None) -> Stream:
 
 
 async def hijack(address: str, tls: ssl.SSLContext | None, path: str, body: bytes) -> tuple[Stream, bytes]:
-    """POST `body` (JSON) to `path` and take the connection over: the stream, and what it said already. Raises
-    RuntimeFaults of the engine's refusal, OSError, TimeoutError."""
+    """POST `body` (JSON) to `path` and take over the connection; return the stream and the bytes
+    already received. Raises the RuntimeFault of a refusal, OSError, TimeoutError.
+    """
     stream = await connect(address, tls)
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
@@ -209,7 +217,7 @@ async def _rest_after_head(stream: Stream) -> bytes:
 
 
 async def _refusal(stream: Stream, head: bytes, text: bytes) -> str:
-    """The engine's words, as far as it says how long they are."""
+    """Return the engine's error message, as far as Content-Length covers it."""
     told = CONTENT_LENGTH.search(head)
     wanted = min(int(told[1]), REFUSAL_BYTES) if told else 0
     while len(text) < wanted and (data := await stream.read()):

@@ -1,4 +1,4 @@
-"""The port on a real Docker engine, over a local socket or mutual TLS (docker SDK)."""
+"""ContainerRuntime for a Docker engine, over a local socket or mutual TLS (docker SDK)."""
 
 import json
 import time
@@ -73,11 +73,13 @@ RETRY_PAUSE_S = 0.05
 CONFLICTS_OF_A_RACE = 16
 
 CORES_ABSENT = "CPUs are not available"
-"""Said of a machine that counts its cores from another number than 0, since it is a container itself perhaps."""
+"""Error message of a machine whose cores are not numbered from 0, perhaps because it is a container
+itself.
+"""
 
 
 class DockerRuntime(ContainerRuntime):
-    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material."""
+    """One Docker engine. `address` is `unix:///path`, or `tcp://host:port` with TLS material."""
 
     def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
         self.connection = Connection(address, tls)
@@ -169,12 +171,12 @@ class DockerRuntime(ContainerRuntime):
             if subnet is None:
                 break
             try:
-                # An engine that was killed while it made a network keeps the bridge for ever, and does not list it.
+                # An engine killed while it creates a network keeps the bridge but does not list it.
                 body = network_config(spec, subnet, spare=conflicts // CONFLICTS_OF_A_RACE)
                 answer = client.post(client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S)
                 raise_refusal(answer)
             except docker.errors.APIError as error:
-                # Somebody else took the subnet, or the name, between our look and our call: look again.
+                # Another caller took the subnet or name after the look-up: look again.
                 if "overlap" in str(error.explanation):
                     refused.append(str(subnet))
                 elif "same bridge name" in str(error.explanation) or error.status_code == 409:
@@ -210,7 +212,7 @@ class DockerRuntime(ContainerRuntime):
         client = self._client
         made = client.create_volume(name, driver="local", labels=dict(labels))
         if not made.get("Labels"):
-            # An engine that was killed while it made the volume has its directory and forgot its labels.
+            # An engine killed while it creates a volume keeps its directory but loses its labels.
             client.remove_volume(name)
             made = client.create_volume(name, driver="local", labels=dict(labels))
         if not carries(made.get("Labels"), labels):
@@ -241,8 +243,10 @@ class DockerRuntime(ContainerRuntime):
         return state
 
     def _create(self, spec: ContainerSpec) -> dict[str, Any]:
-        """What has the name afterwards, whoever made it. While another call makes it the name is taken, yet nobody
-        can see the container."""
+        """Create the container unless the name is taken, and return the inspection of the container
+        with that name. While another call creates it, the name is taken but the container is not
+        visible yet.
+        """
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
             try:
@@ -265,7 +269,7 @@ class DockerRuntime(ContainerRuntime):
     @answered
     def start_container(self, name: str) -> None:
         state = state_of_inspection(self._client.inspect_container(name))
-        if state.status is ContainerStatus.CREATED:  # the engine would start one that has ended once more
+        if state.status is ContainerStatus.CREATED:  # the engine would restart one that has ended
             self._client.start(name)
 
     @answered
@@ -288,7 +292,7 @@ class DockerRuntime(ContainerRuntime):
             self._await_removal(name)
 
     def _await_removal(self, name: str) -> None:
-        """Another caller removes it already; the promise is that it is gone."""
+        """Wait until another caller's removal is complete."""
         try:
             self._client.wait(name, timeout=CALL_TIMEOUT_S, condition="removed")
         except docker.errors.NotFound:

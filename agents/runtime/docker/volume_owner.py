@@ -1,7 +1,9 @@
-"""Gives the tops of fresh volumes their owners, and spares the call where the image has seen to it.
+"""Sets the owners of fresh volumes, and skips the call if the image's directory has the right owner
+already.
 
-A volume takes its first content and owner over from the image's directory at the same place. Whose that is does not
-change with an image id, so it is asked once per image and process; to set an owner costs an engine some 50 ms a launch.
+A fresh volume takes its content and owner from the image's directory at the same path. That owner
+is fixed per image id, so it is looked up once per image and process; setting an owner costs an
+engine about 50 ms per launch.
 """
 
 import tarfile
@@ -17,14 +19,14 @@ Owner = tuple[int, int]
 
 
 class Owners:
-    """Of one engine. Thread-safe."""
+    """Known owners of image directories on one engine. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._of_images: dict[tuple[str, str], Owner] = {}
 
     def ensure(self, client: EngineClient, spec: ContainerSpec, image_id: str) -> None:
-        """The owned volumes of a container that was created and never started have their owners."""
+        """Set the owners of the owned volumes of a container that was created and never started."""
         for mount in spec.mounts:
             if mount.kind != "volume" or mount.owner is None:
                 continue
@@ -43,7 +45,9 @@ class Owners:
 
 
 def _untouched_owner(client: EngineClient, name: str, path: str) -> Owner | None:
-    """Of the directory as its image made it; None where `owner_archive` was there before, which dates it 1970."""
+    """Return the owner of the directory as the image made it; None if `owner_archive` was applied
+    before, which sets its time to 1970.
+    """
     url = client.url_of(f"/containers/{name}/archive")
     with client.get(url, params={"path": f"{path}/."}, stream=True, timeout=CALL_TIMEOUT_S) as answer:
         raise_refusal(answer)

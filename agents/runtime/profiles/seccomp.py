@@ -1,8 +1,9 @@
-"""The calls to the kernel that a session may make, as the JSON that engines take. Pure.
+"""Seccomp profile of sessions: the allowed system calls, as the JSON that engines take. Pure.
 
-A list of what programs of people need, by purpose; whatever is not on it is refused (EPERM). What is missing on
-purpose, with the reason, is the table in docs/adr (ADR 13). The list is one for all architectures:
-an engine leaves out names that its machine does not know."""
+An allow-list by purpose; every other call fails with EPERM. Deliberate omissions, with reasons, are
+the table of ADR 13 (docs/adr). One list serves all architectures: an engine skips names that its
+machine does not know.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -78,35 +79,39 @@ ALLOWED = (
     FILES, PATHS, MEMORY, PROCESSES, SIGNALS, SCHEDULING, WAITING, TIME, PEOPLE, NETWORK, IN_COMMON,
 )  # fmt: skip
 
-# Programs that meet ENOSYS use the older call instead; EPERM they would take for a failure. `clone3` hides its flags
-# in memory, where no filter sees them.
+# Programs fall back to the older call on ENOSYS, but treat EPERM as a failure. The flags of
+# `clone3` are in memory, where no filter sees them.
 SAID_TO_BE_ABSENT = "clone3 io_uring_setup io_uring_enter io_uring_register"
 
 NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 
 NEW_TIME = 0x80
-"""CLONE_NEWTIME; `clone` has a signal in this place."""
+"""CLONE_NEWTIME; `clone` uses these bits for a signal number."""
 
 PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
-"""Linux as it is; the same with addresses that are not random (debuggers); and the question which one it is."""
+"""Linux; Linux without address space randomisation (debuggers); and the query of the present value.
+"""
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 NETLINK_FAMILIES = (0, 4, 15, 20)
-"""Routes and addresses, `ss`, device news, RDMA. Left out: what configures firewalls, crypto and audit."""
+"""Routes and addresses, `ss`, device events, RDMA. Left out: families that configure firewalls,
+crypto and audit.
+"""
 
 Json = dict[str, Any]
 
 
 @cache
 def profile_text() -> str:
-    """The profile as engines take it: `seccomp=` and this text in SecurityOpt."""
+    """Return the profile as compact JSON, for `seccomp=…` in SecurityOpt."""
     return json.dumps(build_profile(), separators=(",", ":"))
 
 
 def build_profile() -> Json:
-    """All that is not named is refused; other architectures than the machine's own (32-bit programs on 64-bit machines)
-    are killed."""
+    """Return the profile. Calls that are not named fail with EPERM; processes of another
+    architecture than the machine's (32-bit programs on 64-bit machines) are killed.
+    """
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
         "archMap": [
@@ -125,7 +130,7 @@ def build_profile() -> Json:
 
 
 def _allow(names: Iterable[str], equal: Mapping[int, int] | None = None) -> Json:
-    """These calls, if each of the arguments named by `equal` {position: value} has that value."""
+    """Allow these calls if each argument in `equal` {position: value} has that value."""
     arguments = [
         {"index": index, "value": value, "op": "SCMP_CMP_EQ"} for index, value in (equal or {}).items()
     ]
@@ -133,7 +138,7 @@ def _allow(names: Iterable[str], equal: Mapping[int, int] | None = None) -> Json
 
 
 def _without_namespaces() -> Iterable[Json]:
-    """`clone` and `unshare` for threads, processes and files, without a new namespace."""
+    """Yield rules that allow `clone` and `unshare` except for new namespaces."""
     for name, mask in (("clone", NEW_NAMESPACES), ("unshare", NEW_NAMESPACES | NEW_TIME)):
         without = {"index": 0, "value": mask, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
         yield {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [without]}

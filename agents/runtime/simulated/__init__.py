@@ -1,1 +1,1 @@
-"""Engines that run nothing, behind the same port."""
+"""Simulated engines, which implement the runtime port without running containers."""

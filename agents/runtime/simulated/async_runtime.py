@@ -1,4 +1,4 @@
-"""The event loop's side of an engine in memory."""
+"""Simulated engine for the event loop."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -21,7 +21,9 @@ _trees: WeakKeyDictionary[SimulatedRuntime, dict[str, SimulatedTree]] = WeakKeyD
 
 
 class SimulatedAsyncRuntime(AsyncRuntime):
-    """Looks into a SimulatedRuntime; its processes echo, its containers have a home, the same for each event loop."""
+    """AsyncRuntime on top of a SimulatedRuntime.
+    Processes echo their input; each container has a file tree, shared by all event loops.
+    """
 
     def __init__(self, runtime: SimulatedRuntime) -> None:
         self._runtime = runtime
@@ -73,8 +75,11 @@ class SimulatedAsyncRuntime(AsyncRuntime):
 
 
 class EchoProcess(Process):
-    """Gives back what it is given, and ends with the input. A line `exit 7` ends it with that code, and so does `exit 7`
-    as its argv; `complain WORDS` says these on the other channel and ends with 1. It knows no other program."""
+    """A process that echoes its input and ends when the input ends.
+
+    A line `exit 7`, or `exit 7` as argv, ends it with that code; argv `complain WORDS` writes WORDS
+    to stderr and ends with 1. Any other program ends with 127.
+    """
 
     def __init__(self, spec: ProcessSpec) -> None:
         self.spec = spec

@@ -1,5 +1,6 @@
-"""What the accelerators of a machine that runs nothing do: half of the time something, with a quarter of their memory, or
-what a test says."""
+"""Simulated use of accelerators: constantly 50 % busy with a quarter of their memory, or as set by
+a test.
+"""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -12,12 +13,12 @@ STEADY_PERCENT = 50
 
 
 def device_id_of(slot_name: str, index: int) -> str:
-    """As agents.machines.accelerators.simulate_devices names them."""
+    """Return the device id that agents.machines.accelerators.simulate_devices assigns."""
     return f"{slot_name}-{index}"
 
 
 class SimulatedDevices:
-    """Of one machine. Any thread may ask."""
+    """Accelerators of one simulated machine. Thread-safe."""
 
     def __init__(self, devices: Mapping[str, int]) -> None:
         self._lock = Lock()
@@ -29,17 +30,17 @@ class SimulatedDevices:
         }
 
     def use(self, use: DeviceUse) -> None:
-        """From now on a device does this."""
+        """Set the use that a device reports from now on."""
         with self._lock:
             self._uses[use.device_id] = use
 
     def fall_silent(self, device_id: str) -> None:
-        """From now on a device does not tell what it does."""
+        """Make a device report no use from now on."""
         with self._lock:
             self._uses.pop(device_id, None)
 
     def measure(self) -> tuple[DeviceUse, ...]:
-        """As AcceleratorDiscovery.measure."""
+        """Implement AcceleratorDiscovery.measure."""
         with self._lock:
             return tuple(self._uses.values())
 

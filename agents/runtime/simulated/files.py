@@ -1,4 +1,6 @@
-"""Files of a container in memory: flat, all owned by one user, and packed as an engine does."""
+"""Simulated files of a container, in memory: a flat mapping, all owned by one user, packed as an
+engine does.
+"""
 
 import io
 import tarfile
@@ -24,7 +26,7 @@ PACK_BYTES = 2**16
 
 @dataclass(slots=True)
 class SimulatedTree:
-    """{path: content}; None is a directory."""
+    """Files as {path: content}; None marks a directory."""
 
     entries: dict[str, bytes | None] = field(
         default_factory=lambda: {

@@ -1,9 +1,9 @@
-"""An engine that runs nothing, keeps the port's promises and answers after a set delay: clusters of thousands of agents for
-tests, benches and demonstrations, on one machine. Its containers end when a test says so (`finish`), or by themselves as its
-`Conduct` has it.
+"""Simulated engine that implements the runtime port, runs nothing and answers after a set delay:
+for clusters of thousands of agents in tests, benchmarks and demonstrations.
 
-What it has lies on a `Shelf`: in the memory of this process, or in Redis, where all processes of a portal see the same
-(`simulated_shelf`).
+Containers end when a test calls `finish`, or by themselves according to `Conduct`. The state is a
+`Shelf` (`simulated.state`): in the memory of this process, or in Redis, shared by all processes of
+a portal.
 """
 
 import time
@@ -53,8 +53,10 @@ SIGTERM_EXIT_CODE = 143
 
 
 class SimulatedRuntime(ContainerRuntime):
-    """`registry` lists what can be pulled; `images` what is there already, `has_any_image` that all are. `devices` are slots
-    beside cores and memory."""
+    """Simulated engine. `registry` lists the images that can be pulled, `images` those on the
+    machine; `has_any_image` means every image is there. `devices` are slots other than CPU and
+    memory.
+    """
 
     def __init__(  # noqa: PLR0913 -- all by name
         self,
@@ -97,37 +99,37 @@ class SimulatedRuntime(ContainerRuntime):
     def finish(
         self, name: str, *, exit_code: int = 0, output: bytes = b"", was_oom_killed: bool = False
     ) -> None:
-        """The main process of a running container ends by itself, after it has written `output`."""
+        """Append `output` and end the main process of a running container."""
         with self._lock:
             container = self._running(name)
             container.output += output
             self._end(container, exit_code, was_oom_killed)
 
     def kill_for_memory(self, name: str, at: datetime | None = None) -> None:
-        """The kernel ends a program in a running container, that of its main process not."""
+        """Record an out-of-memory kill of a process other than the main one in a running container."""
         with self._lock:
             container = self._running(name)
             container.memory_kills.append(at or datetime.now(UTC))
             self._containers[name] = container
 
     def use(self, name: str, usage: ContainerUsage) -> None:
-        """From now on the container has used this much."""
+        """Set the resource usage that the container reports from now on."""
         with self._lock:
             self._running(name).usage = usage
 
     def reboot(self, at: datetime | None = None) -> None:
-        """The machine has booted anew, as far as its engine tells: now, or `at`."""
+        """Report a new boot of the machine, now or `at`."""
         self._info = replace(
             self._info, life_id=f"{self._info.life_id}+", alive_since=at or datetime.now(UTC)
         )
 
     def processes_of(self, name: str) -> tuple[tuple[str, ...], ...]:
-        """What was started in the container by `start_process` and `run_process`, in order."""
+        """Return the argv of each process started by `start_process` and `run_process`, in order."""
         with self._lock:
             return tuple(self._present(name).processes)
 
     def output_of(self, name: str) -> tuple[bytes, bool]:
-        """What the container has written so far, and whether more may come."""
+        """Return the container's output so far, and True if more may follow."""
         with self._lock:
             container = self._present(name)
             return container.output, container.state.status is ContainerStatus.RUNNING
@@ -138,7 +140,7 @@ class SimulatedRuntime(ContainerRuntime):
 
     @property
     def answers(self) -> bool:
-        """True unless the machine is silent now."""
+        """True unless the simulated machine is silent now."""
         return not self._conduct.is_silent(self.name, time.time())
 
     @property
@@ -281,7 +283,7 @@ class SimulatedRuntime(ContainerRuntime):
         self._answer()
         with self._lock:
             found = sorted(self._containers.items())
-            # Writes nothing: an end is written by whoever asks for its container alone.
+            # Read-only: the end of a container is written by calls that name that container.
             return [state_now(each) for _, each in found if carries(each.state.labels, labels)]
 
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
@@ -292,7 +294,7 @@ class SimulatedRuntime(ContainerRuntime):
             return sorted(kills, key=lambda kill: kill.at)
 
     def usage_of(self, name: str) -> ContainerUsage:
-        """Return what `AsyncRuntime.measure_container` does, without the delay."""
+        """Return the usage for `AsyncRuntime.measure_container`, without the delay."""
         self.check_answers()
         with self._lock:
             container = self._running(name)
@@ -337,13 +339,15 @@ class SimulatedRuntime(ContainerRuntime):
             self._present(name)
 
     def _answer(self) -> None:
-        """Every call begins here; doubles in tests put their fault here."""
+        """Apply the delay and check availability.
+        Every call begins here; test doubles override it to inject faults.
+        """
         if self.delay_s:
             time.sleep(self.delay_s)
         self.check_answers()
 
     def check_answers(self) -> None:
-        """Raises RuntimeUnavailable while the machine is silent."""
+        """Raise RuntimeUnavailable while the machine is silent."""
         if not self.answers:
             raise RuntimeUnavailable(f"The simulated machine {self.name} is silent for a while.")
 
@@ -355,7 +359,7 @@ class SimulatedRuntime(ContainerRuntime):
         return container and self._settled(container)
 
     def _settled(self, container: Container) -> Container:
-        """As it is now: its program may have ended by itself."""
+        """Return the container with its state updated if its program has ended by itself."""
         if is_over(container):
             self._put_end(container, state_now(container))
         return container

@@ -1,8 +1,9 @@
-"""What a simulated engine has, and how its containers go.
+"""State of a simulated engine (networks, volumes, containers) and the behaviour of its containers.
 
-A shelf lies in the memory of one process, or in Redis: a hash for each kind of thing, one field for each thing, so that any
-process of a portal may ask any simulated engine, and whoever dies leaves no half of a thing. Nobody locks it: what concerns
-one session is done by whoever holds its work lock.
+The state is in the memory of one process, or in Redis: one hash per kind of object with one field
+per object, so that any process of a portal can use any simulated engine and a crash leaves no
+partial object. There are no locks: all calls for one session are made by the holder of its work
+lock.
 """
 
 import json
@@ -41,26 +42,30 @@ Thing = TypeVar("Thing")
 
 _NEEDED = object()
 SILENT_FOR_S = 600
-"""A machine that is lost stays silent for so long: beyond the grace after which its sessions end."""
+"""Seconds that a lost machine stays silent: longer than the grace period after which its sessions
+end.
+"""
 
 
 @dataclass(slots=True)
 class Network:
-    """With the addresses that containers have in it."""
+    """A network and the addresses that containers use in it."""
 
     labels: Mapping[str, str]
     subnet: str
     used: list[str] = field(default_factory=list)
 
     def free_address(self) -> str:
-        """The first is the engine's."""
+        """Return the first free address; the first host address is the engine's own."""
         hosts = map(str, islice(IPv4Network(self.subnet).hosts(), 1, None))
         return next(host for host in hosts if host not in self.used)
 
 
 @dataclass(slots=True)
 class Container:
-    """`ends_at` (seconds since 1970) is when its program ends by itself, with `ends_with`."""
+    """A simulated container.
+    Its program ends by itself at `ends_at` (seconds since 1970) with exit code `ends_with`.
+    """
 
     spec: ContainerSpec
     state: ContainerState
@@ -68,15 +73,19 @@ class Container:
     ends_at: float | None = None
     ends_with: int = 0
     memory_kills: list[datetime] = field(default_factory=list)
-    # Not kept in Redis: only tests in one process ask for them.
+    # Not stored in Redis: only tests within one process read these.
     processes: list[tuple[str, ...]] = field(default_factory=list)
     usage: ContainerUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """How containers go by themselves. They start within `start_s`, run for `run_s` on the average (0: until they are
-    stopped), and `fail_rate` of them end with 1. `lose_rate` is the share of the time in which a machine does not answer."""
+    """Behaviour of containers and machines.
+
+    Containers take `start_s` to start, run for `run_s` on average (0: until stopped), and a share
+    `fail_rate` of them ends with exit code 1. `lose_rate` is the share of time in which a machine
+    does not answer.
+    """
 
     start_s: float = 0.0
     run_s: float = 0.0
@@ -84,7 +93,9 @@ class Conduct:
     lose_rate: float = 0.0
 
     def end_of(self, name: str, started_at: float) -> tuple[float | None, int]:
-        """When the container will end, and with which code; the same for the same container whoever asks."""
+        """Return the time (seconds since 1970) at which the container ends, or None, and its exit
+        code. Deterministic per container name, so all processes agree.
+        """
         chance = random.Random(name)  # noqa: S311 -- a simulation, not a secret
         code = int(chance.random() < self.fail_rate)
         return (started_at + chance.expovariate(1 / self.run_s) if self.run_s else None), code
@@ -98,8 +109,9 @@ class Conduct:
 
 
 class InRedis(MutableMapping[str, Thing], Generic[Thing]):
-    """A mapping that keeps each value as JSON in a field of one Redis hash, so that all processes share it. Raises
-    RuntimeUnavailable where Redis does not answer."""
+    """Mapping that stores each value as JSON in a field of one Redis hash, shared by all processes.
+    Raises RuntimeUnavailable if Redis does not answer.
+    """
 
     def __init__(self, key: str, encode: Callable[[Thing], Any], decode: Callable[[Any], Thing]) -> None:
         self.key = key
@@ -125,7 +137,7 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
         return int(_ask(lambda: client().hlen(self.key)))
 
     def items(self) -> ItemsView[str, Thing]:
-        """Read all by one request: what another process removes meanwhile raises no KeyError."""
+        """Read all entries with one request, so that concurrent removals raise no KeyError."""
         found = _ask(lambda: client().hgetall(self.key))
         return {name.decode(): self.decoded(text) for name, text in found.items()}.items()
 
@@ -133,12 +145,14 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
         return dict(self.items()).values()
 
     def setdefault(self, name: str, default: Thing = None) -> Thing:  # type: ignore[assignment]
-        """Set by one request: of two processes that come at once one is first."""
+        """Set with one atomic request, so that exactly one of several concurrent callers sets the
+        value.
+        """
         _ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
         return self[name]
 
     def pop(self, name: str, default: Any = _NEEDED) -> Any:
-        """Of two processes that take one value at once, one gets it; the other finds none."""
+        """Remove and return a value; of several concurrent callers exactly one gets it."""
         thing = self.get(name)
         if thing is not None and _ask(lambda: client().hdel(self.key, name)):
             return thing
@@ -155,14 +169,16 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
 
 @dataclass(slots=True)
 class Shelf:
-    """Networks, volumes (by name their labels) and containers of one engine."""
+    """Networks, volumes ({name: labels}) and containers of one engine."""
 
     networks: MutableMapping[str, Network] = field(default_factory=dict)
     volumes: MutableMapping[str, Mapping[str, str]] = field(default_factory=dict)
     containers: MutableMapping[str, Container] = field(default_factory=dict)
 
     def join(self, name: str) -> dict[str, str]:
-        """The address that a container gets in this network; none without a network. Raises NetworkMissing."""
+        """Assign an address in this network and return {network: address}; {} without a network.
+        Raises NetworkMissing.
+        """
         if not name:
             return {}
         network = self.networks.get(name)
@@ -174,7 +190,7 @@ class Shelf:
         return {name: address}
 
     def leave(self, container: Container) -> None:
-        """Others may have its addresses now."""
+        """Release the container's addresses."""
         for name, address in container.state.addresses.items():
             network = self.networks.get(name)
             if network is not None and address in network.used:
@@ -183,7 +199,7 @@ class Shelf:
 
 
 def shared_shelf(engine: str) -> Shelf:
-    """The one of this name in Redis. `engine` names installation and machine."""
+    """Return the state of this engine in Redis. `engine` names the installation and the machine."""
     key = f"berth:simulated:{engine}"
     return Shelf(
         InRedis(f"{key}:networks", _network_told, _network),
@@ -193,14 +209,16 @@ def shared_shelf(engine: str) -> Shelf:
 
 
 def clear_shelves(engine: str) -> int:
-    """Remove all shelves whose engine's name begins so; how many keys there were."""
+    """Remove the state of all engines whose name begins with `engine`; return the number of keys
+    removed.
+    """
     keys = list(client().scan_iter(match=f"berth:simulated:{engine}*", count=1000))
     _remove_keys(keys)
     return len(keys)
 
 
 def remove_shelves(engines: Iterable[str]) -> None:
-    """Those of exactly these engines."""
+    """Remove the state of exactly these engines."""
     parts = [each.name for each in fields(Shelf)]
     _remove_keys([f"berth:simulated:{engine}:{part}" for engine in engines for part in parts])
 
@@ -211,7 +229,7 @@ def _remove_keys(keys: Sequence[Any]) -> None:
 
 
 def is_over(container: Container) -> bool:
-    """Whether its program has ended by itself, though nobody has looked yet."""
+    """True if the program has ended by itself and this is not recorded yet."""
     return (
         container.ends_at is not None
         and container.state.status is ContainerStatus.RUNNING
@@ -220,7 +238,7 @@ def is_over(container: Container) -> bool:
 
 
 def state_now(container: Container) -> ContainerState:
-    """Its program may have ended by itself."""
+    """Return the present state, ended if the program has ended by itself."""
     if not is_over(container):
         return container.state
     return ended(container.state, container.ends_with, datetime.fromtimestamp(container.ends_at or 0, UTC))

@@ -1,4 +1,4 @@
-"""What a simulated engine says of its images, labels and use."""
+"""Images, logs, labels and usage that a simulated engine reports."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,7 +14,9 @@ IMAGE_ID_PREFIX = "sha256:"
 
 
 def steady_usage(container: Container) -> ContainerUsage:
-    """Half of its cores, a quarter of its memory, a MiB a second both ways, since it started."""
+    """Usage of half the cores and a quarter of the memory, with 1 MiB/s of network and disk traffic
+    each way since the start.
+    """
     now, spec = datetime.now(UTC), container.spec
     seconds = (now - (container.state.started_at or now)).total_seconds()
     moved = int(seconds * 2**20)
@@ -41,7 +43,7 @@ def image(reference: str) -> ImageInfo:
 
 
 def log_of(output: bytes) -> LogTail:
-    """The log of a container that wrote this to its stdout: an entry for each line."""
+    """Return the log of a container that wrote `output` to stdout, with one entry per line."""
     lines = enumerate(output.splitlines(keepends=True))
     return LogTail(tuple(LogEntry(1, b"2000-01-01T00:00:00.%09dZ" % number, line) for number, line in lines))
 

@@ -1,6 +1,7 @@
-"""Folders as directories below one root of this machine: `<root>/<folder id>`.
+"""Storage backend that keeps folders as directories `<root>/<folder id>` on this machine.
 
-The root belongs to the portal alone (mode 0700); what is inside a folder belongs to the user of the containers.
+The root belongs to the portal only (mode 0700); the content of a folder belongs to the user of the
+containers.
 """
 
 import errno
@@ -180,7 +181,7 @@ def _is_directory(parent: int, name: str) -> bool:
 
 
 def _entry_or_none(directory: int, name: str) -> Entry | None:
-    """None where the entry vanished between the two looks."""
+    """Return the entry, or None if it vanished after the directory was listed."""
     try:
         return _entry(name, os.stat(name, dir_fd=directory, follow_symlinks=False))
     except FileNotFoundError:
@@ -198,7 +199,7 @@ _LAST_INSTANT_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 
 def _instant(seconds: float) -> datetime:
-    """Sessions may set any time on a file, also one that no calendar has."""
+    """Return the time, clamped to valid dates, because sessions may set any time on a file."""
     return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_INSTANT_S), UTC)
 
 
@@ -224,7 +225,7 @@ _OTHER_ERROR = (StorageUnavailable, gettext_noop("The storage host failed: {erro
 
 @contextmanager
 def _translated(path: EntryPath) -> Iterator[None]:
-    """Turn what the kernel says of `path` into our own errors."""
+    """Translate OSErrors about `path` into the errors of the storage port."""
     name = f"“{display_name('/'.join(path))}”" if path else _("the folder")
     try:
         yield
