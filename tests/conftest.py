@@ -88,7 +88,7 @@ def standing_clock() -> Iterator[None]:
 
 @pytest.fixture
 def empty_redis() -> Iterator[None]:
-    """Delete all Redis keys of this run before each test (rate limits, live events)."""
+    """Delete all Redis keys of this run before and after the test (rate limits, live events)."""
     _forget_keys()
     yield
     _forget_keys()

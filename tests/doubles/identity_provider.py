@@ -19,7 +19,7 @@ OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 class IdentityProvider:
-    """Identity provider. `person` has the claims of the ID token; `fault` spoils the next answers."""
+    """Identity provider. `person` has the ID token's claims; `fault` is the fault of its answers."""
 
     def __init__(self) -> None:
         self.person: dict[str, Any] = {}

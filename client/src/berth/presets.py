@@ -73,7 +73,7 @@ class Presets:
         """Create a preset for yourself or, as an administrator, for others.
 
         `sharing` is "own", "project", "domain" or "everybody"; `place` names the project or domain.
-        Raises PermissionDenied, Conflict.
+        Raises Refused.
         """
         told = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
         answer = self._transport.request("POST", "presets/", json=told, headers=new_key())

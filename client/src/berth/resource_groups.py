@@ -125,7 +125,7 @@ class ResourceGroups:
         """Reserve agents, by name, for the (level, name) of a domain, project or user.
 
         Without a grantee nothing starts on them (maintenance). Instants in ISO 8601. Raises
-        NotFound, InvalidInput, Conflict.
+        NotFound, InvalidInput, Refused.
         """
         body: dict[str, Any] = {
             "name": name, "agents": list(agents), "starts_at": starts_at, "ends_at": ends_at, "reason": reason
@@ -140,7 +140,7 @@ class ResourceGroups:
     def change_reservation(self, group_id: int, reservation_id: int, **columns: Any) -> GroupReservation:
         """Change the given columns: `name`, `reason`, `agents`, `starts_at` or `ends_at`.
 
-        Raises NotFound, InvalidInput, Conflict.
+        Raises NotFound, InvalidInput, Refused.
         """
         path = f"resource-groups/{group_id}/reservations/{reservation_id}/"
         return decode(GroupReservation, json_of(self._transport.request("PATCH", path, json=columns)))

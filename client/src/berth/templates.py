@@ -71,9 +71,7 @@ class Templates:
         sharing: str = "own",
         place: str = "",
     ) -> Template:
-        """Save `body` as a template. Raises Conflict if the name is taken, and errors of the
-        request.
-        """
+        """Save `body` as a template. Raises Refused if the name is taken, InvalidInput."""
         told = {
             "name": name,
             "description": description,

@@ -146,7 +146,7 @@ def _read_token(url: str) -> str:
 
 
 def _revoke(profile: Profile) -> None:
-    """Revoke the token of a profile; a token that the portal does not know counts as revoked."""
+    """Revoke the token of a profile. Reports a refusal: an unknown token is as good as revoked."""
     try:
         with Client(profile.url, profile.token, ca_file=profile.ca_file) as client:
             if own := client.whoami().token:
