@@ -1,9 +1,8 @@
-"""Hold the checkout and keep compiled modules for whatever runs from here.
+"""Prepare the checkout for tests: keep its environment in use and cache compiled modules.
 
-`bin/down --purge` leaves .venv, node_modules and assets while a process of the tests lives, which
-uses them. Compiled modules are kept in var/test/pyc also where the machine asks Python to write
-none: without them each process compiles the whole project, and pytest rewrites every assertion
-anew.
+`bin/down --purge` leaves .venv, node_modules and assets while a test process that uses them lives.
+Compiled modules are cached in var/test/pyc even if the system disables bytecode: otherwise each
+process compiles the whole project, and pytest rewrites every assertion again.
 """
 
 import contextlib

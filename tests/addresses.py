@@ -1,4 +1,4 @@
-"""The addresses of the portal's real routes, with some value for each parameter."""
+"""List the URLs of the portal's real routes, with an example value for each parameter."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _PARAMETER = re.compile(r"<(?:(\w+):)?\w+>")
 
 
 def page_addresses() -> list[str]:
-    """Addresses to which a browser may send a form."""
+    """Return the URLs that may receive a form from a browser."""
     return [
         address
         for address, entry in _addresses(get_resolver())

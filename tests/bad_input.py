@@ -1,8 +1,9 @@
-"""Wrong values, and what is answered to each: by the parser, over REST, in forms and on the command line alike.
+"""Table of invalid session requests, with the expected error of parser, REST, forms and command
+line.
 
-Add a row, and the parser and REST are asked for it; forms and the command line for one of each field, and for all in
-`bin/test --all`. `Bad.field` is the field of the REST body at which the refusal stands, with dots for what is inside;
-`says` is a part of the sentence for people.
+The parser and REST are tested with each row; forms and the command line with one row of each field,
+and with all in `bin/test --all`. `Bad.field` is the field of the REST body that has the error, with
+dots for nested fields; `says` is a part of the error sentence.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ SHELL = ("$(reboot)", "`reboot`", "a;reboot", "a|b", "a&b", "a>b", "a'b", 'a"b',
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """One wrong value of a request for a session."""
+    """One invalid value of a session request."""
 
     field: str
     value: Any
@@ -35,7 +36,7 @@ class Bad:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Return what replaces parts of a body that is right."""
+        """Return the changes that make a valid body invalid in this way."""
         match self.field.split("."):
             case ["resources", slot]:
                 return {"resources": {"cpu": 1, "mem": "1g", slot: self.value}}
@@ -46,7 +47,7 @@ class Bad:
 
     @property
     def typed(self) -> dict[str, Any] | None:
-        """Return what a person types into the launcher for it; None where its form has no way to say it."""
+        """Return the values to type into the launcher; None if its form cannot express them."""
         name = {"resources.cpu": "cpu", "resources.mem": "mem", "resources.shm": "shm"}.get(
             self.field, self.field
         )
@@ -70,7 +71,7 @@ def some_of_each_field(rows: Iterable[Bad]) -> list[Bad]:
     return list({row.field: row for row in reversed(list(rows))}.values())
 
 
-# What the parser refuses by itself.
+# Errors found by the parser alone.
 UNREADABLE = (
     *(Bad("name", name, NAME_RULE) for name in ("", " ", "a b", "x" * 65, "x" * 10_000, "../x", "a/b", ".a", "a-", *SHELL)),
     *(Bad("name", name, NAME_RULE) for name in ("a\nb", "a\x1b[31m", "🚢", "a\u202eb", "a\u200bb", "a\u3164", "\u0301a", "é-", "é" * 65)),
@@ -208,7 +209,7 @@ UNREADABLE = (
     Bad("a\u202eb", 1, "There is no such field"),
 )  # fmt: skip
 
-# What is well-formed, and not there or too much.
+# Well-formed values of objects that do not exist, or amounts that are too large.
 UNMET = (
     Bad("project", "absent", "There is no project “absent” among yours", "not_found", 404),
     Bad("project", "../x", "There is no project “../x” among yours", "not_found", 404),
@@ -229,7 +230,7 @@ UNMET = (
     Bad("resources.cuda", 1, "The largest that fits is 8 cores", "limit_exceeded", 422),
 )
 
-# (body, a part of the sentence, status): what is no request at all.
+# (body, part of the sentence, status): bodies that are no session request at all.
 BODIES: Mapping[str, tuple[bytes, str, int]] = {
     "nothing": (b"", "name", 400),
     "half of an object": (b'{"name": ', "The body is not JSON", 400),

@@ -1,4 +1,4 @@
-"""What all tests share: a clean Redis, and people by role."""
+"""Fixtures of all tests: an empty Redis, users by role, signed-in clients, a stopped clock."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -18,8 +18,8 @@ from common.messaging.redis import client as redis_client
 from tests import factories
 from tests.template import ensure_template
 
-# A busy machine is no fault of the code. The suite decides what lands, so there the examples are the same each time;
-# whoever runs pytest alone searches further.
+# Deadlines are off because a busy machine is no fault of the code. In the suite the examples are
+# the same each time; pytest alone uses random ones.
 hypothesis.settings.register_profile(
     "search", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -29,7 +29,7 @@ hypothesis.settings.load_profile("search")
 
 @pytest.fixture(autouse=True)
 def english() -> Iterator[None]:
-    """Each test begins in English: a request leaves its language to the thread, which tests share."""
+    """Start each test in English: a request sets the language of its thread, which tests share."""
     translation.activate("en")
     yield
     translation.deactivate()
@@ -37,7 +37,7 @@ def english() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """One domain with a project, everybody who may have a say in it, and a stranger from another domain."""
+    """A domain with a project and one user of each role, and an admin of another domain."""
 
     domain: Domain
     project: Project
@@ -46,7 +46,7 @@ class People:
     project_admin: User
     member: User
     outsider: User  # same domain, not in the project
-    stranger: User  # another domain, admin there
+    stranger: User  # admin of another domain
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def people(db: None) -> People:
 
 @pytest.fixture
 def browser_of() -> Callable[[User], Client]:
-    """A Django client that is signed in as the given user."""
+    """Return a function that gives a Django client signed in as a user."""
 
     def sign_in(user: User) -> Client:
         client = Client(headers={"Host": "localhost:8080"})
@@ -79,14 +79,16 @@ def browser_of() -> Callable[[User], Client]:
 
 @pytest.fixture
 def standing_clock() -> Iterator[None]:
-    """For what counts by the minute or by the day, which may end during a test."""
+    """Stop the clock at the present time, for counts per minute or day
+    that a test could outlive.
+    """
     with clock.frozen_at(clock.now()):
         yield
 
 
 @pytest.fixture
 def empty_redis() -> Iterator[None]:
-    """No key of this run is left from another test (throttling counts, news)."""
+    """Delete all Redis keys of this run before and after the test (rate limits, live events)."""
     _forget_keys()
     yield
     _forget_keys()
@@ -103,35 +105,43 @@ def _forget_keys() -> None:
 def forget_rows(_test: TransactionTestCase) -> None:
     """Delete the rows that a test with real commits left, by the function of tests/template.py.
 
-    Emptying each table by TRUNCATE and writing permissions anew, as Django does, takes longer than most of these tests.
+    Django would truncate each table and recreate permissions, which takes longer than most of these
+    tests.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT tests_forget_rows()")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before the first test, whose time it would take."""
+    """Create the template database before the first test, so that no
+    test's duration includes it.
+    """
     if not hasattr(session.config, "workerinput"):
         ensure_template()
 
 
 def pytest_collection_finish() -> None:
-    """Whatever is imported and collected stays until the end. Python would look for garbage among all of that again and again:
-    an eighth of the time of tests that make many objects."""
+    """Exclude all imported and collected objects from garbage collection.
+
+    They live until the end; scanning them again and again costs an eighth of the time of tests that
+    make many objects.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """Django still asks whether a migration is missing in the copy."""
+    """Keep Django's check for missing migrations in the copied database."""
     connection.settings_dict["TEST"]["TEMPLATE"] = ensure_template()
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Threads of asynchronous tests keep their connections; without this the database could not be dropped. The server's own
-    workers, which vacuum, make way by themselves, and may be ended by nobody."""
+    """Close the connections of asynchronous tests' threads, so that the database can be dropped.
+
+    PostgreSQL's own workers (vacuum) leave by themselves; nobody may end them.
+    """
     TransactionTestCase._fixture_teardown = forget_rows
     yield
     with django_db_blocker.unblock(), connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What somebody else does at the same time."""
+"""Run a function in another database connection, as a concurrent process would."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from django.db import connections
 
 
 def elsewhere(job: Callable[[], object]) -> None:
-    """Done to its end in a connection of its own. Raises what it raises."""
+    """Run `job` to its end in a thread with its own connection. Raises the errors of `job`."""
 
     def run() -> None:
         try:

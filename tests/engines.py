@@ -1,4 +1,4 @@
-"""A real engine for tests, with an image so small that it is made on the spot: no registry is asked."""
+"""Provide a real container engine for tests, with a tiny image built without a registry."""
 
 import io
 import os
@@ -14,14 +14,15 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec
 
 ADDRESS = os.environ.get("BERTH_TEST_ENGINE", "unix:///var/run/docker.sock")
-# Process ids alone would do on one machine; an engine may serve several, or containers with processes of their own.
+# Process ids alone are unique on one machine only; an engine may serve several machines, or
+# containers with process ids of their own.
 INSTALLATION = f"test-{os.getpid()}-{secrets.token_hex(4)}"
 LABELS = {"io.berth.installation": INSTALLATION}
 TINY_IMAGE = f"berth-test/tiny:{INSTALLATION}"
 
 
 def make_tiny_image() -> str:
-    """Busybox and nothing else, under a name of this run."""
+    """Build an image of busybox alone, with a name of this run. Returns its name."""
     busybox = shutil.which("busybox")
     if busybox is None:
         raise AssertionError("Tests with a real engine need busybox-static: apt-get install busybox-static")
@@ -30,7 +31,7 @@ def make_tiny_image() -> str:
             busybox_root(Path(busybox)),
             repository=TINY_IMAGE.rpartition(":")[0],
             tag=INSTALLATION,
-            # An entry point that would end whatever is started: ours must take its place.
+            # Its entry point would end every container; Berth must override it.
             changes=[f"LABEL io.berth.installation={INSTALLATION}", "ENV PATH=/bin", 'ENTRYPOINT ["false"]'],
         )
     return TINY_IMAGE
@@ -54,7 +55,7 @@ def busybox_root(busybox: Path) -> bytes:
 
 
 def remove_everything() -> None:
-    """Containers, networks, volumes and the image of this run."""
+    """Remove all containers, networks, volumes and the image of this run."""
     runtime = DockerRuntime(ADDRESS)
     for state in runtime.list_containers(LABELS):
         runtime.remove_container(state.name)
@@ -69,7 +70,7 @@ def remove_everything() -> None:
 
 
 def tiny_spec(name: str, *command: str, **changes: object) -> ContainerSpec:
-    """A small container that sleeps, or does `command`; it stops as soon as it is asked."""
+    """Return the spec of a small container that runs `command` or sleeps; it stops on request."""
     told = {
         "image": TINY_IMAGE,
         "labels": LABELS,

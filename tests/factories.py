@@ -1,4 +1,4 @@
-"""The smallest valid rows. States of sessions are reached through the lifecycle, never written here."""
+"""Create the smallest valid rows. Session states are reached through the lifecycle, not written."""
 
 from collections.abc import Collection
 from itertools import count
@@ -37,7 +37,7 @@ def make_user(
     member_of: Project | None = None,
     admin_of: Project | None = None,
 ) -> User:
-    """A person with PASSWORD; the domain is that of the project, where one is given."""
+    """Create a user with PASSWORD; default domain: that of the given project."""
     project = member_of or admin_of
     user = User(
         email=email or f"person-{next(_numbers)}@berth.example",
@@ -56,7 +56,7 @@ def make_user(
 
 
 def actor_for(user: User) -> Actor:
-    """The actor that a request of `user` would carry."""
+    """Return the actor of a request by `user`."""
     return Actor(
         kind=ActorKind.USER,
         user_id=user.pk,
@@ -74,13 +74,13 @@ def make_token(user: User, name: str = "test", scopes: Collection[str] | None = 
 
 
 def make_public_key() -> str:
-    """An SSH public key that nobody has."""
+    """Return a new SSH public key."""
     key = Ed25519PrivateKey.generate().public_key()
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def api_client(user: User | None = None) -> APIClient:
-    """A REST client that sends a token of `user`; without one, nobody."""
+    """Return a REST client with a token of `user`, or an anonymous one."""
     client = APIClient()
     if user is not None:
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(user)}")
@@ -88,6 +88,6 @@ def api_client(user: User | None = None) -> APIClient:
 
 
 def give_app(user: User) -> None:
-    """An authenticator app that shows the codes of APP_SECRET."""
+    """Give the user an authenticator app whose codes are made from APP_SECRET."""
     data = {"secret": SecondFactorAdapter().encrypt(APP_SECRET)}
     Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data=data)

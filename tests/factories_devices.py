@@ -1,4 +1,4 @@
-"""Accelerators for machines of tests."""
+"""Create accelerators of agents."""
 
 from agents.machines.accelerators import simulate_devices
 from agents.models import Agent, AgentDevice, AgentSlot
@@ -6,7 +6,7 @@ from common.values.resources import MILLI
 
 
 def give_devices(agent: Agent, count: int = 2, model: str = "") -> list[AgentDevice]:
-    """So many `gpu`, as the engine of a machine tells them and the machine itself names them."""
+    """Give an agent `count` devices of the slot `gpu`, as reported by engine and discovery."""
     AgentSlot.objects.create(agent=agent, slot_name="gpu", capacity=count * MILLI)
     simulate_devices([agent.pk], "gpu", count, model)
     return devices_of(agent)
@@ -17,5 +17,5 @@ def devices_of(agent: Agent) -> list[AgentDevice]:
 
 
 def occupied_devices(agent: Agent) -> list[int]:
-    """What is held of each, by index."""
+    """Return the allocated amount of each device, by index."""
     return [device.occupied for device in devices_of(agent)]

@@ -1,4 +1,4 @@
-"""Ways in: domains that take people, and invitations into them."""
+"""Create invitations, and domains that accept them."""
 
 from typing import Any
 
@@ -16,7 +16,10 @@ def open_domain(domain: Domain, way: SignUp = SignUp.INVITATION, *mail_domains: 
 
 
 def make_invitation(domain: Domain, inviter: User, **wanted: Any) -> tuple[Invitation, str]:
-    """An invitation into a domain that takes people so, and the code of its link."""
+    """Invite into a domain, which is opened for invitations.
+
+    Returns the invitation and its code.
+    """
     if domain.sign_up == SignUp.CLOSED:
         open_domain(domain)
     invitation, url = invitations.create_invitation(actor=actor_for(inviter), domain=domain.name, **wanted)

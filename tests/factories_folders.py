@@ -1,4 +1,4 @@
-"""Folders on a storage host below a temporary directory."""
+"""Create folders on a storage host below a temporary directory."""
 
 from itertools import count
 from pathlib import Path
@@ -13,13 +13,13 @@ _numbers = count(1)
 
 
 def make_storage_host(root: Path) -> StorageHost:
-    """The default host, ready for folders."""
+    """Create the default storage host, ready for folders."""
     StorageHost.objects.create(name="local", config={"root": str(root / "folders")}, is_default=True)
     return services.ensure_default_host()
 
 
 def make_folder(owner: User, *, name: str = "", project: Project | None = None) -> VFolder:
-    """A folder of `owner`, or one that `owner` made for `project`."""
+    """Create a folder of `owner`, or one shared with `project`."""
     return services.create_folder(
         actor=actor_for(owner),
         name=name or f"folder-{next(_numbers)}",

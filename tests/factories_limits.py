@@ -1,4 +1,4 @@
-"""Policies for tests."""
+"""Create resource policies for tests."""
 
 from itertools import count
 from typing import Any
@@ -12,14 +12,17 @@ _numbers = count(1)
 
 
 def limit(target: Limited, **limits: Any) -> ResourcePolicy:
-    """From now on `target` has a policy of its own with these limits, columns of ResourcePolicy, and no other."""
+    """Give `target` a policy of its own with these limits, as its only policy.
+
+    `limits` are columns of ResourcePolicy.
+    """
     policy = ResourcePolicy.objects.create(name=f"policy-{next(_numbers)}", **limits)
     assign_policy(actor=SYSTEM, target=target, policy=policy)
     return policy
 
 
 def use_of(target: Limited) -> dict[str, int]:
-    """What the ledger says that `target` uses, zeros left out."""
+    """Return the allocated amounts of `target` from the ledger; omits zeros."""
     level = Level(target._meta.model_name)
     rows = LimitUse.objects.filter(level=level.value, scope_id=target.pk).exclude(used=0)
     return dict(rows.values_list("resource", "used"))

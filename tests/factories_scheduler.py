@@ -1,4 +1,4 @@
-"""Agents with room and sessions that wait for it. Sessions of one person; amounts in base units."""
+"""Create agents with capacity, and pending sessions of one user. Amounts in base units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One resource group, and what a session needs besides."""
+    """Resource group with the objects that a session needs."""
 
     group: ResourceGroup
     project: Project
@@ -53,7 +53,7 @@ class Cluster:
         timeout_s: int | None = None,
         keypair: KeyPair | None = None,
     ) -> ComputeSession:
-        """A session that has waited for `age_s` seconds, with this much for each of its kernels."""
+        """Create a session pending for `age_s` seconds; `slots` are per kernel."""
         now = clock.now()
         session = ComputeSession.objects.create(
             name=f"session-{next(_numbers)}",
@@ -82,7 +82,7 @@ class Cluster:
 
 
 def make_cluster(**group_fields: object) -> Cluster:
-    """An empty resource group with a member of a project who may use it."""
+    """Create an empty resource group, with a project member who may use it."""
     number = next(_numbers)
     project = factories.make_project()
     return Cluster(

@@ -1,4 +1,6 @@
-"""A place to run sessions in: a machine whose engine is in memory, an image, a project and its member."""
+"""Create all that running sessions need: an agent with an in-memory
+engine, image, project, member.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,7 +47,7 @@ APPS = [
 
 @dataclass(slots=True)
 class Place:
-    """Everything that a session needs. Its methods do what workers would, in this process."""
+    """Agent, image and project for sessions. Its methods act as workers do, in this process."""
 
     project: Project
     owner: User
@@ -55,7 +57,7 @@ class Place:
     runtime: SimulatedRuntime
 
     def request(self, **changes: object) -> dict[str, object]:
-        """The smallest body that is accepted."""
+        """Return the smallest valid request body."""
         return {
             "name": f"session-{next(_numbers)}",
             "project": self.project.name,
@@ -70,19 +72,19 @@ class Place:
         return enqueue_session(actor=actor, request=parse_request(self.request(**changes)))
 
     def place(self, **changes: object) -> ComputeSession:
-        """A SCHEDULED session."""
+        """Create a SCHEDULED session."""
         session = self.enqueue(**changes)
         run_tick(self.group.pk)
         return self.fresh(session)
 
     def run(self, **changes: object) -> ComputeSession:
-        """A RUNNING session."""
+        """Create a RUNNING session."""
         session = self.place(**changes)
         launch_session(session.pk)
         return self.fresh(session)
 
     def end(self, session: ComputeSession) -> ComputeSession:
-        """`session`, TERMINATED."""
+        """Move `session` to TERMINATED, and return it."""
         terminate_session(actor=factories.actor_for(self.owner), session_id=session.pk)
         end_session(session.pk)
         return self.fresh(session)
@@ -94,7 +96,7 @@ class Place:
         return {slot.slot_name: slot.occupied for slot in self.agent.slots.all() if slot.occupied}
 
     def replace_runtime(self, make: Callable[..., SimulatedRuntime]) -> SimulatedRuntime:
-        """Put another engine behind the machine's address."""
+        """Replace the engine at the agent's address."""
         self.runtime = make(images=(self.image.reference,))
         adopt_runtime(self.agent.address, self.runtime)
         return self.runtime
@@ -128,7 +130,10 @@ def make_place(*, cpu_milli: int = 8000, mem_bytes: int = 32 * GIB) -> Place:
 
 
 def measure_nothing_used() -> None:
-    """Of whatever runs, and nothing else is said: it computed nothing in the last minutes."""
+    """Record CPU use of zero for all running kernels in the last minutes.
+
+    Other values are not recorded.
+    """
     now = clock.now().replace(second=0, microsecond=0)
     KernelMetric.objects.bulk_create(
         (

@@ -1,4 +1,4 @@
-"""Django's command line without an installation, for commands that read no rows.
+"""Run Django commands that read no rows, without an installation.
 
 python -m tests.manage makemigrations --check
 """
@@ -12,6 +12,6 @@ import tests.servers  # noqa: F401  fills the environment
 
 if __name__ == "__main__":
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
-    # An empty database that always exists; commands would wait for the one of a test run.
+    # The database `postgres` is empty and always exists; that of a test run may not.
     os.environ["DATABASE_URL"] = os.environ["DATABASE_URL"].rpartition("/")[0] + "/postgres"
     execute_from_command_line(sys.argv)

@@ -1,7 +1,8 @@
-"""The sentences that people read, and whether each language has them all.
+"""Update and check the message catalogues of all languages.
 
-python -m tests.messages            # brings portal/locale up to date with the source; new sentences are left to translate
-python -m tests.messages --check    # says what is missing, stale or broken; tests/unit/test_messages.py does the same
+python -m tests.messages          # update portal/locale from the source; new ones are empty
+python -m tests.messages --check  # list missing, stale or broken translations
+                                  # (also tests/unit/test_messages.py)
 """
 
 import re
@@ -19,7 +20,7 @@ from django.utils.translation.template import templatize
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "portal" / "locale"
 LANGUAGES = ("ko", "ja")
-# {domain: what its sentences are written in}
+# {domain: kinds of files that contain its messages}
 SOURCES = {
     "django": ("templates/**/*.html", *(f"{room}/**/*.py" for room in (
         "accounts", "agents", "common", "images", "portal", "scheduler", "sessions_app", "vfolders",
@@ -37,7 +38,7 @@ PLACEHOLDER = re.compile(r"\{(\w*)\}|%\((\w+)\)s|%%")
 
 
 def sentences(domain: str) -> Catalog:
-    """All that the source says, as an empty catalogue."""
+    """Return all messages of the source, as an empty catalogue."""
     catalog = Catalog(project="Berth", fuzzy=False)
     for path in sorted({path for glob in SOURCES[domain] for path in ROOT.glob(glob)}):
         place = str(path.relative_to(ROOT))
@@ -54,7 +55,7 @@ def _method(path: Path) -> Any:
 
 
 def _extract_template(file: IO[bytes], keywords: Any, comment_tags: Any, options: Any) -> Iterator[Any]:
-    """Django's own reading of a template as calls of gettext, one a line, which Python's extractor understands."""
+    """Parse a template with Django into gettext calls, one per line, for Python's extractor."""
     calls = templatize(file.read().decode(), origin=file.name)
     flat = "\n".join(line.strip() for line in calls.splitlines())
     return extract_python(BytesIO(flat.encode()), keywords, comment_tags, options)
@@ -70,7 +71,7 @@ def catalog_of(language: str, domain: str) -> Catalog:
 
 
 def update(language: str, domain: str, source: Catalog) -> None:
-    """Sentences of the source without a translation are empty; those that nobody says any more are gone."""
+    """Add new messages without translation; remove those that left the source."""
     catalog = catalog_of(language, domain)
     source.creation_date = catalog.creation_date
     catalog.update(source, no_fuzzy_matching=True)
@@ -80,7 +81,7 @@ def update(language: str, domain: str, source: Catalog) -> None:
 
 
 def faults(language: str, domain: str, source: Catalog) -> list[str]:
-    """What is wrong with a translation; empty where it is whole and true."""
+    """Return the errors of a translation; empty if it is complete and correct."""
     catalog = catalog_of(language, domain)
     known = {_key(message): message for message in catalog if message.id}
     wanted = {_key(message) for message in source if message.id}

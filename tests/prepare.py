@@ -1,7 +1,9 @@
-"""All that the tests need, from a fresh clone; standard library alone, but for what runs in .venv. `bin/test` and `bin/check` run it first.
+"""Install all that the tests need into a fresh clone; `bin/test` and `bin/check` run it first.
 
-python -m tests.prepare tools       # virtual environment, development requirements, command line client, translations
-python -m tests.prepare all         # … and engine, session image, assets, browser
+Uses the standard library only, except for programs run in .venv.
+
+python -m tests.prepare tools   # .venv, development requirements, client, translations
+python -m tests.prepare all     # … and engine, session image, assets, browser
 """
 
 import os
@@ -49,7 +51,7 @@ def prepare_tools(layout: Layout) -> None:
 
 
 def build_languages(layout: Layout) -> None:
-    """Compile the translations, which pages are asked for in tests without assets, too."""
+    """Compile the translations, which tests of pages need even without assets."""
     stamp_file = layout.venv / "berth-languages"
     stamp = content_hash([layout.checkout / "portal" / "locale"])
     if layout.languages.is_dir() and stamp_file.exists() and stamp_file.read_text() == stamp:
@@ -66,7 +68,10 @@ def build_languages(layout: Layout) -> None:
 
 
 def install_client(layout: Layout) -> None:
-    """Install the command `berth` into the virtual environment from the checkout. Needs no network."""
+    """Install the command `berth` into the virtual environment from the checkout.
+
+    Needs no network.
+    """
     stamp_file = layout.venv / "berth-client"
     stamp = content_hash([CLIENT / "pyproject.toml"])
     if stamp_file.exists() and stamp_file.read_text() == stamp:
@@ -96,11 +101,11 @@ def prepare_all(layout: Layout) -> None:
     ensure_program("chromium", "chromium", say)
     ensure_program("busybox", "busybox-static", say)
     ensure_program("faketime", "faketime", say)
-    ensure_program("gcc", "g++", say)  # which brings the headers of the C library along
+    ensure_program("gcc", "g++", say)  # also installs the headers of the C library
 
 
 def settings_environment(layout: Layout) -> Mapping[str, str]:
-    """Return an environment that is enough for commands of Django that touch no server."""
+    """Return an environment that is enough for commands of Django that use no server."""
     return {
         **os.environ,
         "BERTH_DATA": str(layout.checkout / "var" / "test"),
@@ -113,7 +118,7 @@ def settings_environment(layout: Layout) -> Mapping[str, str]:
 
 
 def ensure_program(program: str, package: str, log: Say) -> None:
-    """A Debian package that only tests need. Raises PreflightFailed."""
+    """Install a Debian package that only tests need. Raises PreflightFailed."""
     if shutil.which(program):
         return
     if not can_apt_install():

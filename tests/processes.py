@@ -1,7 +1,7 @@
-"""Finding a process of a portal under test, to look at or to kill.
+"""Find processes of a portal under test, to inspect or kill them.
 
-None means that there is none. It is never 0, which `os.kill` takes for the whole process group: ours, with pytest and
-whatever started it.
+Returns None if there is none, never 0: `os.kill` takes 0 for the whole process group, which
+includes pytest and its parent.
 """
 
 from contextlib import suppress
@@ -11,9 +11,9 @@ from portal.ops.processes import marked_processes
 
 
 def process_of(data: Path, part: str) -> int | None:
-    """The process of the portal at `data` whose command line holds `part`."""
+    """Return the id of the process of the portal at `data` whose command line contains `part`."""
     for pid in marked_processes(data):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the process ended meanwhile
             if part in Path(f"/proc/{pid}/cmdline").read_text():
                 return pid
     return None

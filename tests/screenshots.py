@@ -1,4 +1,4 @@
-"""Pictures of the pages, taken from a portal of its own in which people are at work."""
+"""Take pictures of the pages from a portal of their own, with sessions of several users."""
 
 import argparse
 import re
@@ -28,8 +28,8 @@ WINDOW: ViewportSize = {"width": 1280, "height": 800}
 WIDTHS = (360, 768, 1440)
 THEMES = ("light", "dark")
 DRAWN_S = 1.0
-SAMPLES = 9  # so that charts have something to show
-GROUP = "gpu"  # of simulated machines, full, so that there is somebody who waits
+SAMPLES = 9  # enough points for charts
+GROUP = "gpu"  # simulated agents, all full, so that a session is pending
 MACHINES = 4
 FILLS_IT_S = 180
 ONE_MACHINE = {"cpu": 64, "mem": "400g"}
@@ -44,7 +44,7 @@ done
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A portal in which somebody works: a notebook and a command that run, one that has failed, folders with files."""
+    """Portal with a running notebook and command, a failed session, and folders with files."""
 
     user: Person
     superadmin: Person
@@ -54,7 +54,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """A full resource group, machines of which are reserved, and the id of a session that waits in it."""
+    """Full resource group with reserved agents, and the id of a session pending in it."""
 
     group_id: int
     waiting: str
@@ -64,7 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bin/screenshots", description=__doc__)
     parser.add_argument("--all", metavar="DIR", type=Path, help="every page, in both themes and three widths")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the portal is cleared away then too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # removes the portal on SIGTERM too
     with people_at_work() as (portal, stage), chromium() as browser:
         if given.all:
             take_all(browser, portal, stage, given.all)
@@ -105,7 +105,7 @@ def gather(portal: RunningPortal, stage: Stage) -> Crowd:
 
 
 def fill_group(portal: RunningPortal, superadmin: Person) -> int:
-    """A resource group of simulated machines, some of which are reserved; its id."""
+    """Create a resource group of simulated agents, some of them reserved. Returns its id."""
     shape = (
         "--agents",
         str(MACHINES),
@@ -141,7 +141,7 @@ def fill_group(portal: RunningPortal, superadmin: Person) -> int:
 
 
 def queue_up(portal: RunningPortal) -> str:
-    """Sessions of several people fill the group, and more wait; the id of one that does."""
+    """Fill the group with sessions of several users, so that more are pending. Returns one's id."""
     user, others = portal.person("user"), (portal.person("domain_admin"), portal.person("superadmin"))
     there = {"resource_group": GROUP, "type": "batch", "command": "python train.py", "timeout_s": 7200}
     for number in range(MACHINES):
@@ -184,7 +184,7 @@ def page_of(
 
 
 def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, directory: Path) -> None:
-    """The pictures that documents show; their names stand in the documents."""
+    """Take the pictures of the documents, under the names that the documents use."""
     directory.mkdir(exist_ok=True)
     training = f"/sessions/{stage.training['id']}/"
     pictures = (
@@ -217,7 +217,7 @@ def take_named(
     pictures: Sequence[tuple[str, str, str]],
     directory: Path,
 ) -> None:
-    """`pictures`: name, address, theme."""
+    """Take `pictures`: (name, URL, theme) each."""
     for name, address, theme in pictures:
         with page_of(browser, portal, person, theme, WINDOW) as page:
             take(page, address, directory / f"{name}.png")

@@ -1,7 +1,8 @@
-"""PostgreSQL and Redis for tests; a pytest plugin (`-p tests.servers`) that is loaded before the settings are.
+"""Start PostgreSQL and Redis for tests; a pytest plugin (`-p tests.servers`).
 
-One pair of servers per working tree, started by the first run, shared by all and left running; each run has a
-database and Redis keys of its own. `DATABASE_URL` and `REDIS_URL`, where given, replace them.
+It is loaded before the settings. The first run in a working tree starts one pair of servers; all
+runs share it and leave it running. Each run has its own database and Redis keys. `DATABASE_URL` and
+`REDIS_URL`, if set, replace the servers.
 
     python -m tests.servers stop        # stops the pair, unless a run uses it
 """
@@ -36,22 +37,25 @@ from portal.ops.setup.service_account import take_quarters
 
 LAYOUT = Layout(checkout=CHECKOUT, data=CHECKOUT / "var" / "test")
 STATE_FILE = LAYOUT.data / "servers.json"
-USERS_FILE = LAYOUT.data / "servers.users"  # each run that uses the pair has a share of its lock
-# Names what is this working tree's, where several share a machine or, by DATABASE_URL, a server.
+USERS_FILE = LAYOUT.data / "servers.users"  # each run that uses the pair holds a shared lock of this file
+# Identifies this working tree; several may share a machine or, by DATABASE_URL, a server.
 TREE = hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:8]
 DEADLINE_S = 30.0
-# Rows of tests need not survive a power cut; several runs share the server.
+# No durability: rows of tests need not survive a power cut, and several runs share the server.
 POSTGRES_OPTIONS = (
     "--fsync=off",
     "--synchronous_commit=off",
     "--full_page_writes=off",
     "--max_connections=300",
-    "--track_commit_timestamp=on",  # a bench asks when another process committed
+    "--track_commit_timestamp=on",  # a bench reads when another process committed
 )
 
 
 def prepare_environment() -> None:
-    """Give this process what portal.settings asks for. A worker of pytest-xdist keeps its controller's database."""
+    """Set the environment variables of portal.settings.
+
+    A worker of pytest-xdist keeps its controller's database.
+    """
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     if not is_worker and ("DATABASE_URL" not in os.environ or "REDIS_URL" not in os.environ):
         servers = running_servers()
@@ -65,7 +69,10 @@ def prepare_environment() -> None:
 
 
 def running_servers() -> dict[str, Any]:
-    """The shared pair, started if it does not run. Nobody stops it before this process ends."""
+    """Return the addresses of the shared pair; starts it if it does not run.
+
+    The pair is not stopped before this process ends.
+    """
     with _one_at_a_time():
         servers = _read_state()
         if not (servers and _are_running(servers)):
@@ -79,7 +86,10 @@ def running_servers() -> dict[str, Any]:
 
 
 def stop_servers() -> bool:
-    """Stop the pair of this working tree, if it runs, and forget what it kept outside of the tree; False if somebody uses it."""
+    """Stop the pair of this working tree and delete its files outside of the tree.
+
+    Returns False if another run uses it.
+    """
     with _one_at_a_time(), USERS_FILE.open("w") as users:
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,7 +101,7 @@ def stop_servers() -> bool:
 
 @contextlib.contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Whoever looks for the pair, starts or stops it."""
+    """Lock the state of the pair while it is looked up, started or stopped."""
     LAYOUT.data.mkdir(parents=True, exist_ok=True)
     with (LAYOUT.data / "servers.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -99,7 +109,9 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _use_until_the_end() -> None:
-    """Of this process: nobody closes the file, and no program that it starts gets it."""
+    """Hold the shared lock of USERS_FILE until this process ends; child processes do not inherit
+    it.
+    """
     fcntl.flock(os.open(USERS_FILE, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_SH)
 
 
@@ -115,14 +127,20 @@ def _end_servers() -> None:
 
 
 def _are_running(servers: dict[str, Any]) -> bool:
-    """Whether both are there and listen. One that is too busy to answer serves others, who would lose it."""
+    """Return True if both servers exist and listen.
+
+    A busy server that does not answer is not restarted: other runs use it.
+    """
     ports = [server_address_of(servers[name]).port for name in ("database_server", "redis_url")]
     are_there = set(_our_servers().values()) == {"postgres", "redis-server"}
     return are_there and all(bind_fault("127.0.0.1", port) for port in ports)
 
 
 def _start_servers() -> dict[str, Any]:
-    """Where they are is noted before they are, so that whoever comes after a start that was cut short knows of them."""
+    """Start both servers.
+
+    Writes their addresses first, so that an interrupted start can be found.
+    """
     database = ServerAddress(free_port(), _kept_password())
     cache = ServerAddress(free_port(), database.password)
     quarters = take_quarters(LAYOUT, f"tests-{TREE}")
@@ -143,7 +161,7 @@ def _start_servers() -> dict[str, Any]:
 
 
 def _kept_password() -> str:
-    """The cluster remembers its password over restarts, so do we."""
+    """Return the cluster's password, which persists over restarts."""
     file = LAYOUT.data / "servers.password"
     if not file.exists():
         _write_private(file, secrets.token_hex(16))
@@ -151,7 +169,7 @@ def _kept_password() -> str:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """In one step: of whoever is killed meanwhile there is all of the text or none."""
+    """Write a private file atomically: an interrupted write leaves no partial text."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.touch(mode=0o600)
     fresh.write_text(text)
@@ -159,7 +177,7 @@ def _write_private(file: Path, text: str) -> None:
 
 
 def _start_detached(service: Service, *options: str) -> None:
-    """Start a server that outlives this run; in a session of its own, so that Ctrl-C does not reach it."""
+    """Start a server that outlives this run, in its own process session, out of reach of Ctrl-C."""
     with (LAYOUT.data / f"{service.name}.log").open("ab") as output:
         process = subprocess.Popen(
             [*service.argv, *options],
@@ -173,12 +191,15 @@ def _start_detached(service: Service, *options: str) -> None:
             group=service.account.gid if service.account else None,
             extra_groups=[] if service.account else None,
         )
-    process.returncode = 0  # Popen would warn at exit that its child still runs.
+    process.returncode = 0  # Popen would warn at exit that its child still runs
 
 
 def _our_servers() -> dict[int, str]:
-    """The programs of this working tree's servers by the ids of their processes. Found by the places that their command lines
-    name: a number that was noted may be another's by now, and nobody notes those of a start that is cut short."""
+    """Return this working tree's server processes as {process id: program}.
+
+    Finds them by the paths in their command lines: a recorded process id may be reused, and an
+    interrupted start records none.
+    """
     home = LAYOUT.quarters_link.readlink() if LAYOUT.quarters_link.is_symlink() else LAYOUT.data
     places = {"postgres": f"{home}/postgres", "redis-server": f"{home}/redis/redis.conf"}
     found = {}
@@ -213,7 +234,7 @@ def _redis_answers(servers: dict[str, Any]) -> bool:
 
 
 def _clear_away_abandoned_runs(servers: dict[str, Any]) -> None:
-    """Remove what runs that ended left behind: databases and directories are named after their process."""
+    """Remove databases and directories of ended runs; their names contain the process id."""
     with psycopg.connect(f"{servers['database_server']}/postgres", autocommit=True) as connection:
         rows = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'test_berth_%'")
         for (name,) in rows.fetchall():

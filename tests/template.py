@@ -1,8 +1,8 @@
 """Make the template database that each test run copies, with all migrations done.
 
 Migrating takes longer than most files of tests, copying takes a moment. The first run makes the
-template; a run that finds other migrations, other pinned packages or another version of this file
-makes it anew.
+template; a run with other migrations, other pinned packages or another version of this file makes
+it again.
 """
 
 import fcntl
@@ -19,8 +19,8 @@ from tests.servers import LAYOUT, TREE
 
 PREFIX = f"template_berth_{TREE}_"
 KEPT_TABLES = ["auth_permission", "django_content_type", "django_migrations"]
-# A function of the template, so that PostgreSQL plans these statements once per connection. A trigger may write rows
-# while others are deleted, hence the passes.
+# A function in the template, so that PostgreSQL plans these statements once per connection. A
+# trigger may write rows while others are deleted, hence the passes.
 FORGET_ROWS = """
 CREATE FUNCTION tests_forget_rows() RETURNS void LANGUAGE plpgsql AS $function$
 DECLARE
@@ -41,7 +41,7 @@ FORGET_TABLE = "IF EXISTS (SELECT FROM {table}) THEN DELETE FROM {table}; has_fo
 
 
 def ensure_template() -> str:
-    """Return the name of the template on the server of this run; make it where it is missing."""
+    """Return the name of the template on this run's server; create it if it is missing."""
     server = os.environ["DATABASE_URL"].rpartition("/")[0]
     migrations = sorted(CHECKOUT.glob("*/migrations/*.py"))
     name = PREFIX + content_hash([CHECKOUT / "requirements.txt", Path(__file__), *migrations])[:16]
@@ -61,7 +61,7 @@ def ensure_template() -> str:
 
 
 def _make(connection: psycopg.Connection, server: str, name: str) -> None:
-    """Make the template under another name and rename it once it is whole."""
+    """Create the template under a temporary name, and rename it when it is complete."""
     unfinished = f"{name}_unfinished"
     connection.execute(f'CREATE DATABASE "{unfinished}"')
     subprocess.run(
@@ -76,7 +76,7 @@ def _make(connection: psycopg.Connection, server: str, name: str) -> None:
 
 
 def _add_forget_rows(connection: psycopg.Connection) -> None:
-    """Add the function that deletes the rows of all tables but `KEPT_TABLES`."""
+    """Add the function that deletes the rows of all tables except `KEPT_TABLES`."""
     tables = connection.execute(
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL(%s) ORDER BY 1",
         [KEPT_TABLES],

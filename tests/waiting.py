@@ -1,4 +1,4 @@
-"""Tests wait for a condition, never for a length of time."""
+"""Wait for a condition with a deadline, instead of a fixed time."""
 
 import threading
 import time
@@ -9,7 +9,10 @@ T = TypeVar("T")
 
 
 def wait_until(predicate: Callable[[], T], *, deadline_s: float = 30, interval_s: float = 0.02) -> T:
-    """The first true value of `predicate()`, asked every `interval_s`. AssertionError after `deadline_s`."""
+    """Return the first true value of `predicate()`, called every `interval_s` seconds.
+
+    Raises AssertionError after `deadline_s`.
+    """
     end = time.monotonic() + deadline_s
     pause = threading.Event()
     while not (value := predicate()):

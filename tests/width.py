@@ -1,5 +1,5 @@
-"""How far tests look: the usual run asks less often than `bin/test --all`, which sets
-`BERTH_TESTS_WIDE`.
+"""Choose how often tests repeat a check: more in `bin/test --all`,
+which sets `BERTH_TESTS_WIDE`.
 """
 
 import os
@@ -8,5 +8,5 @@ IS_WIDE = bool(os.environ.get("BERTH_TESTS_WIDE"))
 
 
 def times(usual: int, *, wide: int) -> int:
-    """Return how often a test repeats its question in this run."""
+    """Return the number of repetitions in this run."""
     return wide if IS_WIDE else usual

@@ -1,1 +1,1 @@
-"""Measurements, never tests: what they print depends on the machine, so they compare within one run."""
+"""Benchmarks. Their results depend on the machine, so they are compared only within one run."""

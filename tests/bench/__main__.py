@@ -1,5 +1,4 @@
-"""bin/bench: runs one bench, prints its table, and ends with 1 where a target is missed, with 2 where nothing
-was measured."""
+"""Run one bench and print its table. Exit code 1: a target is missed; 2: nothing was measured."""
 
 import argparse
 import importlib
@@ -44,7 +43,7 @@ def main() -> int:
         "--with-peer", action="store_true", help="install the published Backend.AI and run its scheduler too"
     )
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is cleared away then too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up on SIGTERM too
     options = Options(
         layout=layout_of(given.data),
         is_given=bool(given.data),

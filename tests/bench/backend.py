@@ -1,9 +1,9 @@
-"""The app behind both proxies: raw bytes on uvloop, so that it costs little beside what is measured.
+"""App behind both proxies of the gateway bench: raw bytes on uvloop, so that it costs little.
 
 python -m tests.bench.backend        # prints its port
 
-GET /small answers 100 bytes, GET /big as many as `?n` says; PUT /sink takes a body, PUT /slow takes it at 500 kB/s;
-websockets: /echo answers MESSAGE for MESSAGE, /flood sends without end.
+GET /small returns 100 bytes, GET /big returns `?n` bytes; PUT /sink reads a body, PUT /slow reads
+it at 500 kB/s. Websockets: /echo answers each MESSAGE with MESSAGE, /flood sends without end.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import sys
 import uvloop
 
 TEXT = b"0123456789abcdef0123456789abcdef"
-# As clients send it (masked) and as servers do; only lengths are looked at, so any mask will do.
+# As clients send it (masked) and as servers do; only lengths are checked, so any mask will do.
 MESSAGE = bytes((0x81, 0x80 | len(TEXT), 0, 0, 0, 0)) + TEXT
 REPLY = bytes((0x81, len(TEXT))) + TEXT
 CLOSE = 0x88
@@ -31,7 +31,7 @@ SLOW_BYTES = 50_000
 
 
 class App(asyncio.Protocol):
-    """One connection."""
+    """One connection to the app."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
@@ -115,7 +115,8 @@ class App(asyncio.Protocol):
         data = self._buffer + data
         count, rest = divmod(len(data), len(MESSAGE))
         self._buffer = data[-rest:] if rest else b""
-        # One at a time, as apps do: a proxy that only passes bytes on would gain by what uvloop would put together.
+        # One message at a time, as apps do: a proxy that only copies bytes would gain from messages
+        # that uvloop joins.
         for _ in range(count):
             os.write(self._transport.get_extra_info("socket").fileno(), REPLY)
         if self._buffer[:1] == bytes((CLOSE,)):
@@ -125,7 +126,7 @@ class App(asyncio.Protocol):
         while not self._transport.is_closing():
             await self._may_write.wait()
             self._transport.write(FLOOD)
-            await asyncio.sleep(0)  # a transport that was lost never says that it is full
+            await asyncio.sleep(0)  # a lost transport never reports that it is full
 
 
 def _number(pattern: bytes, text: bytes) -> int:

@@ -1,7 +1,7 @@
-"""What all benches share: ours and the peer in turns, medians of the ratios, a table, JSON.
+"""Run measures in turns with a peer: medians of the ratios, a table, JSON.
 
-A bench is a module with `bench(options) -> list[Row]`. Machines differ and are never quiet, so only what was measured in
-one run, in turns, is compared; absolute numbers are for orientation.
+A bench is a module with `bench(options) -> list[Row]`. Machines differ and are never quiet, so only
+values of one run, measured in turns, are compared; absolute numbers are for orientation.
 """
 
 import json
@@ -22,8 +22,11 @@ say = speaker("bench")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `bin/bench` was told. `is_given`: the person named a data directory. `only`: part of a measure's name.
-    `with_peer`: install a peer that is large. `offered`: the measures there were to choose from."""
+    """Options of `bin/bench`.
+
+    `is_given`: a data directory was given. `only`: part of a measure's name. `with_peer`: install a
+    large peer. `offered`: collects the names of all measures.
+    """
 
     layout: Layout
     is_given: bool
@@ -33,14 +36,14 @@ class Options:
     offered: list[str] = field(default_factory=list)
 
     def wants(self, measure: str) -> bool:
-        """Whether this one is asked for."""
+        """Return True if this measure was selected; records its name."""
         self.offered.append(measure)
         return self.only in measure
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What must hold: of the median ratio ours / peer; or, where `of_ratio` is false, of our worst round."""
+    """Limit of the median ratio ours / peer or, if `of_ratio` is False, of our worst round."""
 
     limit: float
     is_floor: bool
@@ -52,21 +55,26 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number, measured anew by each call, for ours and perhaps for the peer; or for both of them at once by `both`, where the peer takes so long
-    that the machine's speed changes meanwhile."""
+    """One quantity, measured again by each call, for Berth (`ours`) and perhaps a peer.
+
+    `both` measures the two together, for peers so slow that the machine's speed changes meanwhile.
+    """
 
     name: str
     unit: str
     ours: Callable[[], float]
     peer: Callable[[], float] | None = None
     target: Target | None = None
-    most_rounds: int = 100  # for what takes long and hardly varies
+    most_rounds: int = 100  # lower for slow measures with little variance
     both: Callable[[], tuple[float, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`ours` and `peer` are medians; `ratio` is the median of the rounds' ratios, between `lowest` and `highest`."""
+    """Result of a measure. `ours` and `peer` are medians.
+
+    `ratio` is the median of the rounds' ratios, between `lowest` and `highest`.
+    """
 
     measure: str
     unit: str
@@ -89,17 +97,19 @@ def at_most(limit: float) -> Target:
 
 
 def never_above(limit: float) -> Target:
-    """For numbers that need no peer, such as megabytes of growth."""
+    """Return an upper limit for a quantity without a peer, such as megabytes of growth."""
     return Target(limit, is_floor=False, of_ratio=False)
 
 
 def never_below(limit: float) -> Target:
-    """For numbers that need no peer, such as shares of what there is."""
+    """Return a lower limit for a quantity without a peer, such as percent of capacity used."""
     return Target(limit, is_floor=True, of_ratio=False)
 
 
 def measure_in_turns(measures: Sequence[Measure], options: Options) -> list[Row]:
-    """One row for each measure that `options.only` names. Who is first changes from round to round."""
+    """Return a row for each measure selected by `options.only`; the first to run alternates by
+    round.
+    """
     rows = []
     for measure in measures:
         if not options.wants(measure.name):
@@ -121,7 +131,10 @@ def measure_in_turns(measures: Sequence[Measure], options: Options) -> list[Row]
 
 
 def row_of(measure: Measure, ours: Sequence[float], peers: Sequence[float]) -> Row:
-    """What the rounds come to. Without a peer there is no ratio; a peer at zero gives none either."""
+    """Summarise the rounds of a measure.
+
+    The ratio is missing without a peer, or if the peer is 0.
+    """
     ratios = [mine / theirs for mine, theirs in zip(ours, peers, strict=True) if theirs] if peers else []
     ratio = statistics.median(ratios) if ratios else None
     worst = min(ours) if measure.target and measure.target.is_floor else max(ours)
@@ -149,7 +162,7 @@ def _holds(target: Target | None, ratio: float | None, worst: float) -> bool | N
 
 
 def _short(value: float) -> float:
-    """Four digits that mean something."""
+    """Round to four significant digits."""
     return float(f"{value:.4g}")
 
 

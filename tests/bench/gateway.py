@@ -1,4 +1,4 @@
-"""The way to an app: our web process beside JupyterHub's proxy, before the same app, under the same load."""
+"""Compare the gateway with JupyterHub's proxy before the same app under the same load."""
 
 from collections.abc import Callable
 
@@ -64,14 +64,14 @@ def measures(ours: Proxy, peer: Proxy) -> list[Measure]:
 
 
 def warm_up(proxy: Proxy) -> None:
-    """What every process takes once is not growth."""
+    """Load the proxy once, so that one-time memory does not count as growth."""
     load.requests_per_s(proxy.door)
     load.download_mb_per_s(proxy.door, WARM_UP_BYTES)
     load.upload_mb_per_s(proxy.door, WARM_UP_BYTES)
 
 
 def growth_mib(proxy: Proxy, trial: Trial) -> float:
-    """How much more memory the proxy held at the worst moment of the trial than before."""
+    """Return the peak growth of the proxy's memory during the trial, in MiB."""
     before = rss_mib(proxy.pid)
     seen: list[float] = []
     trial(proxy.door, lambda: seen.append(rss_mib(proxy.pid)))

@@ -1,7 +1,7 @@
-"""A portal's web process as production runs it, an app behind it, and the peer in front of the same app.
+"""Start a production web process, an app behind it, and the peer proxy before the same app.
 
-The app stands in the place of a session's container: rows say that a session runs on the loopback, and a person has
-signed in and opened it.
+The app replaces a session's container: rows describe a session running on the loopback interface,
+and a user has signed in and opened the app.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tests.ws.stage import Browser, Stage, set_stage, sign_in
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """One of the two ways to the app."""
+    """One of the two proxies to the app."""
 
     door: Door
     pid: int
@@ -36,7 +36,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def two_proxies() -> Iterator[tuple[Proxy, Proxy]]:
-    """Ours and the peer, until the end of the block; nothing of them stays."""
+    """Start Berth's gateway and the peer; stop and remove both at the end."""
     with contextlib.ExitStack() as cleanup:
         environment = cleanup.enter_context(own_database())
         app = cleanup.enter_context(running([sys.executable, "-m", "tests.bench.backend"], os.environ))
@@ -53,7 +53,7 @@ def two_proxies() -> Iterator[tuple[Proxy, Proxy]]:
 
 @contextlib.contextmanager
 def web_process(environment: Mapping[str, str]) -> Iterator[tuple[int, int]]:
-    """(port, process id) of a portal's web server, started as bin/up starts it."""
+    """Start a portal's web server as bin/up does. Yields (port, process id)."""
     port = free_port()
     portal = Portal(layout_of(None), environment, host="127.0.0.1", port=port, image="")
     service = next(service for service in portal.front() if service.name == "web")
@@ -64,7 +64,7 @@ def web_process(environment: Mapping[str, str]) -> Iterator[tuple[int, int]]:
 
 
 async def app_cookie(port: int, stage: Stage, host: str) -> str:
-    """What a browser holds after its person has opened the app."""
+    """Return the browser's cookie for the app, after its user has opened it."""
     portal_cookie = await asyncio.to_thread(sign_in, stage.owner)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
         browser = Browser(port, http)
@@ -78,7 +78,7 @@ async def app_cookie(port: int, stage: Stage, host: str) -> str:
 
 @contextlib.contextmanager
 def their_proxy(app_port: int, door: Door) -> Iterator[Proxy]:
-    """JupyterHub's proxy; it is sent what ours is sent."""
+    """Start JupyterHub's proxy for the same requests."""
     port = free_port()
     argv = [
         *configurable_http_proxy(say),

@@ -1,8 +1,8 @@
-"""bin/bench live: how long news take from a request that changes something to an open page.
+"""Measure the time from a REST request to the live update in an open page.
 
-In Chromium, on a portal of its own or, with --data, on one that runs. A folder is made by REST; the page notes when its
-stream has handed the news on. Both read the same clock, and it starts before the request is sent, so the commit is
-nearer than the number says.
+In Chromium, on a new portal or, with --data, on a running one. The request creates a folder; the
+page records when its event stream delivers the event. Both use the same clock, which starts before
+the request is sent; the time since the commit is therefore shorter.
 """
 
 import json
@@ -40,7 +40,7 @@ def bench(options: Options) -> list[Row]:
 
 @contextmanager
 def somebody(options: Options) -> Iterator[tuple[str, Person]]:
-    """The address of a portal, and an ordinary person there."""
+    """Yield the URL of a portal and an ordinary user there."""
     if options.is_given:
         url = read_env(options.layout.env_file)["BERTH_URL"]
         people = json.loads(options.layout.first_run_file.read_text())["users"]

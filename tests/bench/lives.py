@@ -1,9 +1,10 @@
-"""Whole lives of sessions per second: submitted, placed, launched, run, ended and accounted, on simulated machines.
+"""Measure complete session lives per second on simulated agents, from submission to accounting.
 
-Runs `enqueue_batch` for arrays of ARRAY sessions of one person, `run_tick`, and the bodies of the tasks that follow
-(`launch_session`, `reconcile_sessions`, `terminate_session`), with PostgreSQL, Redis and production's settings: one after
-the other in one process, or in WORKERS processes side by side, each of which submits to a group of its own and takes tasks
-from one queue. Containers end as soon as they have begun. A life counts when its session is TERMINATED and holds nothing.
+Runs `enqueue_batch` for arrays of ARRAY sessions of one user, `run_tick`, and the bodies of the
+tasks that follow (`launch_session`, `reconcile_sessions`, `terminate_session`), with PostgreSQL,
+Redis and production settings: in one process, or in WORKERS parallel processes, each of which
+submits to its own group and takes tasks from a shared queue. Containers end as soon as they start.
+A life counts when its session is TERMINATED and has no allocation.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ from tests.bench.own_django import own_database
 from tests.bench.scheduler import LIVES, SIDE_BY_SIDE
 
 PROCESSOR = "this process, for a life in arrays"
-AGENTS, BATCH, ARRAY, MOST_ROUNDS = 200, 200, 100, 3  # each has room, whatever they ask for
+AGENTS, BATCH, ARRAY, MOST_ROUNDS = 200, 200, 100, 3  # each agent has capacity for all requests
 WORKERS, LATEST_S = 2, 120
 BODIES: dict[str, Callable[..., None]] = {
     TaskName.LAUNCH_SESSION.value: tasks.launch_session,
@@ -85,10 +86,10 @@ def _measured(workers: Sequence["Stages"], options: Options) -> list[Row]:
 
 
 def _side_by_side(workers: Sequence["Stages"]) -> float:
-    """Lives per second of a BATCH of each, all begun at the same moment, until the last has ended."""
+    """Return lives per second when all workers process a BATCH each in parallel."""
     backend: Any = connection
     connections.close_all()
-    backend.close_pool()  # its threads are no part of a process that is forked
+    backend.close_pool()  # its threads must not exist when the process forks
     forks = get_context("fork")
     begins, queue = forks.Barrier(len(workers) + 1), forks.Queue()
     processes = [forks.Process(target=stages.beside_others, args=(begins, queue)) for stages in workers]
@@ -102,14 +103,16 @@ def _side_by_side(workers: Sequence["Stages"]) -> float:
     if any(process.exitcode for process in processes):
         raise SystemExit("A worker has failed; what it said stands above.")
     for stages in workers:
-        stages.next_batch()  # theirs, which was asked for in another process
+        stages.next_batch()  # skips the requests that the worker process submitted
     _demand_nothing_held()
     return len(workers) * BATCH / took_s
 
 
 class Stages:
-    """Sessions per second of each stage (`rates`), and milliseconds of processor time of this process per life, without
-    those of PostgreSQL and Redis; one value per round."""
+    """Rates of each stage (`rates`, sessions per second), one value per round.
+
+    `processor_ms` is this process's CPU time per life, without PostgreSQL and Redis.
+    """
 
     def __init__(self, group: ResourceGroup) -> None:
         self._group = group
@@ -118,7 +121,7 @@ class Stages:
         self.processor_ms: list[float] = []
 
     def arrays(self) -> float:
-        """Lives per second of the next BATCH."""
+        """Process the next BATCH. Returns lives per second."""
 
         def timed(name: str, work: Callable[[], Any]) -> Any:
             began_at = time.perf_counter()
@@ -142,7 +145,10 @@ class Stages:
         return BATCH / took_s
 
     def beside_others(self, begins: Any, queue: Any) -> None:
-        """The next BATCH, from when all others may begin, too, and whatever is in the queue of all, until none of theirs lives."""
+        """Process the next BATCH beside other workers, starting at the barrier `begins`.
+
+        Takes tasks of all workers from `queue` until no session is live.
+        """
         asked = self.next_batch()
         begins.wait(LATEST_S)
         with _sent_to(_Queue(queue)):
@@ -159,7 +165,7 @@ class Stages:
         _demand_ended(ids)
 
     def next_batch(self) -> list[Any]:
-        """What is asked for in the next BATCH."""
+        """Return the requests of the next BATCH."""
         return list(islice(self._requests, BATCH // ARRAY))
 
     def _place(self) -> None:
@@ -168,7 +174,7 @@ class Stages:
 
 
 class _Caught:
-    """Keeps what is sent."""
+    """Broker that stores tasks."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
@@ -177,7 +183,7 @@ class _Caught:
         self.sent.append((name, kwargs))
 
     def run(self, name: TaskName) -> None:
-        """All that was sent by this name."""
+        """Run all stored tasks of this name."""
         due = [kwargs for each, kwargs in self.sent if each == name.value]
         self.sent = [each for each in self.sent if each[0] != name.value]
         for kwargs in due:
@@ -185,7 +191,7 @@ class _Caught:
 
 
 class _Queue:
-    """Hands what is sent to whichever process comes first; ticks are asked for by each itself."""
+    """Broker that puts tasks into a queue shared by the workers; ticks are run by each worker."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue
@@ -200,7 +206,7 @@ Broker = TypeVar("Broker", _Caught, _Queue)
 
 @contextlib.contextmanager
 def _sent_to(broker: Broker) -> Iterator[Broker]:
-    """What is sent within goes there."""
+    """Send all tasks within the context to `broker`."""
     real = dispatch.current_app
     dispatch.current_app = broker  # type: ignore[assignment]
     try:
@@ -210,7 +216,7 @@ def _sent_to(broker: Broker) -> Iterator[Broker]:
 
 
 def _see_all_exit(ids: Sequence[UUID]) -> None:
-    """Reconcile until no container of these sessions runs: a round looks at as many machines as it has time for."""
+    """Reconcile until no container of these sessions runs; one round covers only some agents."""
     running, ends_by = ComputeSession.objects.filter(pk__in=ids, status=Status.RUNNING), _latest()
     while running.exists() and time.monotonic() < ends_by:
         tasks.reconcile_sessions()

@@ -1,4 +1,4 @@
-"""Clients that cost little beside what they measure: wrk, blocking sockets, raw frames on uvloop."""
+"""Load generators that cost little themselves: wrk, blocking sockets, raw frames on uvloop."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where an app is reached, and what to say there."""
+    """Address of an app, with the headers to send."""
 
     port: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Door:
 
 
 def requests_per_s(door: Door) -> float:
-    """Of 32 connections that each ask for 100 bytes."""
+    """Return requests per second over 32 connections, each for 100 bytes."""
     told = [word for name, value in door.headers.items() for word in ("-H", f"{name}: {value}")]
     url = f"http://127.0.0.1:{door.port}/small"
     argv = ["wrk", "-t1", "-c32", f"-d{REQUESTS_S}s", *told, url]
@@ -80,7 +80,7 @@ def upload_mb_per_s(door: Door, size: int) -> float:
 
 
 def echo_p50_us(door: Door) -> float:
-    """One message at a time, on one websocket."""
+    """Return the median round trip of one message at a time on one websocket, in µs."""
     took = []
     with connected(door, "/echo") as connection:
         for _ in range(ECHOES):
@@ -94,7 +94,7 @@ def echo_p50_us(door: Door) -> float:
 
 
 def echoes_per_s(door: Door) -> float:
-    """16 websockets with 8 messages under way on each."""
+    """Return echoes per second over 16 websockets with 8 messages in flight each."""
     return uvloop.run(_echo_load(door))
 
 
@@ -102,7 +102,7 @@ async def _echo_load(door: Door) -> float:
     loop = asyncio.get_running_loop()
     echoes = []
     for _ in range(SOCKETS):
-        # Blocking, one after the other: nothing else runs on this loop yet.
+        # Blocking, one by one: nothing else runs on this loop yet.
         connection = opened(door, "/echo")
         connection.setblocking(False)
         _, echo = await loop.create_connection(partial(_Echo, connection.fileno()), sock=connection)
@@ -121,7 +121,7 @@ async def _echo_load(door: Door) -> float:
 
 
 class _Echo(asyncio.Protocol):
-    """Keeps IN_FLIGHT messages under way; each is sent by itself, as browsers do."""
+    """Client that keeps IN_FLIGHT messages in flight; sends each separately, as browsers do."""
 
     def __init__(self, descriptor: int) -> None:
         self.count = 0
@@ -148,7 +148,7 @@ class _Echo(asyncio.Protocol):
 
 
 def read_slowly(door: Door, sample: Callable[[], None]) -> None:
-    """A client that takes 500 kB/s of a download; `sample` is called all the while."""
+    """Download at 500 kB/s; calls `sample` meanwhile."""
     with connected(door) as connection:
         connection.sendall(door.request("GET", f"/big?n={10**9}"))
         give_up_at = time.monotonic() + SLOW_S
@@ -159,7 +159,7 @@ def read_slowly(door: Door, sample: Callable[[], None]) -> None:
 
 
 def upload_to_slow_app(door: Door, sample: Callable[[], None]) -> None:
-    """A client that sends as fast as it may to an app that takes 500 kB/s."""
+    """Upload at full speed to an app that reads 500 kB/s; calls `sample` meanwhile."""
     with connected(door) as connection:
         connection.sendall(door.request("PUT", "/slow", **{"Content-Length": str(10**9)}))
         connection.settimeout(SLOW_PAUSE_S)
@@ -171,7 +171,9 @@ def upload_to_slow_app(door: Door, sample: Callable[[], None]) -> None:
 
 
 def stall_websocket(door: Door, sample: Callable[[], None]) -> None:
-    """A client that reads nothing of a websocket whose app never stops sending."""
+    """Open a websocket whose app never stops sending, and read nothing;
+    calls `sample` meanwhile.
+    """
     with connected(door, "/flood"):
         give_up_at = time.monotonic() + SLOW_S
         while time.monotonic() < give_up_at:
@@ -189,7 +191,10 @@ def connected(door: Door, websocket: str = "") -> Iterator[socket.socket]:
 
 
 def opened(door: Door, websocket: str = "") -> socket.socket:
-    """A connection; of a websocket at this path if one is named. What a flood already sent after the handshake is lost."""
+    """Open a connection, or a websocket at the path `websocket`.
+
+    Drops data that the app sends right after the handshake.
+    """
     connection = socket.create_connection(("127.0.0.1", door.port), timeout=PATIENCE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if websocket:
@@ -200,7 +205,7 @@ def opened(door: Door, websocket: str = "") -> socket.socket:
 
 
 def read_head(connection: socket.socket, status: bytes = b"200") -> bytes:
-    """What came after the head of an answer, which must have this status."""
+    """Read the head of an answer with this status. Returns the bytes after it."""
     head = b""
     while b"\r\n\r\n" not in head:
         data = connection.recv(2**16)
@@ -212,7 +217,7 @@ def read_head(connection: socket.socket, status: bytes = b"200") -> bytes:
 
 
 def received(count: int) -> int:
-    """`count`, unless the other side has closed."""
+    """Return `count`. Raises SystemExit if it is 0: the other side has closed."""
     if not count:
         raise SystemExit("The connection was closed in the middle.")
     return count

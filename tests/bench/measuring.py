@@ -1,5 +1,7 @@
-"""bin/bench measuring: one round of measurements of the containers of one machine, on a real engine, that engine as it is
-and made to wait another second before each answer."""
+"""Measure one metrics collection of an agent's containers on a real engine.
+
+The engine is used as it is, and with a delay of one second before each answer.
+"""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""What all processes of one portal hold together, databases included, engine and sessions not."""
+"""Measure the memory of all processes of a portal, with databases, without engine and sessions."""
 
 import contextlib
 from pathlib import Path
@@ -11,7 +11,9 @@ KIB_PER_MIB = 1024
 
 
 def bench(options: Options) -> list[Row]:
-    """MiB by process and in all. PSS shares each common page out among its users, so that sums are true."""
+    """Return MiB by process and in total. PSS divides shared pages among their users, so sums are
+    true.
+    """
     layout = options.layout
     supervisor = holder(layout)
     if supervisor is None:
@@ -26,7 +28,10 @@ def bench(options: Options) -> list[Row]:
 
 
 def with_descendants(pids: set[int]) -> set[int]:
-    """`pids` and their children's children: PostgreSQL's write their titles over the mark in their environment."""
+    """Return `pids` and all descendants, which include PostgreSQL's processes without a mark.
+
+    PostgreSQL writes process titles over the environment that has the mark.
+    """
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -39,7 +44,9 @@ def with_descendants(pids: set[int]) -> set[int]:
 
 
 def sizes_of(pid: int) -> dict[str, float]:
-    """{"Rss": MiB, "Pss": MiB} of a process; empty if it ended or is somebody else's."""
+    """Return {"Rss": MiB, "Pss": MiB} of a process; empty if it ended
+    or belongs to another user.
+    """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

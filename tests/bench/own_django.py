@@ -1,4 +1,4 @@
-"""Django with production's settings and a database of this run, on the servers that tests share. Imported before any model."""
+"""Set up Django with production settings and a database of this run, before models are imported."""
 
 import contextlib
 import os
@@ -21,7 +21,10 @@ django.setup()
 
 @contextlib.contextmanager
 def own_database() -> Iterator[dict[str, str]]:
-    """The environment for processes of a portal on a fresh database, which goes with the block. One after the other, as often as wanted."""
+    """Create a database and yield the environment for portal processes on it; drops it at the end.
+
+    May be used repeatedly.
+    """
     say("making a database")
     outer = connection.settings_dict["NAME"]
     connection.settings_dict["TEST"]["NAME"] = f"test_{outer}_{tests.servers.TREE}"
@@ -32,13 +35,13 @@ def own_database() -> Iterator[dict[str, str]]:
     finally:
         connections.close_all()
         backend: Any = connection
-        backend.close_pool()  # it knows this database alone
+        backend.close_pool()  # the pool is bound to this database
         settings.DATABASES[connection.alias]["NAME"] = connection.settings_dict["NAME"] = outer
         with connection._nodb_cursor() as cursor:
             try:
                 cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
             except ProgrammingError:
-                # Of a vacuum, which we may not end. Without force PostgreSQL itself sends it away.
+                # Without FORCE, PostgreSQL ends a running vacuum itself; we may not.
                 cursor.execute(f'DROP DATABASE "{name}"')
         redis = redis_client()
         for key in redis.scan_iter(match=f"*{settings.BERTH_INSTALLATION}*"):

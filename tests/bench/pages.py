@@ -1,9 +1,9 @@
-"""What pages and lists of REST cost where there is much: a portal's web process in production's settings, filled with
-10,000 people, 500 projects, 100,000 sessions, most of them history, 1,000 agents, 2,000 folders and 100,000 lines of the
-access log (`seed_demo_load`), asked by a superadmin, who sees all of it.
+"""Measure pages and REST lists on a large portal, seen by a superadmin.
 
-The server's time is that from the request to the last byte of the answer, on the loopback, one request after another;
-what Chromium paints and loads is what Chromium itself says, with nothing in its cache.
+A web process with production settings and data of `seed_demo_load`: 10,000 users, 500 projects,
+100,000 sessions (most ended), 1,000 agents, 2,000 folders and 100,000 audit log entries. Server
+time is from the request to the last byte of the answer, on the loopback interface, one request at a
+time. Paint and load times are Chromium's own, with an empty cache.
 """
 
 import contextlib
@@ -77,7 +77,7 @@ def bench(options: Options) -> list[Row]:
         environment = cleanup.enter_context(own_database())
         call_command("seed_demo_load", **MUCH)
         with connection.cursor() as cursor:
-            cursor.execute("VACUUM ANALYZE")  # as the server does by itself, a minute later
+            cursor.execute("VACUUM ANALYZE")  # autovacuum would do this a minute later
         cookie = sign_in(factories.make_user(role=Role.SUPERADMIN))
         port, _ = cleanup.enter_context(web_process(environment))
         visitor = Visitor(port, cookie)
@@ -98,7 +98,7 @@ def bench(options: Options) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Asks the web process as somebody who has signed in."""
+    """Signed-in client of the web process."""
 
     port: int
     cookie: str
@@ -129,7 +129,7 @@ class Visitor:
 
 @contextlib.contextmanager
 def chromium(port: int) -> Iterator[Browser]:
-    """Debian's Chromium, for which the portal's address leads to this web process."""
+    """Start Debian's Chromium, with the portal's host name resolved to this web process."""
     program = shutil.which("chromium")
     if program is None:
         raise SystemExit("This bench needs Chromium: apt-get install chromium")
@@ -142,7 +142,7 @@ def chromium(port: int) -> Iterator[Browser]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A page in a browser that has never seen the portal."""
+    """Page in a browser that has never visited the portal."""
 
     browser: Browser
     path: str
@@ -155,7 +155,7 @@ class Seen:
             return float(page.wait_for_function(script).json_value())
 
     def loaded_kb(self) -> float:
-        """All that came over the wire, heads and compressed bodies, in kilobytes of 1024."""
+        """Return all bytes received, headers and compressed bodies, in kB of 1024."""
         sizes: list[float] = []
         with self._page() as page:
             watch = page.context.new_cdp_session(page)
@@ -167,7 +167,7 @@ class Seen:
 
     @contextlib.contextmanager
     def _page(self) -> Iterator[Page]:
-        # Waiting for a value is an evaluation in the page, which its policy forbids.
+        # Polling a value would evaluate code in the page, which its policy forbids.
         context = self.browser.new_context(base_url=settings.BERTH_URL, bypass_csp=True)
         cookie = {"name": settings.SESSION_COOKIE_NAME, "value": self.cookie, "url": settings.BERTH_URL}
         context.add_cookies([cookie])  # type: ignore[list-item]

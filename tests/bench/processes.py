@@ -1,4 +1,4 @@
-"""Programs that a bench starts, and what they hold."""
+"""Start programs for a bench and read their memory."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ ERRORS = CHECKOUT / "var" / "bench" / "errors.log"
 def running(
     argv: Sequence[str], environment: Mapping[str, str], directory: Path = CHECKOUT
 ) -> Iterator[subprocess.Popen[str]]:
-    """A program until the end of the block; what it says of errors goes to var/bench/errors.log."""
+    """Run a program until the end of the context; its stderr goes to var/bench/errors.log."""
     ERRORS.parent.mkdir(parents=True, exist_ok=True)
     with ERRORS.open("a") as errors:
         process = subprocess.Popen(
@@ -43,7 +43,7 @@ def running(
 
 
 def wait_until_up(process: subprocess.Popen[str], answers: Callable[[], bool]) -> None:
-    """Return once `answers()`. SystemExit if the program ends before."""
+    """Wait until `answers()` is true. Raises SystemExit if the program ends before."""
 
     def is_up() -> bool:
         if process.poll() is not None:
@@ -61,5 +61,5 @@ def is_listening(port: int) -> bool:
 
 
 def rss_mib(pid: int) -> float:
-    """Of the process and its children."""
+    """Return the resident memory of a process and its children, in MiB."""
     return sum(sizes_of(each).get("Rss", 0.0) for each in with_descendants({pid}))

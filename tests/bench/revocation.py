@@ -1,8 +1,8 @@
-"""How long what is open stays open after access was taken away: the slowest of all kinds of connections, for each way in
-which access ends. A portal's web process in production's settings, on a simulated engine.
+"""Measure how long connections stay open after access was revoked: the slowest of all kinds.
 
-Each way is measured with the word that goes round at once, and the first two also where it is lost, as while Redis is
-away: then everybody looks again by themselves.
+Covers each way in which access ends, on a web process with production settings and a simulated
+engine. Each way is measured with the revocation broadcast, and the first two also without it, as if
+Redis were down: then processes find out by their periodic check.
 """
 
 import asyncio
@@ -75,7 +75,8 @@ def revoke_token(stage: Stage) -> None:
         keypair.delete()
 
 
-# Which connections end: those inside of the session, those of the browser's sign-in, those of the token.
+# Kinds of connections that end: those inside of the session, of the browser's sign-in, of the
+# token.
 INSIDE = frozenset({"app stream", "app websocket", "terminal", "exec"})
 OF_BROWSER = frozenset({"app stream", "app websocket", "terminal", "events by sign-in", "log by sign-in"})
 OF_TOKEN = frozenset({"exec", "events by token", "log by token"})
@@ -111,7 +112,7 @@ def bench(options: Options) -> list[Row]:
 
 
 class Once:
-    """One way, measured anew by each call."""
+    """Measurement of one way to end access, repeated by each call."""
 
     def __init__(self, way: Way, kinds: frozenset[str], *, is_word_lost: bool = False) -> None:
         self._way = way
@@ -125,7 +126,7 @@ class Once:
             return asyncio.run(self._slowest(stage, token))
 
     async def _slowest(self, stage: Stage, token: str) -> float:
-        """Seconds from the change to the end of the last connection that it ends."""
+        """Return the seconds from the change to the end of the last affected connection."""
         open_connections.cache_clear()
         from portal.processes.asgi import portal_application
 
@@ -156,7 +157,7 @@ def word_lost() -> Iterator[None]:
 
 
 def set_running(stage: Stage) -> None:
-    """The session runs, with a container on a simulated engine."""
+    """Set the session to RUNNING, with a container on a simulated engine."""
     stage.run()
     kernel = stage.session.kernels.get()
     address = f"simulated://{kernel.pk.hex}?image=tiny"
@@ -168,7 +169,7 @@ def set_running(stage: Stage) -> None:
 
 
 class Connections:
-    """One of each kind, open; tells when each ended."""
+    """One open connection of each kind, with the time of its end."""
 
     def __init__(self, browser: Browser, stage: Stage, token: str, app_port: int) -> None:
         self._browser = browser
@@ -198,7 +199,7 @@ class Connections:
         await self._listen("terminal", self._portal, f"/ws/sessions/{session_id}/terminal/", cookie)
         order = json.dumps({"argv": ["echo"]})
         await self._listen("exec", self._portal, f"/api/v1/sessions/{session_id}/exec/", self._bearer, order)
-        await asyncio.sleep(0.5)  # all are under way
+        await asyncio.sleep(0.5)  # all connections are established by then
         if self._ended_at:
             raise SystemExit(f"Ended before anything was taken away: {', '.join(self._ended_at)}")
         return self
@@ -210,7 +211,9 @@ class Connections:
         await self._cleanup.aclose()
 
     async def ends(self, kinds: frozenset[str]) -> dict[str, float]:
-        """{kind: when it ended}; what did not end counts as ended when we gave up."""
+        """Return {kind: time of its end}; a connection that stayed open gets the time of the last
+        check.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GIVE_UP_S):
                 await asyncio.gather(*(asyncio.shield(self._tasks[kind]) for kind in kinds))

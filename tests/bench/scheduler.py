@@ -1,8 +1,9 @@
-"""How fast and how evenly sessions are placed: the engine alone, and beside the published Backend.AI's own with --with-peer;
-then its plans written down, beside a bare bulk commit of the same rows; checks before submitting; and whole lives, as `bin/bench lives`.
+"""Measure speed and fairness of scheduling, optionally beside Backend.AI's scheduler (--with-peer).
 
-A decision is a placement, or the reason why not. Of what waits and where it may run, see `scheduler_workload`: as many
-sessions wait as there are nodes. Rows on flatness compare the rate at 20,000 nodes (ours) with that at 100 (peer).
+Measures the engine alone; then commits of its plans beside a bare bulk commit of the same rows,
+checks before submission, and whole lives as in `bin/bench lives`. A decision is a placement or the
+reason for none. `scheduler_workload` defines agents and pending sessions, of which there are
+equally many. Rows on flatness compare the rate at 20,000 nodes (ours) with that at 100 (peer).
 """
 
 import json
@@ -39,10 +40,13 @@ FLATNESS = 0.7
 MANY_PENDING, MANY_LIMIT_S = 100_000, 0.5
 PEER_POLICIES = frozenset({"fifo", "lifo", "drf"})
 PEER_WHOLE_PASS = 1000
-"""Up to so many nodes their pass is measured whole. Beyond, it would take minutes: a stretch of this many seconds from the
-middle of the pass tells the rate, which changes by a tenth or two from its begin to its end."""
+"""Largest number of nodes for which the peer's whole pass is measured.
+
+Above it a pass takes minutes, so a stretch of PEER_STRETCH_S from its middle is measured; the rate
+changes by a tenth or two over a pass.
+"""
 PEER_STRETCH_S, PEER_GIVES_UP_S = 15.0, 300.0
-PEER_ROUNDS = 3  # of those that take long
+PEER_ROUNDS = 3  # for slow measures
 FAIR_POLICIES = frozenset({"drf", "fair_share"})
 EVEN = 0.99
 COMMIT = "commit of 1,000 beside a bare one"
@@ -63,12 +67,14 @@ def bench(options: Options) -> list[Row]:
         measures += [*speed(policy, beside), *fairness(policy, beside), evenness_of_a_day(policy)]
     measures.append(emptiest_first(peer))
     rows = measure_in_turns(measures, options)
-    mixed_snapshot.cache_clear()  # no worker has so much that its collector would look through
+    mixed_snapshot.cache_clear()  # no worker has so many objects for its garbage collector to scan
     return [*rows, *commits(options), *checks(options), *lives(options)]
 
 
 def commits(options: Options) -> list[Row]:
-    """On the servers that tests share; without them where only the engine is asked for."""
+    """Return rows of commits, on the tests' servers; starts no server if only the engine is
+    measured.
+    """
     if not [measure for measure in NEED_DATABASE if options.wants(measure)]:
         return []
     import_module("tests.bench.own_django")
@@ -94,13 +100,17 @@ def lives(options: Options) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Backend.AI's scheduler, each pass in a new process of its own virtual environment."""
+    """Backend.AI's scheduler; each pass runs in a new process of its own virtual environment."""
 
     python: Path
 
     def rates(self, scheduler: str, nodes: int, our_pass_s: Callable[[], float]) -> tuple[float, float]:
-        """Decisions per second of processor time: ours, of a pass that takes `our_pass_s()`, and theirs. Ours is measured before theirs, in each of
-        its pauses and after it, and counts by the mean, as theirs does: what the machine does meanwhile concerns both."""
+        """Return decisions per second of CPU time: ours, of a pass of `our_pass_s()`, and the
+        peer's.
+
+        Ours is the mean of passes before, after and in the pauses of the peer's, so that other load
+        affects both.
+        """
         is_whole = nodes <= PEER_WHOLE_PASS
         ours = [our_pass_s()]
         told = self._one_pass(
@@ -133,7 +143,7 @@ class Peer:
         asked = {"scheduler": scheduler, "workload": workload, "sizes": sizes, "first": first}
         asked |= {"deadline_s": PEER_STRETCH_S if first else PEER_GIVES_UP_S, "pause_each_s": pause_each_s}
         argv = [str(self.python), "-m", "tests.bench.scheduler_peer", json.dumps(asked)]
-        environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}  # theirs asks a set who is next
+        environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}  # the peer iterates over a set
         pipe = subprocess.PIPE
         with subprocess.Popen(
             argv, cwd=CHECKOUT, env=environment, stdin=pipe, stdout=pipe, text=True
@@ -150,7 +160,9 @@ class Peer:
 
 
 def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
-    """Beside the peer with whole devices alone: to its scheduler a part of a device is an amount like others."""
+    """Yield measures of speed. Only whole devices are compared: the peer treats fractions as
+    amounts.
+    """
     for is_fractional in (False, True):
         name = f"{policy}, {'fractional' if is_fractional else 'whole'} devices"
         rates = {nodes: partial(rate, policy, nodes, is_fractional=is_fractional) for nodes in NODES}
@@ -176,7 +188,7 @@ def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
 
 
 def emptiest_first(peer: Peer | None, nodes: int = 1000) -> Measure:
-    """The peer's third scheduler takes the oldest session and the emptiest node."""
+    """Compare with the peer's third scheduler: oldest session first, on the emptiest node."""
 
     one_pass_s = partial(mixed_pass_s, nodes, nodes, Policy.FIFO, strategy=Strategy.DISPERSED)
     return Measure(
@@ -194,7 +206,7 @@ def mixed_pass_s(nodes: int, pending: int, policy: Policy, **kinds: Any) -> floa
 
 
 def rate(policy: Policy, nodes: int, *, is_fractional: bool) -> float:
-    """Decisions per second of one pass."""
+    """Return decisions per second of one pass."""
     return nodes / mixed_pass_s(nodes, nodes, policy, is_fractional=is_fractional)
 
 
@@ -227,7 +239,9 @@ def evenness(gpus_by_user: Pass, workload: str) -> float:
 
 
 def evenness_of_a_day(policy: Policy) -> Measure:
-    """DRF looks at the present alone: whoever asks for much at a time gets more."""
+    """Measure evenness over a day. DRF sees only current use, which favours users of large
+    sessions.
+    """
     return Measure(
         f"{policy}, evenness of 10 users over a day (Jain)",
         "",

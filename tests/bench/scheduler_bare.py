@@ -1,5 +1,7 @@
-"""The least that a plan can cost: the same rows as `commit_plan` leaves, by one statement for each table or fewer,
-without a lock, a check, or a word to anybody. Which devices a kernel gets it is told before."""
+"""Lower bound for the cost of a plan: write the rows of `commit_plan` with bulk statements only.
+
+One statement per table or fewer, without locks, checks and events. Devices are chosen beforehand.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,7 @@ HISTORY = SessionTransition._meta.db_table
 
 @contextmanager
 def without_triggers() -> Iterator[None]:
-    """Keys and checks go on to hold."""
+    """Disable user triggers; keys and checks stay in force."""
     with connection.cursor() as cursor:
         for table in (SESSIONS, ALLOCATIONS):
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
@@ -35,7 +37,7 @@ def without_triggers() -> Iterator[None]:
 
 
 class Bare:
-    """Commits of plans for one resource group. Where triggers work, they count what agents and tenants hold."""
+    """Bulk commits of plans for one group. If triggers are on, they count allocations."""
 
     def __init__(self, group_id: int) -> None:
         waiting = ComputeSession.objects.filter(resource_group=group_id)
@@ -47,7 +49,7 @@ class Bare:
         self._dealt: Sequence[Dealt] = ()
 
     def deal(self, decided: Plan) -> None:
-        """Choose devices for the commit that follows."""
+        """Choose the devices of the commit that follows."""
         self._dealt = deal_devices(_kernels_of(decided))
 
     def commit(self, decided: Plan) -> None:

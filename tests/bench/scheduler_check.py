@@ -1,6 +1,7 @@
-"""How long a question takes before anything is submitted: whether a session would start now, and where, or why not.
+"""Measure the check before submission: would a session start now, where, or why not?
 
-From the service that REST and the launcher call, beside the same when the process keeps no picture of the group, in turns.
+Calls the service of REST and the launcher, with and without a cached snapshot of the group, in
+turns.
 """
 
 import logging
@@ -52,11 +53,11 @@ def bench(options: Options) -> list[Row]:
 
 
 def keep() -> None:
-    """What this process knows, it goes on to know."""
+    """Leave the snapshot cache of this process as it is."""
 
 
 class Questions:
-    """Asked by one person after the other."""
+    """Checks by one user after the other."""
 
     def __init__(self, group: ResourceGroup, tenants: Tenants) -> None:
         self._group = group
@@ -67,7 +68,7 @@ class Questions:
         return self._median_ms(time.perf_counter, resources, before)
 
     def processor_ms(self, resources: Mapping[str, Any], before: Callable[[], None]) -> float:
-        """Of this process alone: what the database does meanwhile, and who else wants the machine, does not count."""
+        """Return the median CPU time of this process, without the database and other load."""
         return self._median_ms(time.process_time, resources, before)
 
     def _median_ms(

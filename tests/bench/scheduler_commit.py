@@ -1,8 +1,9 @@
-"""What becomes of plans: batches of 1,000 placements written down, beside a bare bulk commit of the same rows, in turns; and
-how long it takes from a request until it has its place, where nobody waits and where 10,000 wait that have no room.
+"""Measure commits of plans, and the latency from submission to placement.
 
-Production's settings and a database of this run. The bare commit counts what agents and tenants hold by itself, with the
-triggers that do so switched off; another one leaves that to them, as ours does.
+Batches of 1,000 placements are committed beside a bare bulk commit of the same rows, in turns.
+Latency is measured with an empty queue, and with 10,000 pending sessions that cannot start. Uses
+production settings and a database of this run. The bare commit counts allocations itself, with the
+triggers for that off; another one leaves it to the triggers, as Berth does.
 """
 
 import json
@@ -57,16 +58,16 @@ from tests.bench.scheduler_workload import NODE, Workload, mixed
 
 AGENTS, WAITING, BATCH, MOST_ROUNDS = 5000, 10_000, 1000, 5
 IDLE_P50_LIMIT_MS, BACKLOG_P50_LIMIT_MS = 100.0, 1500.0
-IDLE_AGENTS, IDLE_GAP_S = 10, 0.3  # after the gap no tick is in progress, and no pause
+IDLE_AGENTS, IDLE_GAP_S = 10, 0.3  # after the gap no tick and no pause is in progress
 NO_CPU_HELD = NODE._replace(cores=0, mem_gib=0)
 AT_ONCE = 2000
 FIRST, SUBMITS, SUBMITS_FOR_S = 10, 2000, 60.0
-"""So many that do not count, then so many that do, or as many as there are in this time."""
+"""Submissions not counted, then counted ones, or as many as fit in this time."""
 GIVE_UP_S = 120.0
 
 
 def bench(options: Options) -> list[Row]:
-    logging.disable(logging.CRITICAL)  # a line for each session says nothing here
+    logging.disable(logging.CRITICAL)  # no log line per session
     rows: list[Row] = []
     with own_database() as environment:
         tenants = make_tenants()
@@ -103,7 +104,7 @@ def commits(options: Options, tenants: Tenants) -> list[Row]:
 
 
 class Batches:
-    """A plan for all that wait in a group, written down piece by piece."""
+    """Plan for all pending sessions of a group, committed in batches."""
 
     def __init__(self, group: ResourceGroup) -> None:
         self._group = group
@@ -112,7 +113,7 @@ class Batches:
     def rate(
         self, commit: Callable[[Plan], object], prepare: Callable[[Plan], object] = lambda decided: None
     ) -> float:
-        """Sessions per second of the next batch. What `prepare` takes does not count."""
+        """Return sessions per second of committing the next batch; `prepare` is not timed."""
         batch, self._placements = self._placements[:BATCH], self._placements[BATCH:]
         epoch = state_of(ResourceGroup.objects.get(pk=self._group.pk)).epoch
         decided = Plan(self._group.pk, self._group.name, epoch, clock.now(), tuple(batch))
@@ -132,7 +133,7 @@ def demand_scheduled(batch: list[Placement]) -> None:
 
 
 def idle_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
-    """Time from the call of the service that REST and pages use until the session is SCHEDULED, where nobody waits."""
+    """Measure the time from the call of the service to SCHEDULED, with an empty queue."""
     group = fill_group("idle", Workload(IDLE_AGENTS, (), held=NO_CPU_HELD), tenants)
     submits = Submits(group, tenants, gap_s=IDLE_GAP_S)
     with tick_worker(environment), asked_for_ticks(group.pk):
@@ -140,12 +141,15 @@ def idle_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
 
 
 def backlog_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
-    """The time where 10,000 wait for devices that nobody releases. Requests follow each other without a gap."""
+    """Measure the time with 10,000 sessions pending for devices that are never released.
+
+    Requests follow each other without a gap.
+    """
     group = fill_group("backlog", Workload(AGENTS, (), held=NO_CPU_HELD), tenants)
     waiting = [session for session in mixed(0, 2 * WAITING).sessions if session.size.milli_gpus][:WAITING]
     for first in range(0, WAITING, AT_ONCE):
         add_sessions(group, waiting[first : first + AT_ONCE], tenants)
-        run_tick(group.pk)  # they have their reasons: what follows writes them down no more
+        run_tick(group.pk)  # sets their pending reasons, so that later ticks do not write them
     submits = Submits(group, tenants)
     with tick_worker(environment), asked_for_ticks(group.pk):
         return submits.rows(BACKLOG, BACKLOG_P50_LIMIT_MS)
@@ -153,7 +157,7 @@ def backlog_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Ro
 
 @contextmanager
 def tick_worker(environment: Mapping[str, str]) -> Iterator[None]:
-    """Run the worker that ticks, as bin/up starts it."""
+    """Run the scheduler worker as bin/up starts it."""
     portal = Portal(layout_of(None), environment, host="127.0.0.1", port=0, image="")
     service = next(service for service in portal.front() if service.name == "tick")
     say("starting the worker that ticks")
@@ -163,7 +167,7 @@ def tick_worker(environment: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def asked_for_ticks(group_id: int) -> Iterator[None]:
-    """As by the clock of a portal."""
+    """Request ticks periodically, as the portal's clock does."""
     is_over = threading.Event()
 
     def ask() -> None:
@@ -180,7 +184,7 @@ def asked_for_ticks(group_id: int) -> Iterator[None]:
 
 
 class _Took(NamedTuple):
-    """Milliseconds of one request. `heard`: until open pages were told."""
+    """Times of one submission in ms. `heard`: until the live update."""
 
     whole: float
     once_accepted: float
@@ -188,7 +192,9 @@ class _Took(NamedTuple):
 
 
 class Submits:
-    """Sessions that have room, for one person after the other, with `gap_s` between them."""
+    """Submissions of sessions that can start, by one user after the
+    other, `gap_s` seconds apart.
+    """
 
     def __init__(self, group: ResourceGroup, tenants: Tenants, gap_s: float = 0.0) -> None:
         self._group = group
@@ -197,9 +203,11 @@ class Submits:
         self._numbers = count()
 
     def rows(self, measure: str, p50_limit_ms: float) -> list[Row]:
-        """Percentiles of the whole, of what follows the commit that accepts, and until open pages are told."""
+        """Return percentiles of the total, of the part after acceptance,
+        and until the live update.
+        """
         for _ in range(FIRST):
-            self._submit()  # what begins with the first, and statements that PostgreSQL plans
+            self._submit()  # excludes first-time work and planning of statements
         ends_at, took = time.monotonic() + SUBMITS_FOR_S, list[_Took]()
         while len(took) < 2 or (len(took) < SUBMITS and time.monotonic() < ends_at):
             time.sleep(self._gap_s)
@@ -223,7 +231,7 @@ class Submits:
         }
         actor = factories.actor_for(self._tenants.people[number % len(self._tenants.people)])
         since = _last_news()
-        began_at = time.time()  # as PostgreSQL tells when it committed: it is on this machine
+        began_at = time.time()  # same clock as PostgreSQL, which runs on this machine
         session = enqueue_session(actor=actor, request=parse_request(asked))
         accepted_at = time.time()
         heard_at = _heard_at(session, since)
@@ -241,7 +249,7 @@ def _last_news() -> str:
 
 
 def _heard_at(session: ComputeSession, since: str) -> float:
-    """When open pages hear that it has its place, which they are told after the commit."""
+    """Return when the live update about the placement arrives, which is sent after the commit."""
     gives_up_at = time.monotonic() + GIVE_UP_S
     while time.monotonic() < gives_up_at:
         news: Any = redis_client().xread({stream_name(): since}, block=1000)
@@ -255,7 +263,7 @@ def _heard_at(session: ComputeSession, since: str) -> float:
 
 
 def _committed_at(session: ComputeSession) -> float:
-    """When PostgreSQL committed what its row says, by whichever process."""
+    """Return when PostgreSQL committed the current version of the session's row."""
     row = ComputeSession.objects.filter(pk=session.pk)
     written = RawSQL("pg_xact_commit_timestamp(xmin)", (), output_field=models.DateTimeField())
     return row.values_list(written, flat=True).get().timestamp()  # type: ignore[no-any-return]

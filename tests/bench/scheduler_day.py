@@ -1,4 +1,4 @@
-"""A day of a cluster that is always full: who got how much of it, by the policy and the weights of its group."""
+"""Simulate a day of a full cluster: GPU hours of each user, by policy and weights of the group."""
 
 import random
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tests.bench.scheduler_workload import SEED
 
 NODES, GPUS_OF_A_NODE = 8, 8
 DAY, TICK, HALF_LIFE = timedelta(days=1), timedelta(minutes=2), timedelta(hours=6)
-WAITING = 20  # sessions of each user, at any time
+WAITING = 20  # pending sessions of each user, at any time
 SIZES = (1, 2, 4, 8)
 TOTAL_GPUS = NODES * GPUS_OF_A_NODE
 WEIGHTLESS: Mapping[int, float] = {}
@@ -21,14 +21,14 @@ WEIGHTLESS: Mapping[int, float] = {}
 
 @dataclass(slots=True)
 class _User:
-    """Asks for sessions of one size, which last about as long as each other."""
+    """User who submits sessions of one size and similar duration."""
 
     number: int
     gpus: int
     lasts: timedelta
     weight: float
     held: int = 0
-    lately: float = 0.0  # as `DecayedUse` has it, of all GPUs
+    lately: float = 0.0  # share of all GPUs, as in `DecayedUse`
     gpu_hours: float = 0.0
 
     @property
@@ -46,7 +46,7 @@ class _Day:
     users: list[_User]
     chance: random.Random = field(default_factory=lambda: random.Random(SEED))
     free: list[int] = field(default_factory=lambda: [GPUS_OF_A_NODE] * NODES)
-    running: list[tuple[timedelta, int, _User]] = field(default_factory=list)  # end, node, whose
+    running: list[tuple[timedelta, int, _User]] = field(default_factory=list)  # (end, node, user)
     made: int = 0
 
     def live(self, policy: Policy) -> None:
@@ -105,7 +105,10 @@ class _Day:
 def gpu_hours_of_a_day(
     policy: Policy, users: int = 10, weights: Mapping[int, float] = WEIGHTLESS
 ) -> dict[int, float]:
-    """Of each user, divided by the weight. Some ask for one GPU at a time, some for eight; some for half an hour, some for two."""
+    """Return the GPU hours of each user, divided by the weight.
+
+    Users differ in session size (one or eight GPUs) and duration (half an hour or two).
+    """
     day = _Day(
         [
             _User(

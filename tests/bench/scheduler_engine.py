@@ -1,4 +1,4 @@
-"""Our engine on the workloads: how fast it decides, how evenly it shares, and what it leaves unused."""
+"""Measure the engine on the workloads: decisions per second, fairness and unused capacity."""
 
 import gc
 import time
@@ -26,13 +26,17 @@ from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, 
 ARCHITECTURE, GPU = "x86_64", "cuda"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MEASURED_S = 0.3
-"""A pass that is shorter is repeated until this has gone by."""
+"""Shortest total time of a measurement; shorter passes are repeated."""
 
 
 def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strategy.CONCENTRATED) -> Snapshot:
-    """What our engine reads of a workload, with a limit for each domain, project and user that nobody reaches: it is
-    checked for every session nevertheless. The youngest session came this instant, each other a millisecond before
-    the next; priorities grow with the wait. The devices of each node are known one by one, those that nobody holds are whole."""
+    """Return the engine's input for a workload.
+
+    Each domain, project and user has a limit that nobody reaches but that is checked for each
+    session. The youngest session is submitted now, each other a millisecond before the next;
+    priorities grow with the wait. Devices of each node are listed one by one; unallocated ones are
+    whole.
+    """
     held, limit = slots_of(workload.held), slots_of(NODE) * workload.nodes
     oldest = NOW - timedelta(milliseconds=len(workload.sessions))
     scopes = {key for session in workload.sessions for key in _scopes(session)}
@@ -71,7 +75,7 @@ def _needs(size: Size, containers: int) -> Needs:
 
 
 def slots_of(size: Size) -> ResourceSlots:
-    """In base units."""
+    """Return the amounts in base units."""
     return ResourceSlots({CPU: size.cores * 1000, MEM: size.mem_gib * GIB, GPU: size.milli_gpus})
 
 
@@ -81,7 +85,7 @@ def _scopes(session: Session) -> tuple[str, ...]:
 
 @cache
 def _scopes_of(domain: int, project: int, user: int) -> tuple[str, ...]:
-    """One object for all sessions of an owner, as the snapshot of a group has them."""
+    """Return the scopes of an owner: one object for all its sessions, as in a group's snapshot."""
     return f"domain:{domain}", f"project:{project}", f"user:{user}"
 
 
@@ -98,8 +102,11 @@ def mixed_snapshot(
 
 
 def pass_s(snapshot: Snapshot) -> float:
-    """Seconds of processor time of one pass, of which each answer is read once: the mean of as many as fit in `MEASURED_S`, at least one. As in a worker that
-    ticks again and again, the planner knows the agents, needs and limits from a pass before; who waits it does not."""
+    """Return the mean CPU seconds of one pass, over as many as fit in `MEASURED_S`, at least one.
+
+    Each answer is read once. As in a worker with repeated ticks, the planner knows agents,
+    requirements and limits from an earlier pass, but not the pending sessions.
+    """
     planner = Planner()
     planner.plan(snapshot, NOW)
     gc.collect()
@@ -115,7 +122,7 @@ def pass_s(snapshot: Snapshot) -> float:
 
 
 def gpus_by_user(policy: Policy, name: str) -> dict[int, float]:
-    """What one pass over the workload of this name gives each user who waits."""
+    """Return the GPUs that one pass over the workload of this name gives each user."""
     workload = WORKLOADS[name]()
     milli = dict.fromkeys((session.user for session in workload.sessions), 0)
     for placement in plan(snapshot_of(workload, policy), NOW).placements:

@@ -1,11 +1,13 @@
-r"""Backend.AI's own scheduler classes on the same workloads. Runs in a virtual environment of theirs:
+r"""Run Backend.AI's scheduler classes on the same workloads, in a virtual environment of their own.
 
     python -m tests.bench.scheduler_peer \
-        '{"scheduler": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0, "deadline_s": 15, "pause_each_s": 1}'
+        '{"scheduler": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0,
+          "deadline_s": 15, "pause_each_s": 1}'
 
-It goes through the pending sessions as their dispatcher does, and leaves out what the dispatcher does besides: reading the
-agents and their total again for each session, the checks of limits, and all that it writes to the database. After each
-`pause_each_s` seconds of processor time it says `PAUSE` and waits for a line: somebody else is measured meanwhile.
+It processes pending sessions as Backend.AI's dispatcher does, without the dispatcher's other work:
+reading the agents and their total again for each session, checks of limits, and database writes.
+After each `pause_each_s` seconds of CPU time it prints `PAUSE` and waits for a line, so that Berth
+can be measured in between.
 """
 
 import json
@@ -30,7 +32,7 @@ SCHEDULERS = {
     "mof": MOFScheduler,
 }
 ARCHITECTURE = "x86_64"
-SCARCEST_FIRST = ["cuda", "rocm", "tpu", "cpu", "mem"]  # their default
+SCARCEST_FIRST = ["cuda", "rocm", "tpu", "cpu", "mem"]  # Backend.AI's default
 GPU = "cuda.device"
 
 
@@ -43,8 +45,10 @@ def main() -> None:
 
 
 class OnePass:
-    """The sessions of one resource group until none is left, or one finds no room: that ends a pass of theirs.
-    It begins where the `first` oldest sessions run already."""
+    """One pass over a group: ends when no session is left, or when one cannot be placed.
+
+    The `first` oldest sessions run already at its start.
+    """
 
     def __init__(self, workload: Workload, scheduler: Any, first: int) -> None:
         self._scheduler = scheduler
@@ -54,7 +58,7 @@ class OnePass:
         self._total = sum((agent.available_slots for agent in self._agents), ResourceSlot())
 
     def run(self, deadline_s: float, pause_each_s: float) -> dict[str, Any]:
-        """How many sessions were decided in how much processor time, and the GPUs that each user got."""
+        """Return the number of decisions, their CPU time, and the GPUs of each user."""
         gpus = dict.fromkeys((session.access_key for session in self._pending), 0.0)
         began_at, decided = time.process_time(), 0
         pause_at = began_at + pause_each_s
@@ -76,7 +80,7 @@ class OnePass:
         return self._pending.pop(index)
 
     def _place(self, session: Any) -> bool:
-        """Agents for all of it, or nothing."""
+        """Return True if agents were found for the whole session; otherwise allocates nothing."""
         if session.cluster_mode == ClusterMode.SINGLE_NODE:
             return self._reserve(session, self._scheduler.assign_agent_for_session) is not None
         reserved = []
@@ -109,7 +113,7 @@ def _agent(number: int, held: Size) -> AgentRow:
 
 
 def _session(session: Session) -> SessionRow:
-    """Their rows as a dispatcher reads them; a gang is a cluster over many nodes."""
+    """Return Backend.AI's rows as its dispatcher reads them; a gang is a multi-node cluster."""
     key = f"user-{session.user}"
     kernels = [
         KernelRow(access_key=key, requested_slots=_slots(session.size)) for _ in range(session.containers)

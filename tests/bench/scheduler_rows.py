@@ -1,4 +1,4 @@
-"""A workload as rows of a database, written in bulk: people, simulated agents, and sessions that wait for them."""
+"""Write a workload into the database in bulk: users, simulated agents and pending sessions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ BATCH, MANY = 2000, 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """Those of a workload, by their numbers there, and the one image that they use."""
+    """Domains, projects and users of a workload by number, and their one image."""
 
     projects: Sequence[Project]
     people: Sequence[User]
@@ -32,9 +32,9 @@ class Tenants:
 
 
 def make_tenants() -> Tenants:
-    """Nobody can sign in as one of them."""
+    """Create the tenants. Their users cannot sign in."""
     policy, nobody_knows = default_policy(), make_password(None)
-    policy.max_sessions = MANY  # counted and looked at, but reached by nobody
+    policy.max_sessions = MANY  # is counted and checked, but never reached
     policy.save(update_fields=["max_sessions"])
     domains = Domain.objects.bulk_create(Domain(name=f"domain-{number}") for number in range(DOMAINS))
     projects = Project.objects.bulk_create(
@@ -57,7 +57,10 @@ def make_tenants() -> Tenants:
 
 
 def fill_group(name: str, workload: Workload, tenants: Tenants) -> ResourceGroup:
-    """A resource group with these agents, where these sessions wait. What agents hold already, no session does."""
+    """Create a resource group with the workload's agents and pending sessions.
+
+    Amounts allocated on agents from the start belong to no session.
+    """
     group = ResourceGroup.objects.create(name=name)
     agents = Agent.objects.bulk_create(
         Agent(
@@ -89,7 +92,7 @@ def fill_group(name: str, workload: Workload, tenants: Tenants) -> ResourceGroup
 
 
 def add_sessions(group: ResourceGroup, waiting: Sequence[Session], tenants: Tenants) -> None:
-    """These come to wait in `group`."""
+    """Add pending sessions to `group`."""
     oldest = clock.now() - timedelta(milliseconds=len(waiting))
     rows = [_session(session, group, tenants, oldest) for session in waiting]
     ComputeSession.objects.bulk_create(rows, batch_size=BATCH)
@@ -100,7 +103,7 @@ def add_sessions(group: ResourceGroup, waiting: Sequence[Session], tenants: Tena
     )
     Kernel.objects.bulk_create(kernels, batch_size=BATCH)
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE")  # as the server does by itself, a minute later
+        cursor.execute("VACUUM ANALYZE")  # autovacuum would do this a minute later
 
 
 def _session(session: Session, group: ResourceGroup, tenants: Tenants, oldest: datetime) -> ComputeSession:

@@ -1,6 +1,6 @@
-"""Machines and the sessions that wait for them, as plain records: the same for each scheduler that is measured.
+"""Define agents and pending sessions as plain records, the same for each scheduler measured.
 
-Standard library alone: it is imported in the peer's virtual environment too.
+Uses the standard library only: the peer's virtual environment imports it too.
 """
 
 import random
@@ -10,14 +10,14 @@ from typing import NamedTuple
 SEED = 23
 GIB = 2**30
 DOMAINS, PROJECTS, USERS = 8, 50, 400
-KINDS = {"cpu": 30, "gpu": 65, "gang": 5}  # in hundred sessions
+KINDS = {"cpu": 30, "gpu": 65, "gang": 5}  # per hundred sessions
 GPUS = (1, 2, 4, 8)
 SHARES_MILLI = (100, 250, 500)
-PAUSE = "pause"  # a line of the peer's process, which then waits for one
+PAUSE = "pause"  # printed by the peer's process, which then waits for a line
 
 
 class Size(NamedTuple):
-    """Of a node or of one container; a whole GPU is a thousand."""
+    """Size of a node or of one container; one GPU is 1000."""
 
     cores: int
     mem_gib: int
@@ -25,7 +25,10 @@ class Size(NamedTuple):
 
 
 class Session(NamedTuple):
-    """The older, the smaller its number. `containers` of one size start together or not at all."""
+    """Pending session; older ones have smaller numbers.
+
+    Its equal `containers` start all or none.
+    """
 
     number: int
     user: int
@@ -42,7 +45,7 @@ class Session(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """`nodes` machines of one kind, each of which holds `held` already."""
+    """Pending sessions and `nodes` equal nodes, each with `held` allocated already."""
 
     nodes: int
     sessions: tuple[Session, ...]
@@ -57,7 +60,7 @@ NODE = Size(64, 512, 8000)
 
 
 def mixed(nodes: int, pending: int, *, is_fractional: bool = False) -> Workload:
-    """What a busy cluster waits for. Fractional: sessions of one GPU ask for a share of one."""
+    """Return a mixed workload. Fractional: sessions of one GPU ask for a share of one instead."""
     chance = random.Random(SEED)
     return Workload(
         nodes, tuple(_any_session(chance, number, is_fractional=is_fractional) for number in range(pending))
@@ -65,13 +68,15 @@ def mixed(nodes: int, pending: int, *, is_fractional: bool = False) -> Workload:
 
 
 def user_by_user(nodes: int = 100, users: int = 10, each: int = 200) -> Workload:
-    """Users of one project: each asks for `each` sessions of one GPU, all before the next user comes."""
+    """Return `each` one-GPU sessions per user of a project, all of one user before the next."""
     owners = (user * PROJECTS for user in range(users) for _ in range(each))
     return Workload(nodes, _alike(owners, first=0))
 
 
 def behind_a_gang(nodes: int = 100) -> Workload:
-    """Half of each machine is free. One user asks for a gang on whole ones, then for sessions that have room."""
+    """Return a workload on half-free nodes: a gang that needs whole
+    ones, then sessions that fit.
+    """
     gang = Session(0, 0, NODE, containers=4)
     fitting = [0] * (nodes * NODE.milli_gpus // 2000)
     return Workload(nodes, (gang, *_alike(fitting, first=1)), held=Size(*(amount // 2 for amount in NODE)))
@@ -83,7 +88,7 @@ WORKLOADS: dict[str, Callable[..., Workload]] = {
 
 
 def held_after(workload: Workload, count: int) -> list[Size]:
-    """What each node holds once the oldest `count` sessions run, each container on the first node that has room."""
+    """Return the allocation of each node once the oldest `count` sessions run (first fit)."""
     held = [workload.held] * workload.nodes
     for session in workload.sessions[:count]:
         for _ in range(session.containers):
@@ -94,7 +99,7 @@ def held_after(workload: Workload, count: int) -> list[Size]:
 
 
 def jain(amounts: Sequence[float]) -> float:
-    """How evenly something is shared: 1 = everybody has as much, 1/n = one has all; 0 where nobody has any."""
+    """Return Jain's index of fairness: 1 = equal shares, 1/n = one has all; 0 if all are 0."""
     squares = sum(amount**2 for amount in amounts)
     return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 0.0
 

@@ -1,8 +1,9 @@
-"""From the request to RUNNING, beside the bare engine: one by one, and thirty at once, cold and in use.
+"""Measure the time from request to RUNNING beside the bare engine: single, and thirty at once.
 
-Both run the same image with the same command (`sleep`), limits, walls and volumes. The peer is the command `docker run` on
-one bridge network that stands already, while each session has a network of its own; the last row has the peer make one
-too. Sessions are batch sessions: interactive ones start their image's apps once they run, which costs more than a launch.
+Both run the same image and command (`sleep`) with the same limits, network isolation and volumes.
+The peer is `docker run` on one existing bridge network, while each session has its own network; in
+the last row the peer creates one too. Sessions are batch sessions: interactive ones also start the
+image's apps, which costs more than a launch.
 """
 
 import contextlib
@@ -27,11 +28,11 @@ from tests.bench.frame import Measure, Options, Row, at_least, at_most, measure_
 from tests.e2e.portal import RunningPortal, own_environment
 
 AT_ONCE = 30
-CONCURRENCY = 8  # of bare runs: as many as a portal's worker launches at the same time
+CONCURRENCY = 8  # of bare runs: as many as a portal's worker launches in parallel
 DEADLINE_S = 300.0
 SETTLED_S = 15.0
 SLEEP = "sleep 600"
-CPU, MEM_MIB = 0.06, 64  # small enough for all at once on two cores
+CPU, MEM_MIB = 0.06, 64  # small enough to run all on two cores
 
 
 def bench(options: Options) -> list[Row]:
@@ -51,7 +52,7 @@ def bench(options: Options) -> list[Row]:
                     "1/s",
                     lambda: AT_ONCE / portal.launch(AT_ONCE),
                     lambda: AT_ONCE / peer.run(AT_ONCE),
-                    most_rounds=1,  # behind it, as many networks stand ready as it took
+                    most_rounds=1,  # later bursts find pooled networks
                 ),
                 Measure("submit → RUNNING", "s", lambda: portal.launch(1), lambda: peer.run(1), at_most(1.3)),
                 Measure(
@@ -75,7 +76,7 @@ def bench(options: Options) -> list[Row]:
 
 @contextlib.contextmanager
 def own_portal() -> Iterator[Path]:
-    """A portal for this run alone, on a free port; nothing of it stays."""
+    """Start a portal for this run on a free port; removes it at the end."""
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as directory:
         portal = RunningPortal(Path(directory) / "data")
         try:
@@ -88,7 +89,7 @@ def own_portal() -> Iterator[Path]:
 
 
 def allow_small_sessions(data: Path) -> None:
-    """So that all fit on a small machine at once, whatever the image says that it needs."""
+    """Lower the minimum resources of the image, so that all sessions fit on a small machine."""
     change = "from images.models import ContainerImage; ContainerImage.objects.update(min_slots={})"
     subprocess.run(
         [CHECKOUT / "bin" / "manage", "shell", "--command", change],
@@ -99,7 +100,7 @@ def allow_small_sessions(data: Path) -> None:
 
 
 class Portal:
-    """The REST API with the token of the demo user, and its event stream."""
+    """REST API and event stream, with the token of the demo user."""
 
     def __init__(self, data: Path) -> None:
         first_run = json.loads((data / "first-run.json").read_text())
@@ -114,7 +115,7 @@ class Portal:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator["Portal"]:
-        """Hear of changes by the event stream: asking again and again would take from what is measured."""
+        """Follow the event stream within the context; polling would slow what is measured."""
         connection = self._connect()
         connection.request("GET", "/api/v1/events/", headers=self._headers())
         stream = connection.getresponse()
@@ -123,9 +124,9 @@ class Portal:
         yield self
 
     def launch(self, count: int) -> float:
-        """Seconds until so many sessions, asked for one after the other, run. They are gone afterwards."""
+        """Return the seconds until `count` sessions, submitted one by one, run. Removes them."""
         stem = f"bench-{uuid.uuid4().hex[:8]}"
-        self._kept.close()  # it may have been idle for as long as the server allows
+        self._kept.close()  # the connection may have been idle for longer than the server allows
         self.call("GET", "images/")
         began_at = time.monotonic()
         ids = [self.call("POST", "sessions/", self._request(f"{stem}-{n}"))["id"] for n in range(count)]
@@ -135,9 +136,8 @@ class Portal:
             self.call("DELETE", f"sessions/{session_id}/")
         self._wait_for(ids, "TERMINATED")
         if count > 1:
-            time.sleep(
-                SETTLED_S
-            )  # networks are made anew behind a burst; that is neither the peer's nor the next burst's
+            # The network pool is refilled after a burst, which is part of neither the peer nor the next.
+            time.sleep(SETTLED_S)
         return took_s
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Portal:
         }
 
     def _wait_for(self, ids: list[str], status: str) -> float:
-        """When the last of them had it."""
+        """Return when the last of the sessions reached `status`."""
         give_up_at = time.monotonic() + DEADLINE_S
         with self._changed:
             while not all(self._statuses.get(each, ("", 0.0))[0] == status for each in ids):
@@ -190,7 +190,7 @@ class Portal:
 
 
 class Bare:
-    """The engine without us: its own command, with the flags that matter for time."""
+    """Bare engine: the command `docker run`, with the flags that affect the time."""
 
     def __init__(self, image: str, user: str) -> None:
         self._name = f"berth-bench-{uuid.uuid4().hex[:8]}"
@@ -212,7 +212,7 @@ class Bare:
             subprocess.run(["docker", "network", "rm", self._name], check=False, capture_output=True)
 
     def run(self, count: int, *, has_own_network: bool = False) -> float:
-        """Seconds until so many containers run. They are gone afterwards."""
+        """Return the seconds until `count` containers run. Removes them."""
         began_at = time.monotonic()
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             list(pool.map(lambda number: self._run_one(f"{number}" if has_own_network else ""), range(count)))
@@ -229,7 +229,9 @@ class Bare:
         docker("run", "-d", "--init", *self._limits(), *place, self._image, *SLEEP.split())
 
     def _limits(self) -> list[str]:
-        """What sessions have, as far as the command knows it (sessions_app/core/container_spec.py)."""
+        """Return the limits of sessions that `docker run` supports
+        (sessions_app/core/container_spec.py).
+        """
         told = {
             "memory": f"{MEM_MIB}m",
             "memory-swap": f"{MEM_MIB}m",

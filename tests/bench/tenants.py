@@ -1,8 +1,9 @@
-"""Whether anything of other tenants shows: ten thousand random requests, in pairs: one about a thing that is hidden from whoever
-asks, and right before or after it the same about a thing that is absent (`tests/access/crossing.py`).
+"""Compare answers about hidden objects with those about absent ones, over 10,000 random requests.
 
-Both have to get the same answer byte for byte, ask the database the same, and take as long. They are handled in this
-process, in production's settings, so that no network blurs the times.
+Requests come in pairs: one about an object hidden from the user, and right before or after it the
+same about an absent one (`tests/access/crossing.py`). Both must get the same bytes, cause the same
+queries, and take the same time. They run in this process with production settings, without a
+network that would blur the times.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ from tests.bench.own_django import own_database
 PAIRS_A_ROUND = 1000
 WARM_UP = 200
 SEED = 5
-# One request after the other differs by more than that; medians of a round do not.
+# Single requests differ by more than this; medians of a round do not.
 RATIO_LIMIT, RATIO_OF_A_ROUTE_LIMIT = 1.03, 1.25
 FEWEST_OF_A_ROUTE = 20
 
@@ -54,7 +55,10 @@ def bench(options: Options) -> list[Row]:
 
 @contextlib.contextmanager
 def portal() -> Iterator[Crossing]:
-    """Two domains in a database of this run. Nobody is throttled, and no refusal is logged: here they are what is asked for."""
+    """Create two domains in a database of this run, without throttling.
+
+    Refusals are not logged, because all requests are refused.
+    """
     setup_test_environment()
     calm = override_settings(ACCOUNT_RATE_LIMITS=False, BERTH_TOKEN_REQUESTS=0)
     with contextlib.ExitStack() as cleanup:
@@ -88,12 +92,15 @@ def rows_of(rounds: Sequence[Sequence[Pair]]) -> list[Row]:
 
 
 def _measured(name: str, unit: str, target: Target) -> Measure:
-    """What was measured already."""
+    """Return a measure for values measured already."""
     return Measure(name, unit, lambda: math.nan, target=target)
 
 
 def furthest(pairs: Sequence[Pair]) -> float:
-    """The median ratio of the route, of those asked often enough, where it is furthest from 1; never below 1."""
+    """Return the median ratio of the route that is furthest from 1 (at least 1).
+
+    Ignores routes with too few requests.
+    """
     by_route: dict[str, list[float]] = {}
     for pair in pairs:
         by_route.setdefault(pair.attempt.route, []).append(pair.ratio)
@@ -103,7 +110,7 @@ def furthest(pairs: Sequence[Pair]) -> float:
         if len(ratios) >= FEWEST_OF_A_ROUTE
     }
     route = max(medians, key=lambda each: medians[each], default="")
-    if not route:  # too few rounds to tell
+    if not route:  # too few rounds
         return 1.0
     say(f"furthest apart: {route}, {medians[route]:.3f}, of {len(medians)} routes")
     return medians[route]

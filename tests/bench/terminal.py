@@ -1,6 +1,6 @@
-"""Terminals in the page beside Jupyter's own, in the same container of the session image.
+"""Compare terminals in the page with Jupyter's, in the same container of the session image.
 
-Jupyter's are reached straight at the container's port, without any proxy: the best that it can do.
+Jupyter is used directly at the container's port, without a proxy: its best case.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def run(measurement):  # type: ignore[no-untyped-def]
 
 
 class Terminal:
-    """One open terminal, from the client's side."""
+    """Client side of one open terminal."""
 
     def __init__(self, door: Door, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._door = door
@@ -70,7 +70,7 @@ class Terminal:
         await (self._socket.send_str(spoken) if isinstance(spoken, str) else self._socket.send_bytes(spoken))
 
     async def read(self) -> str:
-        """The next output, acknowledged as a page does."""
+        """Return the next output; acknowledges it as a page does."""
         message = await self._socket.receive(timeout=ANSWER_S)
         text = self._door.heard(message)
         if self._door.is_ours:
@@ -88,26 +88,29 @@ class Terminal:
 
 @contextlib.asynccontextmanager
 async def terminal(door: Door, number: int = 0) -> AsyncIterator[Terminal]:
-    """A terminal whose shell is at its prompt."""
+    """Yield a terminal with its shell at the prompt."""
     url = door.urls[number % len(door.urls)]
     async with aiohttp.ClientSession() as http:
         async with http.ws_connect(url, headers=door.headers, max_msg_size=2**24) as socket:
             opened = Terminal(door, socket)
-            mark = next(_marks)  # Jupyter shows again what was printed before
+            mark = next(_marks)  # Jupyter repeats earlier output
             await opened.type(f"PS1= ; echo re''ady-{mark}.\r")
             await opened.read_until(f"ready-{mark}.")
             yield opened
 
 
 class Duel:
-    """Echoes of both at the same time, a few keys here and a few there: whatever else the machine does meets both."""
+    """Round trips of both, alternating after a few keys, so that other load affects both."""
 
     def __init__(self, stage: Theatre) -> None:
         self._doors = (stage.ours, stage.peer)
         self._numbers: dict[Door, float] = {}
 
     def number_of(self, door: Door) -> float:
-        """The median of the last round, in µs; asked for twice it is another round."""
+        """Return the median of the last round, in µs.
+
+        A second call for one door runs a new round.
+        """
         if door not in self._numbers:
             self.run()
         return self._numbers.pop(door)
@@ -117,7 +120,7 @@ class Duel:
 
 
 async def echoes_p50_us(doors: tuple[Door, ...]) -> dict[Door, float]:
-    """From a key to its echo by the terminal itself, which no program but `cat` listens to."""
+    """Return the median time from a key to its echo by the terminal (only `cat` reads), in µs."""
     async with contextlib.AsyncExitStack() as opened:
         terminals = {door: await opened.enter_async_context(terminal(door)) for door in doors}
         for each in terminals.values():
@@ -153,7 +156,9 @@ async def bulk_mb_per_s(door: Door) -> float:
 
 
 async def stalled_growth_mib(stage: Theatre) -> float:
-    """How much the web process grows while a page reads nothing of an endless output."""
+    """Return the peak growth of the web process while a page does not
+    read endless output, in MiB.
+    """
     async with terminal(stage.ours) as opened:
         before = rss_mib(stage.pid)
         await opened.type("yes\r")
@@ -166,7 +171,10 @@ async def stalled_growth_mib(stage: Theatre) -> float:
 
 
 class Crowd:
-    """A hundred terminals at once. The numbers that are asked for after the memory are of the same trials."""
+    """A hundred terminals in parallel.
+
+    `threads` and `left` belong to the trials of `growth_mib`.
+    """
 
     def __init__(self, stage: Theatre) -> None:
         self._stage = stage
@@ -180,8 +188,11 @@ class Crowd:
 
 
 async def many_terminals(stage: Theatre, count: int) -> tuple[float, float, float]:
-    """(MiB more, threads more for the second half of them, shells left 5 s after they were closed). The few threads that
-    look people up come with whoever is first, and stay."""
+    """Return (MiB of growth, threads added by the second half, shells left after closing).
+
+    Shells are counted 5 s after closing. The few threads that load users start with the first
+    terminals and stay.
+    """
     shells = await asyncio.to_thread(stage.shells)
     memory = rss_mib(stage.pid)
     turn = asyncio.Semaphore(AT_ONCE)

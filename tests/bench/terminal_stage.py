@@ -1,4 +1,6 @@
-"""A portal's web process, running sessions whose containers are real, and Jupyter's own terminals in the first of them."""
+"""Start a web process with running sessions in real containers, and
+Jupyter in the first of them.
+"""
 
 import asyncio
 import contextlib
@@ -45,7 +47,7 @@ Hear = Callable[[aiohttp.WSMessage], bytes]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Door:
-    """A way to terminals: how one is opened, and how its messages look."""
+    """Way to open terminals, with the format of its messages."""
 
     urls: tuple[str, ...]
     headers: dict[str, str]
@@ -55,7 +57,7 @@ class Door:
         return text.encode() if self.is_ours else json.dumps(["stdin", text])
 
     def heard(self, message: aiohttp.WSMessage) -> str:
-        """What the terminal printed in this message."""
+        """Return the terminal output in this message."""
         if message.type is aiohttp.WSMsgType.BINARY:
             return bytes(message.data).decode(errors="replace")
         if self.is_ours or message.type is not aiohttp.WSMsgType.TEXT:
@@ -73,7 +75,7 @@ class Theatre:
     containers: tuple[str, ...]
 
     def shells(self) -> int:
-        """Shells that run in all containers, of ours and of Jupyter's."""
+        """Return the number of shells in all containers, Berth's and Jupyter's."""
         script = (
             "n=0; for f in /proc/[0-9]*/comm; do read -r c <$f && [ $c = bash ] && n=$((n+1)); done; echo $n"
         )
@@ -86,7 +88,7 @@ class Theatre:
 
 @contextlib.contextmanager
 def theatre() -> Iterator[Theatre]:
-    """All of it until the end of the block; nothing stays."""
+    """Start all of it; stop and remove it at the end of the context."""
     with contextlib.ExitStack() as cleanup:
         environment = cleanup.enter_context(own_database())
         runtime = DockerRuntime(engines.ADDRESS)
@@ -145,7 +147,7 @@ def start_container(runtime: DockerRuntime, image: str, name: str, network: str)
 
 
 def jupyter(runtime: DockerRuntime, container: str) -> Door:
-    """Jupyter's server beside the shells, straight on the container's own port, with one terminal."""
+    """Start Jupyter in the container, reached at its own port, with one terminal."""
     token = uuid4().hex
     options = f"--no-browser --ip=0.0.0.0 --port={JUPYTER_PORT} --IdentityProvider.token={token}"
     runtime.start_process(container, ["sh", "-c", f"exec jupyter lab {options} >/tmp/jupyter.log 2>&1"])

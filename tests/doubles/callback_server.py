@@ -1,4 +1,4 @@
-"""Where callbacks arrive: real HTTP on loopback, and faults by name."""
+"""HTTP server on loopback that receives callbacks, with named faults."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One request."""
+    """One request received."""
 
     path: str
     headers: Mapping[str, str]
@@ -23,8 +23,11 @@ class Heard:
 
 
 class CallbackServer:
-    """`heard` are the requests in their order. `fault`: a status to answer with, or "hangs", "drips", "huge", "garbage", "closes";
-    "redirects" sends on to /elsewhere."""
+    """Server of callbacks. `heard` are the requests in order.
+
+    `fault` is a status to answer with, or "hangs", "drips", "huge", "garbage", "closes", or
+    "redirects" (to /elsewhere).
+    """
 
     def __init__(self) -> None:
         self.heard: list[Heard] = []
@@ -42,7 +45,7 @@ class CallbackServer:
                     self.close_connection = True
 
             def log_message(self, *_: object) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Talk)
         self.server.daemon_threads = True

@@ -1,7 +1,7 @@
-"""A directory (LDAP) on loopback, in a process of its own: `python -m tests.doubles.directory_server` prints its port.
+"""LDAP server on loopback: `python -m tests.doubles.directory_server` prints its port.
 
-It is ldaptor's server over entries in memory: real requests on a real socket, parsed and answered by another library than
-the one that asks.
+It is ldaptor's server with entries in memory, in a separate process: real requests on a real
+socket, by another library than the client under test.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider on loopback: real HTTP, real signatures, and faults by name."""
+"""OpenID Connect provider on loopback: real HTTP, real signatures, named faults."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 class IdentityProvider:
-    """`person` is who signs in there: claims of the ID token. `fault` names what is wrong with the next answers."""
+    """Identity provider. `person` has the ID token's claims; `fault` is the fault of its answers."""
 
     def __init__(self) -> None:
         self.person: dict[str, Any] = {}
@@ -48,7 +48,7 @@ class IdentityProvider:
         self.server.server_close()
 
     def authorize(self, url: str) -> str:
-        """Where the provider sends the browser, after the person has signed in there."""
+        """Return the redirect URL to which the provider sends the browser after sign-in."""
         asked = dict(parse_qsl(urlsplit(url).query))
         assert (asked["client_id"], asked["response_type"]) == (CLIENT_ID, "code")
         assert asked["code_challenge_method"] == "S256"

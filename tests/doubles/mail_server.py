@@ -1,17 +1,20 @@
-"""A mail server on loopback: real SMTP, and faults by name."""
+"""SMTP server on loopback, with named faults."""
 
 import socketserver
 import threading
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 
-# What it answers to the end of a mail, or to its recipient.
+# Its answer to the end of a mail, or to its recipient.
 FAULTS = {"full": (b"RCPT", b"452 full"), "nobody": (b"RCPT", b"550 nobody"), "spam": (b"DATA", b"554 no")}
 
 
 class MailServer:
-    """`mails` are those that it took. `fault` is one of FAULTS, or "dies": it hangs up instead of taking a mail; or "says nothing":
-    it takes one and hangs up."""
+    """Mail server. `mails` are the accepted mails.
+
+    `fault` is one of FAULTS, or "dies" (closes instead of accepting), or "says nothing" (accepts,
+    then closes without an answer).
+    """
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []

@@ -1,5 +1,7 @@
-"""`python -m tests.doubles.nursery SEED`: bears processes as that of a chaos run does, but they do nothing, and only a signal
-ends them. Their ids are lines of the file BORN, of those who have ended too."""
+"""Fork idle processes on request, in place of a chaos run's: `python -m … .nursery SEED`.
+
+Only a signal ends them. Their ids are appended to the file BORN and stay there after their end.
+"""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Engines with a fault, named for it. Each keeps the promises of the port but for its fault."""
+"""Engines with one fault each; they keep all other promises of the port."""
 
 import threading
 
@@ -15,7 +15,7 @@ from agents.runtime.simulated.runtime import SimulatedRuntime
 
 
 class LostRuntime(SimulatedRuntime):
-    """Answers until it is lost, then again once it is found; what ran there runs on."""
+    """Engine that is unreachable until it is found again; its containers run on."""
 
     is_lost = False
 
@@ -26,7 +26,7 @@ class LostRuntime(SimulatedRuntime):
 
 
 class SlowRuntime(SimulatedRuntime):
-    """Each call waits until `go` is set; `is_waiting` tells that one does."""
+    """Engine whose calls block until `go` is set; `is_waiting` is set when one blocks."""
 
     def __init__(self, *, images: tuple[str, ...] = (), patience_s: float = 10) -> None:
         super().__init__(name="slow", images=images)
@@ -41,7 +41,7 @@ class SlowRuntime(SimulatedRuntime):
 
 
 class FullRuntime(SimulatedRuntime):
-    """Has no subnet and no disk left."""
+    """Engine without a free subnet or disk space."""
 
     def ensure_network(self, spec: NetworkSpec) -> None:
         raise OutOfCapacity(f"No free /{spec.prefix} subnet left in {spec.pool}.")
@@ -51,7 +51,7 @@ class FullRuntime(SimulatedRuntime):
 
 
 class NakedRuntime(SimulatedRuntime):
-    """Its machine takes no firewall rules."""
+    """Engine on a machine that accepts no firewall rules."""
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         super().run_helper(spec, timeout_s=timeout_s)

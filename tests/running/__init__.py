@@ -1,3 +1,1 @@
-"""The suite: its stages, what of it a change needs, its coverage and its length. `bin/test` runs
-it.
-"""
+"""Run the test suite for `bin/test`: stages, selection by change, coverage and durations."""

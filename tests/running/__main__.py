@@ -1,14 +1,14 @@
 """Run the suite; `bin/test` calls this after preparing everything.
 
 python -m tests.running             # what a change needs
-python -m tests.running --all       # everything, each walk as wide as it goes, with random examples and coverage
+python -m tests.running --all       # everything, at full width, random, with coverage
 
-A test that fails is run once more, alone. If it fails again the suite is red; if it passes the
-suite stays green and names it at the end, since it is a race that somebody has to find. More than
-`SECOND_RUNS` failures in a stage are no races: nothing is run again.
+A failed test is run once more, alone. If it fails again the suite is red; if it passes the suite
+stays green and reports the test as flaky: a race to be found. After more than `SECOND_RUNS`
+failures in a stage nothing is run again.
 
-Stages run side by side where that leaves no processor idle. The output of all but the first is
-shown when they have ended. A working tree runs one suite at a time.
+Stages run in parallel if a processor would be idle. The output of all but the first is shown when
+they have ended. A working tree runs one suite at a time.
 """
 
 import os
@@ -30,17 +30,17 @@ SECOND_RUNS = 3
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to."""
+    """Result of a run."""
 
     plan: Plan
     faults: list[str] = field(default_factory=list)
-    races: list[str] = field(default_factory=list)  # tests that failed, and passed in their second run
+    races: list[str] = field(default_factory=list)  # tests that failed first and passed when run alone
     times: dict[str, Ended] = field(default_factory=dict)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the suite, unless one runs in this working tree already: each would read the other's
-    notes and coverage.
+    """Run the suite, unless another run uses this working tree: they would share notes and
+    coverage.
     """
     NOTES.mkdir(parents=True, exist_ok=True)
     layout = Layout(checkout=CHECKOUT, data=NOTES)
@@ -52,13 +52,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def is_green(*, is_wide: bool) -> bool:
-    """Run all stages; return True if all tests passed and coverage and, if wide, lengths keep their
-    limits.
-    """
+    """Run all stages. Returns True if tests, coverage and (if wide) durations are within limits."""
     began_at = time.monotonic()
     outcome = Outcome(needs.plan(is_wide=is_wide))
     if is_wide:
-        os.environ["BERTH_TESTS_WIDE"] = "1"  # for tests/width.py
+        os.environ["BERTH_TESTS_WIDE"] = "1"  # read by tests/width.py
     if outcome.plan.left_out:
         print(
             f"test     | passed before and not concerned since: {', '.join(n.name for n in outcome.plan.left_out)}"
@@ -87,9 +85,7 @@ def run_together(stages: Sequence[Stage], outcome: Outcome) -> None:
 
 
 def passes(stage: Stage, code: int, outcome: Outcome) -> bool:
-    """Return True if the stage passed with this exit code, or passes once what failed has run
-    alone.
-    """
+    """Return True if the stage passed, or if its failed tests pass when run alone."""
     failed = stage.failed_tests()
     if code == TESTS_FAILED and 0 < len(failed) <= SECOND_RUNS:
         print(f"test     | {len(failed)} failed; once more, alone", flush=True)

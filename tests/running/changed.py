@@ -1,12 +1,11 @@
-"""Run the tests that are nearest to a change, in about a minute: for each commit, not in place of
-`bin/test`.
+"""Run the tests nearest to a change in about a minute: for each commit, not instead of `bin/test`.
 
-python -m tests.running.changed             # what differs from the last commit
-python -m tests.running.changed main        # what differs from there
+python -m tests.running.changed             # changes since the last commit
+python -m tests.running.changed main        # changes since `main`
 
-A test is near to a file that it imports, or whose page it asks for by its address, and to what that
-file imports or shows. The nearest come first, until a minute is full. Files that may concern
-everything are named, and the outcome is red: they need `bin/test`.
+A test is near to files that it imports, to views whose URLs it requests, and to what those import
+or render. The nearest run first, until a minute is full. Files that may affect everything are
+listed, and the result is red: they need `bin/test`.
 """
 
 import ast
@@ -29,12 +28,12 @@ from tests.running.needs import TESTS, matching
 from tests.running.stages import FAST, NOTES, PURE, SIDE_BY_SIDE, WITHOUT_ENGINE, run
 
 BUDGET_S = 60.0
-USUAL_S = 2.0  # of a file that was not measured yet
+USUAL_S = 2.0  # of a file without a measured duration
 TEMPLATES = CHECKOUT / "templates"
 NAMED_TEMPLATE = re.compile(r"""["']([\w/.-]+\.(?:html|txt))["']""")
 UNTESTED = ("docs/", "portal/locale/", ".ci/", "CHANGELOG.md", "CONTRIBUTING.md", "README.md")
-NO_TESTS = 5  # pytest's exit code where all were deselected
-# In an address a value is one of these.
+NO_TESTS = 5  # pytest's exit code if all tests were deselected
+# Example values for the parameters of a URL.
 EXAMPLES = ("1", str(UUID(int=0)), "x")
 
 
@@ -53,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def changed_files(base: str) -> set[Path]:
-    """Return the files that differ from this commit, with those that Git does not know yet."""
+    """Return the files that differ from this commit, including untracked ones."""
     found = set()
     for argv in (["diff", "--name-only", base], ["ls-files", "--others", "--exclude-standard"]):
         told = subprocess.run(["git", *argv], cwd=CHECKOUT, capture_output=True, text=True, check=True)
@@ -62,7 +61,7 @@ def changed_files(base: str) -> set[Path]:
 
 
 def test_files() -> list[Path]:
-    """Return those of tests without engine and browser."""
+    """Return the test files that need neither engine nor browser."""
     return sorted(
         matching(
             f"tests/{path}" if path.endswith(".py") else f"tests/{path}/test_*.py"
@@ -72,7 +71,9 @@ def test_files() -> list[Path]:
 
 
 def distances(changed: set[Path], tests: Iterable[Path]) -> dict[Path, int]:
-    """Return the tests that use a changed file, with over how many others the shortest way leads."""
+    """Return the test files that use a changed file, with the number of
+    steps of the shortest path.
+    """
     users: dict[Path, set[Path]] = {}
     left = list(tests)
     seen = set(left)
@@ -96,7 +97,7 @@ def distances(changed: set[Path], tests: Iterable[Path]) -> dict[Path, int]:
 
 
 def used_by(file: Path) -> set[Path]:
-    """Return what a file imports, shows or asks for itself."""
+    """Return the files that a file imports, renders or requests directly."""
     if file.suffix != ".py":
         return templates_in(file)
     found = set(imports_of(file)) - {file}
@@ -111,7 +112,7 @@ def templates_in(file: Path) -> set[Path]:
 
 
 def views_in(file: Path) -> set[Path]:
-    """Return the modules of the views whose addresses a test names."""
+    """Return the modules of views whose URLs a test contains."""
     tree = ast.parse(file.read_text())
     constants = {
         node.targets[0].id: node.value.value
@@ -126,8 +127,8 @@ def views_in(file: Path) -> set[Path]:
 
 
 def texts_of(node: ast.AST, constants: dict[str, str]) -> Iterator[str]:
-    """Yield what a text in a test may be: with constants of the test, and with examples in place of
-    other values.
+    """Yield possible values of a text in a test, with its constants and
+    example values filled in.
     """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
@@ -154,8 +155,8 @@ def view_at(address: str) -> tuple[Path, ...]:
 
 
 def nearest(distances: dict[Path, int], seconds: dict[str, float]) -> list[Path]:
-    """Return the nearest files, the short ones of them first, until the minute is full; at least
-    one.
+    """Return the nearest files that fit in a minute, short ones first
+    among equals; at least one.
     """
     costs = {file: seconds.get(str(file.relative_to(CHECKOUT)), USUAL_S) for file in distances}
     chosen: list[Path] = []
@@ -169,7 +170,7 @@ def nearest(distances: dict[Path, int], seconds: dict[str, float]) -> list[Path]
 
 
 def seconds_of_files() -> dict[str, float]:
-    """Return what the last run of the suite took by file, as far as there was one."""
+    """Return the durations of files in the last run of the suite, if there was one."""
     found: dict[str, float] = {}
     for file in NOTES.glob("*.durations"):
         for name, seconds in json.loads(file.read_text()).items():
@@ -178,8 +179,9 @@ def seconds_of_files() -> dict[str, float]:
 
 
 def concerns_everything(file: Path) -> bool:
-    """Return True for what nobody imports by name, such as settings, requirements, migrations and
-    fixtures, and for tests that need an engine or a browser.
+    """Return True for files that may affect everything, and for tests with an engine or a browser.
+
+    The former are imported by nobody by name: settings, requirements, migrations, fixtures.
     """
     if file.suffix != ".py":
         return not file.is_relative_to(TEMPLATES) or file.name.startswith("base")

@@ -1,9 +1,8 @@
-"""How long tests take, in CPU seconds: a pytest plugin that measures, and the ratchet of `bin/test
---all`.
+"""Measure CPU seconds of tests (a pytest plugin), and limit their growth in `bin/test --all`.
 
-CPU seconds of the test's process and of its ended children; a busy machine changes them little.
-Those of shared servers are not counted. tests/durations.txt has a line for each folder, and for
-each file of more than `LONG_S`.
+Counts the test's process and its ended children, which a busy machine changes little; shared
+servers are not counted. tests/durations.txt has a line for each folder, and for each file of more
+than `LONG_S`.
 """
 
 import json
@@ -42,8 +41,8 @@ class Stopwatch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Any:
-        """Measure where the test runs; pytest-xdist carries what stands on a report to where it is
-        counted.
+        """Measure where the test runs; pytest-xdist carries the value in the report to where it is
+        summed.
         """
         report = yield
         now = cpu_seconds()
@@ -53,7 +52,7 @@ class Stopwatch:
     def pytest_runtest_logreport(self, report: Any) -> None:
         self._seconds[report.nodeid.partition("::")[0]] += getattr(
             report, "cpu_s", 0.0
-        )  # of a worker that died there is none
+        )  # reports of a crashed worker have no value
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._file and not hasattr(session.config, "workerinput"):
@@ -65,7 +64,7 @@ def cpu_seconds() -> float:
 
 
 def lines_of(files: Iterable[Path]) -> dict[str, float]:
-    """Return the seconds of folders and long files from what stages have written."""
+    """Return the seconds of folders and long files from the stages' results."""
     seconds: Counter[str] = Counter()
     for file in files:
         for name, its in json.loads(file.read_text()).items():
@@ -77,10 +76,9 @@ def lines_of(files: Iterable[Path]) -> dict[str, float]:
 
 
 def grown(lines: Mapping[str, float], *, file: Path = FILE) -> list[str]:
-    """Return a sentence for each folder that takes longer than its line allows, and lower the lines
-    of the others.
+    """Return a sentence for each folder above its limit; lowers the limits of the others.
 
-    A line that is missing is added. Who raises one edits the file, which a reader sees.
+    Adds missing lines. A limit is raised by editing the file, so that a reviewer sees it.
     """
     before = read_lines(file)
     faults = [

@@ -1,4 +1,4 @@
-"""Floors of branch coverage, in percent."""
+"""Check the lower limits of branch coverage, in percent."""
 
 import sys
 from typing import Any
@@ -7,7 +7,8 @@ import coverage
 
 WHOLE = 90.0
 PURE = 98.0
-# Rules without I/O, the engine of the scheduler, and what alone may change a status. Patterns below the checkout.
+# Rules without I/O, the engine of the scheduler, and the modules that alone change a status.
+# Patterns relative to the checkout.
 PURE_MODULES = (
     "accounts/core/allow_lists.py",
     "accounts/core/throttle.py",
@@ -75,12 +76,12 @@ PURE_MODULES = (
 
 
 def keeps_floor_of_all() -> bool:
-    """Report the coverage of everything that was measured; return True if it is high enough."""
+    """Report total coverage; return True if it is high enough."""
     return _keeps("whole", WHOLE)
 
 
 def keeps_floor_of_pure_modules() -> bool:
-    """Report lines of pure modules that no test reaches; return True if they are few enough."""
+    """Report uncovered lines of pure modules; return True if they are few enough."""
     return _keeps("pure modules and life cycles", PURE, include=list(PURE_MODULES), show_missing=True)
 
 

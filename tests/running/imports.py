@@ -1,4 +1,4 @@
-"""Which files of the checkout a file imports, by its text: nothing is imported to find out."""
+"""Find the files of the checkout that a file imports, from its text, without importing it."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ ROOTS = (CHECKOUT, CHECKOUT / "client" / "src")
 
 
 def closure_of(files: Iterable[Path]) -> set[Path]:
-    """Return the files and all of the checkout that they import, directly or through others."""
+    """Return the files with all files of the checkout that they import, directly or indirectly."""
     found: set[Path] = set()
     left = list(files)
     while left:
@@ -24,13 +24,13 @@ def closure_of(files: Iterable[Path]) -> set[Path]:
 
 @cache
 def imports_of(file: Path) -> frozenset[Path]:
-    """Return the files of the checkout that this one imports itself, and the packages around them."""
+    """Return the files of the checkout that this one imports directly, and their packages."""
     return frozenset(found for name in names_in(file) for found in files_of(name))
 
 
 @cache
 def names_in(file: Path) -> frozenset[str]:
-    """Return the dotted names that a file imports; of `from a import b` both `a` and `a.b`."""
+    """Return the dotted names that a file imports; for `from a import b` both `a` and `a.b`."""
     return frozenset(_names(ast.parse(file.read_text())))
 
 
@@ -45,9 +45,7 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def files_of(name: str) -> tuple[Path, ...]:
-    """Return the file of a module and those of the packages around it; nothing where it is not of
-    the checkout.
-    """
+    """Return the file of a module and those of its packages; nothing if outside of the checkout."""
     parts = name.split(".")
     found = []
     for length in range(1, len(parts) + 1):

@@ -1,9 +1,8 @@
-"""What of the suite a change needs.
+"""Select the tests that a change needs.
 
-Some tests are long and depend on few files. Once they have passed, a key over the contents of those
-files is kept outside of the checkout, where each clone on the machine finds it; while the key is
-there, `bin/test` leaves them out, but for a fifth of them that changes with each commit. `bin/test
---all` leaves out nothing.
+Some tests are long and depend on few files. When they pass, a hash of those files is stored outside
+of the checkout, shared by all clones on the machine; while it matches, `bin/test` skips them,
+except for a fifth that changes with each commit. `bin/test --all` skips nothing.
 """
 
 import os
@@ -24,7 +23,7 @@ KEPT_S = 30 * 24 * 3600
 SLICES = 5  # so each test runs at least at every fifth commit
 COVERAGE = "coverage of pure modules"
 
-# What any test may depend on. Names of files are patterns below the checkout; `!` takes some out again.
+# Files that any test may depend on: patterns relative to the checkout; `!` excludes files again.
 EVERYBODYS = (
     "requirements*.txt",
     "pyproject.toml",
@@ -48,21 +47,19 @@ GATEWAY = ("sessions_app/gateway/**/*.py", "common/**/*.py", "transport/**/*.py"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Tests, and the files of the product whose change needs them, besides what the tests import
-    from tests/.
-    """
+    """Tests with the product files they depend on, besides what the tests import from tests/."""
 
     name: str
-    tests: tuple[str, ...]  # below tests/
+    tests: tuple[str, ...]  # relative to tests/
     files: tuple[str, ...] = ()
-    marker: str = ""  # of tests, if not all tests of these files are meant
+    marker: str = ""  # of tests, if only some tests of these files are meant
 
     def key(self) -> str:
-        """Return a short hash over everything that the result depends on."""
+        """Return a short hash over all files that the result depends on."""
         tests = [TESTS / name for name in self.tests]
         around = [path.parent / "conftest.py" for path in tests]
         theirs = closure_of(path for path in (*tests, *around) if path.is_file())
-        if self.files:  # else all that they import, by name
+        if self.files:  # otherwise all files that the tests import
             theirs = {path for path in theirs if path.is_relative_to(TESTS)}
         return f"{content_hash(sorted(theirs | matching((*EVERYBODYS, *self.files))))}-{sys.version_info[1]}"
 
@@ -94,10 +91,9 @@ NEEDS = (
 
 
 def laws() -> Iterator[Need]:
-    """Yield a need for each file of laws that imports pure modules alone: nothing else can change
-    its result.
+    """Yield a need for each property test file that imports pure modules only.
 
-    `tests/architecture/test_suite.py` sees to it that they do.
+    Nothing else can change its result; `tests/architecture/test_suite.py` enforces it.
     """
     for path in sorted(TESTS.glob("property/test_*.py")):
         if path.name not in IMPURE_LAWS:
@@ -108,9 +104,7 @@ IMPURE_LAWS = {"test_never_more_than_there_is.py"}
 
 
 def matching(patterns: Iterable[str]) -> set[Path]:
-    """Return the files that these patterns name, in their order: a later `!` takes out what earlier
-    ones named.
-    """
+    """Return the files matching the patterns, in order: a later `!` excludes earlier matches."""
     found: set[Path] = set()
     for pattern in patterns:
         paths = {path for path in CHECKOUT.glob(pattern.removeprefix("!")) if path.is_file()}
@@ -120,11 +114,11 @@ def matching(patterns: Iterable[str]) -> set[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How far a run goes, and what it leaves out."""
+    """Selection of a run: its width, and the tests to skip."""
 
     is_wide: bool
     left_out: tuple[Need, ...] = ()
-    notes: tuple[Path, ...] = field(default=(), repr=False)  # to be written if all pass
+    notes: tuple[Path, ...] = field(default=(), repr=False)  # written if all pass
 
     def leaves_out(self, name: str) -> bool:
         return any(need.name == name for need in self.left_out)
@@ -145,7 +139,7 @@ def plan(*, is_wide: bool) -> Plan:
 
 
 def keep(done: Plan) -> None:
-    """Note that all that ran has passed, unless a file has changed meanwhile."""
+    """Record that the selected tests passed, unless a file has changed meanwhile."""
     GREEN.mkdir(parents=True, exist_ok=True)
     now = {need.note for need in (*NEEDS, *laws())}
     for note in done.notes:
@@ -157,7 +151,7 @@ def keep(done: Plan) -> None:
 
 
 def commits() -> int:
-    """Return how many there are; 0 outside of a repository."""
+    """Return the number of commits; 0 outside of a repository."""
     argv = ["git", "rev-list", "--count", "HEAD"]
     count = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     return int(count.stdout or 0)

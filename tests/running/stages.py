@@ -1,4 +1,4 @@
-"""The stages of the suite, and how one of them is run by pytest."""
+"""Define the stages of the suite, and run one by pytest."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from tests.running.needs import COVERAGE, Plan
 
 NOTES = CHECKOUT / "var" / "test" / "stages"
 MEASURED = ("--cov", "--cov-append", "--cov-report=")
-TESTS_FAILED = 1  # pytest's exit code; others mean that pytest itself could not go on
+TESTS_FAILED = 1  # pytest's exit code; others mean that pytest itself failed
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     code: int
     seconds: float
-    cpu_seconds: float  # of the process and its descendants, without servers that are shared
+    cpu_seconds: float  # of the process and its descendants, without shared servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Stage:
     name: str
     title: str
     markers: str
-    paths: tuple[str, ...]  # below tests/; pytest imports nothing else
+    paths: tuple[str, ...]  # relative to tests/; pytest imports nothing else
     options: tuple[str, ...] = ()
-    is_measured: bool = False  # for coverage, where the plan asks for it
+    is_measured: bool = False  # for coverage, if the plan wants it
 
     @property
     def output(self) -> Path:
@@ -43,7 +43,7 @@ class Stage:
         return NOTES / f"{self.name}.durations"
 
     def run(self, plan: Plan, *, is_shown: bool) -> Ended:
-        """Run all that the plan asks for, with what it prints shown, or kept in `output`."""
+        """Run the selected tests; shows their output, or stores it in `output`."""
         self._last_failed.unlink(missing_ok=True)
         measured = MEASURED if self.measures(plan) else ()
         command = self.command(plan, *self.options, *measured, f"--durations-to={self.durations}")
@@ -53,7 +53,7 @@ class Stage:
             return run(command, stdout=output, stderr=subprocess.STDOUT)
 
     def run_failed(self, plan: Plan) -> Ended:
-        """Run what failed once more, alone."""
+        """Run the failed tests once more, alone."""
         return run(self.command(plan, "--last-failed", "--last-failed-no-failures=none"))
 
     def measures(self, plan: Plan) -> bool:
@@ -104,7 +104,7 @@ def run(argv: Sequence[str], **streams: Any) -> Ended:
 # tests/architecture is run by bin/check.
 WITHOUT_ENGINE = "not docker and not e2e and not faults and not walk"
 SIDE_BY_SIDE = ("-n2", "--dist=worksteal")
-# Life cycles are no pure modules, but have their floor of coverage with them.
+# Life cycles are not pure, but have the same coverage floor.
 LIFE_CYCLES = ("db/test_agents.py", "db/test_endings.py", "db/test_session_life.py", "db/test_vfolders.py")
 PURE = Stage(
     "pure",
@@ -122,7 +122,8 @@ FAST = Stage(
     (*SIDE_BY_SIDE, *(f"--ignore=tests/{name}" for name in LIFE_CYCLES)),
     is_measured=True,
 )
-# Never with coverage, which doubles the time of Python: they repeat the same requests thousands of times.
+# Never with coverage, which doubles Python's time: these tests repeat the same requests thousands
+# of times.
 WALKS = Stage(
     "walks",
     "walks: everybody asks for everything, the engine whatever there may be",
@@ -130,8 +131,8 @@ WALKS = Stage(
     ("access", "property", "db/test_attempts_concurrency.py", "db/test_limits_concurrency.py"),
     SIDE_BY_SIDE,
 )
-# A file stays with one worker, which has a portal and a browser of its own for all of its files. In the order of
-# tests/e2e/conftest.py: by itself pytest-xdist would leave files of few tests, the longest of all, to the end.
+# A file stays with one worker, which shares a portal and a browser among its files. Order as in
+# tests/e2e/conftest.py: by itself pytest-xdist would run files with few tests, the longest, last.
 WHOLE = Stage(
     "whole",
     "a real engine, a real browser, the whole portal",
@@ -140,8 +141,8 @@ WHOLE = Stage(
     ("-n2", "--dist=loadfile", "--no-loadscope-reorder"),
     is_measured=True,
 )
-# Never with coverage: what is tested are processes of a portal, not this one.
+# Never with coverage: these tests run processes of a portal, not this one.
 FAULTS = Stage("faults", "engines and processes of a portal are killed", "faults", ("faults",))
 STAGES = (PURE, FAST, WALKS, WHOLE, FAULTS)
-# Side by side where that leaves no processor idle.
+# In parallel if a processor would be idle.
 TURNS = ((PURE,), (FAST, WALKS), (WHOLE, FAULTS))

@@ -1,9 +1,10 @@
-"""Berth from Python: sessions, files and batch commands on a Berth portal.
+"""Python library of Berth: sessions, folders and batch jobs on a Berth portal.
 
 from berth import Client
 
 with Client() as client:
-    session = client.sessions.start(client.find_image("python"), project="demo", command="python train.py")
+    image = client.find_image("python")
+    session = client.sessions.start(image, project="demo", command="python train.py")
     for piece in session.logs(follow=True):
         print(piece.decode(), end="")
 """

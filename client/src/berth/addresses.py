@@ -1,4 +1,4 @@
-"""Addresses: of a portal, and of what lies below it."""
+"""Check and build URLs of a portal, path segments and paths inside folders."""
 
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -8,7 +8,9 @@ API_PREFIX = "/api/v1"
 
 
 def portal_url(text: str) -> str:
-    """The address of a portal in its shortest form, without a slash at its end. Raises InvalidInput."""
+    """Return the URL of a portal in its shortest form, without a trailing slash. Raises
+    InvalidInput.
+    """
     hint = "Write it like https://berth.example.com."
     try:
         parts = urlsplit(text.strip() if "://" in text else f"{_likely_scheme(text)}://{text.strip()}")
@@ -24,7 +26,7 @@ def portal_url(text: str) -> str:
 
 
 def is_private_way(url: str) -> bool:
-    """Whether nobody between here and the portal reads a token: TLS, or the same machine."""
+    """Return True if nobody on the network can read a token sent to `url`: TLS, or the same host."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return parts.scheme == "https" or host in ("localhost", "127.0.0.1", "::1") or host.endswith(".localhost")
@@ -35,14 +37,14 @@ def _likely_scheme(text: str) -> str:
 
 
 def segment(text: str) -> str:
-    """`text` as one part of a path. Raises InvalidInput where it would lead somewhere else."""
+    """Return `text` as one quoted path segment. Raises InvalidInput if it would change the path."""
     if text in ("", ".", ".."):
         raise InvalidInput(f"“{text}” is not a name.")
     return _quoted(text)
 
 
 def relative_path(text: str) -> str:
-    """A path inside of a folder in its plain form; "" is the folder itself. Raises InvalidInput."""
+    """Return a normalised path inside a folder; "" is the folder itself. Raises InvalidInput."""
     plain = text.strip("/")
     if plain and any(part in ("", ".", "..") for part in plain.split("/")):
         raise InvalidInput(
@@ -53,7 +55,7 @@ def relative_path(text: str) -> str:
 
 
 def quoted_path(text: str) -> str:
-    """The same for an address. Raises InvalidInput."""
+    """Return `relative_path(text)`, quoted for a URL. Raises InvalidInput."""
     return "/".join(_quoted(part) for part in relative_path(text).split("/"))
 
 

@@ -1,4 +1,4 @@
-"""Amounts for people: the portal counts in millicores, bytes and thousandths of a device."""
+"""Format amounts and times for people. The portal counts in millicores, bytes and milli-devices."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def format_bytes(amount: int) -> str:
-    """ "512 MiB", "1.5 GiB"."""
+    """Format bytes as in "512 MiB" or "1.5 GiB"."""
     for factor, unit in UNITS:
         if abs(amount) >= factor:
             return f"{amount / factor:.1f}".removesuffix(".0") + f" {unit}"
@@ -17,20 +17,24 @@ def format_bytes(amount: int) -> str:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """One slot without its name: "0.5", "4 GiB"."""
+    """Format the amount of one slot without the slot's name, as in "0.5" or "4 GiB"."""
     if name in ("mem", "shm"):
         return format_bytes(amount)
     return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
 
 
 def format_slots(slots: Mapping[str, int]) -> str:
-    """ "cpu 2, mem 4 GiB"; CPU and memory first."""
+    """Format slots as in "cpu 2, mem 4 GiB"; CPU and memory come first."""
     order = sorted(slots, key=lambda name: (name != "cpu", name != "mem", name))
     return ", ".join(f"{name} {format_amount(name, slots[name])}" for name in order)
 
 
 def format_limit(name: str, amount: int) -> str:
-    """An amount of the limit `name`: of "slots.mem" "4 GiB", of "lifetime_s" "3 h", of "min_cpu_percent" "30 %", of "sessions" "10"."""
+    """Format the amount of the limit `name`.
+
+    Examples: "slots.mem" gives "4 GiB", "lifetime_s" "3 h", "min_cpu_percent" "30 %", "sessions"
+    "10".
+    """
     kind, _dot, slot = name.partition(".")
     if slot:
         return format_amount(slot, amount)
@@ -42,7 +46,7 @@ def format_limit(name: str, amount: int) -> str:
 
 
 def format_span(seconds: float) -> str:
-    """A length of time, roughly: "40 s", "12 min", "3 d"."""
+    """Format a length of time, rounded: "40 s", "12 min" or "3 d"."""
     for length, unit in SPANS:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -50,17 +54,17 @@ def format_span(seconds: float) -> str:
 
 
 def format_instant(instant: datetime | None) -> str:
-    """In the time of this computer, to the second; "" if never."""
+    """Format an instant in the local time zone, to the second; "" for None."""
     return instant.astimezone().isoformat(" ", "seconds") if instant else ""
 
 
 def format_age(instant: datetime | None, now: datetime | None = None) -> str:
-    """How long ago; "" if never."""
+    """Format the time since `instant`; "" for None."""
     if instant is None:
         return ""
     return format_span(((now or datetime.now(UTC)) - instant).total_seconds())
 
 
 def format_left(instant: datetime, now: datetime | None = None) -> str:
-    """How long until then."""
+    """Format the time from now until `instant`."""
     return format_span((instant - (now or datetime.now(UTC))).total_seconds())

@@ -1,4 +1,4 @@
-"""Directories as tar streams: what a running session takes and gives in one piece."""
+"""Write and read tar streams, by which running sessions receive and send whole directories."""
 
 import stat
 import tarfile
@@ -23,7 +23,7 @@ END = bytes(2 * BLOCK_BYTES)
 
 
 def write_archive(plan: Plan, watcher: Watcher) -> Iterator[bytes]:
-    """The tar of a plan, in pieces, with names below its directory."""
+    """Yield the tar archive of a plan, in pieces; entry names are relative to the plan's directory."""
     for name, path in plan.members:
         told = path.stat()
         head = tarfile.TarInfo(name)
@@ -40,7 +40,10 @@ def write_archive(plan: Plan, watcher: Watcher) -> Iterator[bytes]:
 
 
 def read_archive(pieces: Iterator[bytes], local: Path, watcher: Watcher) -> Tally:
-    """Unpack files and directories into `local`. Links are left out, and names that lead elsewhere."""
+    """Unpack files and directories into `local`.
+
+    Skips links, and names that would lead out of `local`.
+    """
     tally = Tally()
     watcher.begin(local.name, None)
     try:
@@ -73,7 +76,7 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, local: Path, watc
         return SKIPPED
     make_inside(local, parts[:-1])
     content = archive.extractfile(member)
-    assert content is not None  # it is a file
+    assert content is not None  # regular files always have contents
     with appearing(target, member.mode & 0o777) as file:
         while piece := content.read(256 * 1024):
             file.write(piece)
@@ -82,7 +85,7 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, local: Path, watc
 
 
 class _Stream:
-    """Pieces as a file that can be read once."""
+    """File object that reads the pieces of an iterator once."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

@@ -1,4 +1,4 @@
-"""Arrays: many batch sessions of one request."""
+"""Array jobs: batch sessions created by one request."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,11 @@ from berth.transport import Transport, json_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArray(Record):
-    """What was asked for, and how many elements are how far: `held` are those that wait until others of the array end."""
+    """An array: its request, and the number of elements per state.
+
+    `held` counts the elements under the array throttle hold: they wait until others of the array
+    end.
+    """
 
     id: str
     name: str
@@ -31,22 +35,28 @@ class SessionArray(Record):
 
 
 class Arrays:
-    """`client.arrays`. One is asked for as a session is: `client.sessions.start(…, array="1-100%10")`."""
+    """Array jobs, as `client.arrays`.
+
+    Create one like a session: `client.sessions.start(…, array="1-100%10")`.
+    """
 
     def __init__(self, transport: Transport, sessions: Sessions) -> None:
         self._transport = transport
         self._sessions = sessions
 
     def list(self) -> Iterator[SessionArray]:
-        """Those that you may see, newest first."""
+        """Yield the arrays that the user may see, newest first."""
         return iterate(self._transport, "arrays/", SessionArray)
 
     def get(self, array_id: str) -> SessionArray:
-        """Raises NotFound."""
+        """Return the array of this id. Raises NotFound."""
         return decode(SessionArray, self._transport.get_json(f"arrays/{segment(array_id)}/"))
 
     def find(self, text: str) -> SessionArray:
-        """By id, its beginning, or name: the newest of that name. Raises NotFound, InvalidInput."""
+        """Find an array by id, by the beginning of its id or by name.
+
+        Returns the newest of that name. Raises NotFound, InvalidInput.
+        """
         begun: list[SessionArray] = []
         for one in self.list():
             if text in (one.name, one.id):
@@ -61,11 +71,11 @@ class Arrays:
         return begun[0]
 
     def elements(self, array_id: str) -> Iterator[Session]:
-        """Its sessions, those with the highest place first."""
+        """Yield the sessions of an array, highest index first."""
         given = {"sessions": self._sessions}
         return iterate(self._transport, "sessions/", Session, given=given, array=array_id)
 
     def stop(self, array_id: str) -> SessionArray:
-        """Ask all elements to end; asking again changes nothing."""
+        """Request termination of all elements. Idempotent."""
         answer = self._transport.request("DELETE", f"arrays/{segment(array_id)}/")
         return decode(SessionArray, json_of(answer))

@@ -1,4 +1,4 @@
-"""Budgets and the price list, as administrators write them."""
+"""Budgets and the price list, for administrators."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,13 +12,16 @@ from berth.transport import Transport, json_of, new_key
 
 
 class Budgets:
-    """`client.budgets`."""
+    """Budgets, as `client.budgets`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self, *, level: str = "", name: str = "", is_current: bool | None = None) -> Iterator[Budget]:
-        """Of the project or user (`level`) called `name`, or all; None: terms that are over or yet to come too."""
+        """Yield the budgets of the project or user (`level`) called `name`, or all.
+
+        `is_current` None includes budgets whose dates are over or yet to come.
+        """
         owner = {level: scope_id(self._transport, level, name)} if name else {}
         current = None if is_current is None else str(is_current).lower()
         return iterate(self._transport, "budgets/", Budget, current=current, **owner)
@@ -27,14 +30,17 @@ class Budgets:
         return decode(Budget, self._transport.get_json(f"budgets/{budget_id}/"))
 
     def create(self, *, level: str, name: str, **wanted: Any) -> Budget:
-        """Of the project or user (`level`) called `name`; `wanted` as the API takes it: unit, amount, period …"""
+        """Create a budget for the project or user (`level`) called `name`.
+
+        `wanted` are fields of the REST API: unit, amount, period, ….
+        """
         answer = self._transport.request(
             "POST", "budgets/", json=self._body(level, name, wanted), headers=new_key()
         )
         return decode(Budget, json_of(answer))
 
     def foresee(self, *, level: str, name: str, **wanted: Any) -> BudgetImpact:
-        """What it would mean, without making it."""
+        """Return the effect that a budget would have, without creating it."""
         answer = self._transport.request("POST", "budgets/impact/", json=self._body(level, name, wanted))
         return decode(BudgetImpact, json_of(answer))
 
@@ -54,7 +60,7 @@ class Budgets:
 
 
 class Prices:
-    """`client.prices`."""
+    """Price list, as `client.prices`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -69,7 +75,7 @@ class Prices:
         )
 
     def delete(self, slot_name: str, *, since: str) -> None:
-        """Take back the price from that day on. Raises NotFound."""
+        """Delete the price that starts on the day `since`. Raises NotFound."""
         for price in self.list(slot_name=slot_name):
             if price.since == since:
                 self._transport.request("DELETE", f"prices/{price.id}/")

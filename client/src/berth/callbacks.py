@@ -1,4 +1,4 @@
-"""Callbacks: what sessions told an address of yours, and what that is signed with."""
+"""Callbacks: deliveries of session events to a user's URL, and the secret that signs them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from berth.transport import Transport, json_of, new_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Record):
-    """One message. `answer`: the status of HTTP; without one, `fault` says why."""
+    """One delivery of an event. `answer` is the HTTP status; if None, `fault` gives the reason."""
 
     id: str
     event: str = ""
@@ -26,28 +26,28 @@ class Delivery(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackSecret(Record):
-    """`secret` is there once, after it was made."""
+    """Signing secret. `secret` is set only in the answer that creates it."""
 
     made_at: datetime | None = None
     secret: str = ""
 
 
 class Callbacks:
-    """`client.callbacks`."""
+    """Callback deliveries and the signing secret, as `client.callbacks`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self, session_id: str) -> Iterator[Delivery]:
-        """What the callback of a session was told, oldest first."""
+        """Yield the callback deliveries of a session, oldest first."""
         return iterate(self._transport, f"sessions/{segment(session_id)}/callbacks/", Delivery)
 
     def secret(self) -> CallbackSecret:
-        """Since when you have one. Raises NotFound."""
+        """Return when the user's signing secret was created, without its text. Raises NotFound."""
         return decode(CallbackSecret, self._transport.get_json("callback-secret/"))
 
     def new_secret(self) -> CallbackSecret:
-        """Another one, which signs all your callbacks from now on."""
+        """Create a signing secret, which replaces the present one for all callbacks of the user."""
         return decode(
             CallbackSecret, json_of(self._transport.request("POST", "callback-secret/", headers=new_key()))
         )

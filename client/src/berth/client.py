@@ -1,4 +1,4 @@
-"""The way in: `Client()`."""
+"""Entry point of the library: `Client()`."""
 
 from collections.abc import Iterator
 from types import TracebackType
@@ -30,14 +30,14 @@ from berth.transport import ANSWER_S, Transport
 
 
 class Client:
-    """One portal, as one person.
+    """Connection to one portal with one token.
 
         with Client() as client:
             image = client.find_image("python")
             session = client.sessions.start(image, project="demo", cpu=2, mem="4g").wait_running()
 
-    Without arguments it is the profile that `berth login` saved, or BERTH_URL and BERTH_TOKEN. Raises NotSignedIn
-    where there is neither. Nothing is sent before the first call. Safe for use by several threads.
+    Without arguments, uses the profile saved by `berth login`, or BERTH_URL and BERTH_TOKEN. Raises
+    NotSignedIn if there is neither. Sends nothing before the first call. Thread-safe.
     """
 
     def __init__(
@@ -80,12 +80,14 @@ class Client:
         return self.transport.url
 
     def whoami(self) -> Person:
-        """Whom the token belongs to. Raises NotSignedIn."""
+        """Return the user that the token belongs to. Raises NotSignedIn."""
         return decode(Person, self.transport.get_json("me/"))
 
     def limits(self, *, project: str = "", user: str = "") -> Limits:
-        """What you may use in that project; without one, what holds in all. Of somebody whom you look after, by e-mail.
-        Raises NotFound."""
+        """Return the resource limits that apply in `project`, or in all projects if none is given.
+
+        `user` is the e-mail address of a user whom you administer. Raises NotFound.
+        """
         found = self.transport.get_json("limits/", project=project or None, user=user or None)
         return decode(Limits, found)
 
@@ -93,13 +95,15 @@ class Client:
         return iterate(self.transport, "projects/", Project)
 
     def images(self, *, reference: str = "", project: str = "") -> Iterator[Image]:
-        """Images that sessions can be started from, and whether policies let you, in `project` or in any."""
+        """Yield the images for sessions, each with whether policies allow it in `project` (or in
+        any).
+        """
         return iterate(self.transport, "images/", Image, reference=reference or None, project=project or None)
 
     def find_image(self, text: str) -> Image:
-        """By reference or id, or by a beginning that one image alone has: "berth/python", "python".
+        """Find an image by reference or id, or by a unique beginning: "berth/python", "python".
 
-        Raises NotFound, and InvalidInput where several images fit.
+        Raises NotFound, and InvalidInput if several images match.
         """
         images = list(self.images())
         begins = tuple(f"{text}{end}" for end in (":", "-", "@"))
@@ -123,15 +127,15 @@ class Client:
         return iterate(self.transport, "resource-groups/", ResourceGroup)
 
     def queue(self, group: str = "") -> Iterator[QueuePlace]:
-        """Who waits in a resource group, in order; in your usual one without a name."""
+        """Yield the pending sessions of a resource group in queue order; default: your usual group."""
         return iterate(self.transport, "queue/", QueuePlace, resource_group=group or None)
 
     def keypairs(self) -> Iterator[KeyPair]:
-        """Your API tokens, without their text."""
+        """Yield your API tokens, without their text."""
         return iterate(self.transport, "keypairs/", KeyPair)
 
     def audit(self, **filters: Any) -> Iterator[AuditLine]:
-        """Lines of the access log that you may read, newest first; filters as the API has them."""
+        """Yield the audit log entries that you may read, newest first; filters as in the REST API."""
         path: str | None = "audit/"
         told = {name: value for name, value in filters.items() if value}
         while path is not None:
@@ -141,11 +145,14 @@ class Client:
             path, told = ("audit/", {**told, "cursor": cursor[0]}) if cursor else (None, {})
 
     def events(self) -> Iterator[Event]:
-        """News, for ever; see `berth.events.follow_events`."""
+        """Yield live events without end; see `berth.events.follow_events`."""
         return follow_events(self.transport)
 
     def call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Any call of the REST API; `path` is relative to /api/v1/. Raises BerthError for refusals."""
+        """Call any endpoint of the REST API; `path` is relative to /api/v1/.
+
+        Raises BerthError if the portal refuses.
+        """
         return self.transport.request(method.upper(), path, **options)
 
     def close(self) -> None:

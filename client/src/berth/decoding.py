@@ -1,4 +1,6 @@
-"""From JSON to frozen dataclasses: fields that are new are kept aside, fields that are missing take their default."""
+"""Decode JSON into frozen dataclasses. Unknown fields are kept in `raw`, missing ones take
+defaults.
+"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -12,7 +14,7 @@ from berth.errors import UnexpectedAnswer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Something that the portal told. `raw` is the whole of it, as it came."""
+    """Base of all values that the portal returns. `raw` is the complete JSON object."""
 
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -22,7 +24,7 @@ T = TypeVar("T")
 
 
 def decode(kind: type[R], data: object, /, **given: object) -> R:
-    """`data` as a `kind`; `given` are fields that do not come from the portal. Raises UnexpectedAnswer."""
+    """Decode `data` as a `kind`; `given` are fields that the client sets. Raises UnexpectedAnswer."""
     if not isinstance(data, Mapping):
         raise UnexpectedAnswer(f"The portal sent something else than a {kind.__name__}.")
     values: dict[str, Any] = {"raw": data, **given}
@@ -38,7 +40,9 @@ def decode(kind: type[R], data: object, /, **given: object) -> R:
 
 
 def field_of(data: object, name: str, kind: type[T]) -> T:
-    """The field `name` of what the portal told. Raises UnexpectedAnswer where there is none, or one of another kind."""
+    """Return the field `name` of `data`. Raises UnexpectedAnswer if it is absent or of another
+    type.
+    """
     value = data.get(name) if isinstance(data, Mapping) else None
     if not isinstance(value, kind):
         raise UnexpectedAnswer(f"The portal sent no “{name}” that is a {kind.__name__}.")

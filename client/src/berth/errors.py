@@ -1,10 +1,15 @@
-"""What can go wrong, by what one can do about it. The message is one sentence, the hint says what to do next."""
+"""Errors of the library, one class per reaction of the caller.
+
+The message is one sentence; the hint names the next step.
+"""
 
 from collections.abc import Mapping, Sequence
 
 
 class BerthError(Exception):
-    """Base of all errors of this library. `code` is the portal's stable code, "" if the portal said nothing."""
+    """Base of all errors of this library. `code` is the portal's stable error code, "" if none
+    came.
+    """
 
     def __init__(
         self,
@@ -22,32 +27,32 @@ class BerthError(Exception):
 
 
 class InvalidInput(BerthError):
-    """Something that was given cannot be understood; `fields` names each wrong value."""
+    """Invalid argument or input; `fields` maps each wrong field to its error."""
 
 
 class NotSignedIn(BerthError):
-    """There is no token, or the portal does not know it (any more)."""
+    """No token, or a token that the portal does not accept (any more)."""
 
 
 class NotFound(BerthError):
-    """Absent, or not yours to see: the portal answers both alike."""
+    """Object that is absent or hidden from the user: the portal answers both alike."""
 
 
 class Refused(BerthError):
-    """The portal understood and said no: not allowed, not in this state, over a limit."""
+    """Request understood but refused: no permission, wrong state, or over a limit."""
 
 
 class Unreachable(BerthError):
-    """The portal, or a part that it needs, does not answer. Trying again later may help."""
+    """Portal, or a service that it needs, without an answer. A later try may succeed."""
 
 
 class UnexpectedAnswer(BerthError):
-    """What answers is no Berth portal, one of another age, or one with a fault."""
+    """Answer that no compatible Berth portal gives: another program, another version or a fault."""
 
 
 class SessionEnded(BerthError):
-    """A session that was waited for has ended instead."""
+    """Session that ended while the caller waited for another status."""
 
 
 class WaitedTooLong(BerthError):
-    """A deadline of the caller passed. What was waited for goes on."""
+    """Deadline of the caller that passed. The operation itself continues."""

@@ -1,4 +1,4 @@
-"""The stream of news."""
+"""Follow the portal's live event stream."""
 
 import json
 import time
@@ -9,15 +9,15 @@ from berth.errors import UnexpectedAnswer, Unreachable
 from berth.models import Event
 from berth.transport import Transport
 
-SILENCE_S = 60.0  # the portal says every 15 s that it is still there
+SILENCE_S = 60.0  # the portal sends a keep-alive every 15 s
 PAUSE_S = 1.0
 
 
 def follow_events(transport: Transport) -> Iterator[Event]:
-    """News about what one may see, for ever; goes on by itself after a lost connection, without a gap.
+    """Yield live events that the user may see, without end; reconnects without losing events.
 
-    News carry ids, not contents. An event of kind `news-missed` means: ask for everything again. Raises BerthError
-    when the portal stays away.
+    Events carry ids, not contents. An event of kind `news-missed` means that events were lost:
+    fetch everything again. Raises BerthError if the portal stays unreachable.
     """
     last_id = ""
     while True:

@@ -1,6 +1,7 @@
-"""Files of folders and of running sessions, by the same words.
+"""Read and write files of folders and of running sessions through one interface.
 
-Paths of a folder are relative to it; those of a session are absolute, or relative to its home directory.
+Paths in a folder are relative to the folder. Paths in a session are absolute, or relative to its
+home directory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,29 +25,35 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class Files(Protocol):
-    """What can be done with files, wherever they are. All raise NotFound and Refused."""
+    """File operations of folders and sessions. All methods raise NotFound and Refused."""
 
     def stat(self, path: str) -> Entry:
-        """A file or directory; its name is the last part of the path."""
+        """Return the entry of a file or directory; its name is the last segment of the path."""
 
     def list(self, path: str = "") -> Directory:
-        """What a directory holds."""
+        """Return the entries of a directory."""
 
     def read(self, path: str) -> Iterator[bytes]:
-        """The contents of a file, in pieces."""
+        """Yield the contents of a file, in pieces."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Make or replace a file; directories that are missing are made."""
+        """Create or replace a file; creates missing parent directories."""
 
     def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
-        """Copy a local file or directory, by the rules of `berth.transfer`. Raises InvalidInput, Refused."""
+        """Copy a local file or directory to `path`, by the rules of `berth.transfer`.
+
+        Raises InvalidInput, Refused.
+        """
 
     def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
-        """Copy a file or directory here, by the rules of `berth.transfer`. Raises NotFound, InvalidInput, Refused."""
+        """Copy a file or directory to this computer, by the rules of `berth.transfer`.
+
+        Raises NotFound, InvalidInput, Refused.
+        """
 
 
 class FolderFiles:
-    """`folder.files`."""
+    """Files of a folder, as `folder.files`."""
 
     def __init__(self, transport: Transport, folder_id: str) -> None:
         self._transport = transport
@@ -71,7 +78,10 @@ class FolderFiles:
         return decode(Directory, json_of(answer))
 
     def read(self, path: str) -> Iterator[bytes]:
-        """A connection that is lost is taken up where it broke. Raises UnexpectedAnswer if the file changed by then."""
+        """Yield the contents of a file; resumes at the same byte after a lost connection.
+
+        Raises UnexpectedAnswer if the file changed meanwhile.
+        """
         position, etag = 0, ""
         for attempt in range(1, TRIES + 1):
             headers = {"Range": f"bytes={position}-", "If-Range": etag} if position else {}
@@ -92,12 +102,18 @@ class FolderFiles:
         self.write_stream(path, lambda: (content,), len(content))
 
     def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
-        """`content()` gives the pieces, anew for each try; `size_bytes` in all. Folders keep no mode."""
+        """Write `size_bytes` bytes from `content()`, which is called anew for each try.
+
+        `mode` is ignored: folders keep no file modes.
+        """
         headers = {**BYTES, "Content-Length": str(size_bytes)}
         self._transport.request("PUT", self._address(path), content=content, headers=headers)
 
     def make_directory(self, path: str) -> None:
-        """Missing parents are made; one that is there already is fine. Raises Refused for what is no directory."""
+        """Create a directory and its missing parents; an existing directory is accepted.
+
+        Raises Refused if something else has that name.
+        """
         try:
             self._transport.request("POST", f"{self._base}/directories/", json={"path": relative_path(path)})
         except Refused as exc:
@@ -105,7 +121,7 @@ class FolderFiles:
                 raise
 
     def delete(self, path: str) -> None:
-        """A file, or a directory with all it holds."""
+        """Delete a file, or a directory with all its contents."""
         if not relative_path(path):
             raise InvalidInput("Say what to delete.", hint="The folder itself: berth folder delete.")
         self._transport.request("DELETE", self._address(path))
@@ -127,7 +143,7 @@ class FolderFiles:
 
 
 class SessionFiles:
-    """`session.files`, while the session runs."""
+    """Files of a running session, as `session.files`."""
 
     def __init__(self, transport: Transport, session_id: str, kernel: str = "main1") -> None:
         self._transport = transport
@@ -135,7 +151,7 @@ class SessionFiles:
         self._kernel = kernel
 
     def stat(self, path: str) -> Entry:
-        """What a link leads to is told under the name of the link."""
+        """Return the entry at `path`. Follows symbolic links, but keeps the link's name."""
         entry = self._ask_for(path)
         target = str(entry.raw.get("target") or "")
         if entry.kind != "link" or not target.startswith("/"):
@@ -160,7 +176,10 @@ class SessionFiles:
         self.write_stream(path, lambda: (content,), len(content))
 
     def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
-        """`content()` gives the pieces, anew for each try; `size_bytes` in all; a mode of 0: the portal chooses."""
+        """Write `size_bytes` bytes from `content()`, which is called anew for each try.
+
+        With mode 0 the portal chooses the file mode.
+        """
         headers = {**BYTES, "Content-Length": str(size_bytes)}
         params = {**self._at(path), "mode": f"{mode:04o}" if mode else None}
         self._transport.request(
@@ -174,7 +193,7 @@ class SessionFiles:
         return transfer.download(self, path, local, watcher)
 
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
-        """All of it or nothing, as one archive."""
+        """Upload a directory as one archive, completely or not at all."""
         plan = transfer.plan_tree(local, watcher)
         watcher.begin(local.name, plan.tally.size_bytes)
         headers = {"Content-Type": "application/x-tar"}
@@ -206,12 +225,12 @@ def _length_of(head: httpx.Response) -> int:
 
 
 def in_session(path: str) -> str:
-    """The absolute path that `path` means in a session."""
+    """Return the absolute path of `path` in a session."""
     return str(PurePosixPath(HOME) / path)
 
 
 def _entry(row: Any) -> Entry:
-    """Sessions say `type` and know symbolic links; folders say `kind`."""
+    """Decode an entry. Sessions send `type` and know symbolic links; folders send `kind`."""
     if not isinstance(row, Mapping):
         raise UnexpectedAnswer("The portal sent something else than a file.")
     kind = str(row.get("kind") or row.get("type") or "other")

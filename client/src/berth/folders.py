@@ -1,4 +1,4 @@
-"""Folders: what outlives sessions."""
+"""Folders: storage that outlives sessions."""
 
 import uuid
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from berth.transport import Transport, json_of, new_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder(Record):
-    """A folder of a person or of a project."""
+    """A folder of a user or of a project."""
 
     id: str
     name: str
@@ -38,30 +38,33 @@ class Folder(Record):
         return FolderFiles(self.folders.transport, self.id)
 
     def usage(self) -> Usage:
-        """What it holds, counted now."""
+        """Return the size and number of files of the folder, counted now."""
         return decode(Usage, self.folders.transport.get_json(f"folders/{segment(self.id)}/usage/"))
 
     def delete(self) -> None:
-        """Delete it with all it holds. Refused while a live session mounts it. Cannot be undone."""
+        """Delete the folder with all its contents. Cannot be undone.
+
+        Raises Refused while a live session mounts it.
+        """
         self.folders.transport.request("DELETE", f"folders/{segment(self.id)}/")
 
 
 class Folders:
-    """`client.folders`."""
+    """Folders, as `client.folders`."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
 
     def list(self) -> Iterator[Folder]:
-        """Folders that you may see, by name."""
+        """Yield the folders that the user may see, by name."""
         return iterate(self.transport, "folders/", Folder, given={"folders": self})
 
     def get(self, folder_id: str) -> Folder:
-        """By id. Raises NotFound."""
+        """Return the folder of this id. Raises NotFound."""
         return self._one(self.transport.request("GET", f"folders/{segment(folder_id)}/"))
 
     def find(self, text: str) -> Folder:
-        """By id or name. Raises NotFound, and InvalidInput where several have the name."""
+        """Find a folder by id or name. Raises NotFound, and InvalidInput if several have the name."""
         try:
             return self.get(str(uuid.UUID(text)))
         except ValueError:
@@ -77,7 +80,7 @@ class Folders:
         return named[0]
 
     def create(self, name: str, *, project: str = "", host: str = "") -> Folder:
-        """An empty folder: your own, or shared with a project."""
+        """Create an empty folder: your own, or shared with a project."""
         body = {"name": name, "project": project, "host": host}
         return self._one(self.transport.request("POST", "folders/", json=body, headers=new_key()))
 

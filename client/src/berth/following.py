@@ -1,4 +1,4 @@
-"""Text that grows, followed over lost connections: what was seen already is not shown again."""
+"""Follow a growing text (a log) over lost connections without repeating output."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -10,19 +10,25 @@ TAIL_BYTES = 4096
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
 KEPT_BYTES = 20 * 2**20
-"""More than a portal keeps of a log: what was seen is not further from the beginning than that."""
+"""Upper bound of the log that a portal keeps: output seen before is no further from its start."""
 
 SEARCH_S = 20.0
-"""How long after a connection was made again what was seen is looked for; until then nothing of the log is shown."""
+"""Longest search for the end of the output seen before, after a reconnect.
+
+No output is shown during the search.
+"""
 
 NOTE = b"[Berth: "
-"""The portal begins a log so of which it lost the beginning."""
+"""First bytes of a log whose beginning the portal has dropped."""
 
 SEAM = b"\n[The connection was lost; some lines may be missing or shown twice.]\n"
 
 
 def follow_text(transport: Transport, path: str, params: Mapping[str, str]) -> Iterator[bytes]:
-    """Pieces of the text until the portal ends it. Raises Unreachable when it stays away for two minutes."""
+    """Yield the pieces of a text until the portal ends it; reconnects after a lost connection.
+
+    Raises Unreachable if the portal is unreachable for two minutes.
+    """
     seen = _Seen()
     lost_at: float | None = None
     while True:
@@ -39,8 +45,11 @@ def follow_text(transport: Transport, path: str, params: Mapping[str, str]) -> I
 
 
 class _Seen:
-    """Amount of text that was handed on, with its beginning and its end. A text that begins anew is the same one if it has the same
-    beginning; of a long log the portal may have lost that meanwhile, then the end of what was seen is looked for."""
+    """Position in the text: number of bytes handed on, and their first and last bytes.
+
+    After a reconnect the portal sends the text from its start. If the first bytes match, it resumes
+    at the length handed on; if the portal has dropped the beginning, at the last bytes handed on.
+    """
 
     def __init__(self) -> None:
         self._length = 0
@@ -48,7 +57,10 @@ class _Seen:
         self._tail = b""
 
     def fresh(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield what of a text that begins anew was not handed on yet; after SEAM all of it where nobody can tell."""
+        """Yield the bytes that were not handed on yet, from a text that starts again.
+
+        If the position cannot be found, yields SEAM and then the whole text.
+        """
         if self._length:
             text, end = self._until_seen(pieces)
             if end is None:
@@ -58,8 +70,12 @@ class _Seen:
             yield from self._noted(piece)
 
     def _until_seen(self, pieces: Iterator[bytes]) -> tuple[bytearray, int | None]:
-        """Read until the end of what was handed on has come: what was read, and where that end is; None if it did not come.
-        Gives up where it cannot come any more, so that new output is not held back."""
+        """Read until the end of the output handed on before; return the bytes read and that
+        position.
+
+        The position is None if it was not found. Stops searching when it can no longer be found, so
+        that new output is not delayed.
+        """
         text = bytearray()
         limit = min(self._length, KEPT_BYTES) + TAIL_BYTES
         deadline = time.monotonic() + SEARCH_S

@@ -1,4 +1,4 @@
-"""Write files and directories on this computer: whole or not at all, and never outside the directory that was named."""
+"""Write local files completely or not at all, and never outside the named directory."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from berth.errors import InvalidInput, Refused
 
-# What a disk says of one name and not of all.
+# Errors of the file system that concern one name, not the whole copy.
 OF_ONE_ENTRY = frozenset(
     (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
 )
@@ -19,15 +19,18 @@ OF_ONE_ENTRY = frozenset(
 
 @contextmanager
 def appearing(target: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name, in the place of another, only if all went well. Raises InvalidInput,
-    Refused for what a file cannot replace, and OSError for what would befall the next file too, like a full disk."""
+    """Yield a temporary file that replaces `target` only if the block succeeds.
+
+    Raises InvalidInput, Refused if a file cannot replace `target`, and OSError for errors that
+    would affect the next file too, such as a full disk.
+    """
     if not target.is_symlink() and is_special(target):
         raise Refused(f"{target} is a device or pipe; a file cannot take its place.", code="in_the_way")
     try:
         number, draft = tempfile.mkstemp(dir=target.parent, prefix=".berth-")
     except OSError as exc:
         if exc.errno not in OF_ONE_ENTRY:
-            exc.filename = str(target.parent)  # not the draft, which nobody knows
+            exc.filename = str(target.parent)  # the user does not know the name of the temporary file
             raise
         raise InvalidInput(f"{target.parent} cannot be written to: {exc.strerror}.") from exc
     try:
@@ -46,18 +49,18 @@ def is_special(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
     except OSError:
-        return False  # nothing is there, or what is tried next says why it cannot be used
+        return False  # absent, or an error that the next operation reports
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def is_safe_name(name: str) -> bool:
-    """Return True if a name from elsewhere stays in the directory that it is put into."""
+    """Return True if a name from the portal stays inside the directory that receives it."""
     separators = {"/", "\0", os.sep, os.altsep}
     return name not in ("", ".", "..") and separators.isdisjoint(name)
 
 
 def make_local(directory: Path) -> None:
-    """Make the directory here, with those above it. Raises InvalidInput."""
+    """Create a local directory and its missing parents. Raises InvalidInput."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -65,7 +68,7 @@ def make_local(directory: Path) -> None:
 
 
 def make_inside(local: Path, parts: tuple[str, ...]) -> None:
-    """Directories below `local`, none of them a link to elsewhere."""
+    """Create the directories `parts` below `local`. Raises Refused if one is a link or a file."""
     place = local
     for part in parts:
         place /= part

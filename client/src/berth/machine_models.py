@@ -1,4 +1,4 @@
-"""Machines, the groups that they belong to, and who waits for them."""
+"""Values of agents and resource groups: limits, queue, reservations, grants, ticks, preemptions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from berth.decoding import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent(Record):
-    """A machine."""
+    """An agent: one machine with a container engine."""
 
     id: int
     name: str
@@ -26,15 +26,18 @@ class Agent(Record):
 
     @property
     def free(self) -> dict[str, int]:
-        """What is promised and not occupied, by slot."""
+        """Free amounts by slot: promised capacity minus allocated, at least 0."""
         promised = self.promised or self.capacity
         return {name: max(0, amount - self.occupied.get(name, 0)) for name, amount in promised.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLimit(Record):
-    """What sessions of a resource group may hold `together`, and those of `each` person, in base units. It counts all where it names
-    no types. `days` are 1 (Monday) to 7; without any it holds always."""
+    """Limit of a resource group on allocated resources, in base units.
+
+    `together` limits all its sessions, `each` the sessions of one user. Empty `session_types` means
+    all types. `days` are 1 (Monday) to 7; without days the limit always applies.
+    """
 
     name: str
     session_types: tuple[str, ...] = ()
@@ -84,8 +87,11 @@ class ResourceGroup(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlace(Record):
-    """One that waits in a resource group; of sessions that you do not see, `id` and `priority` are None, `name` "", and `since` is the
-    minute. Amounts are of each of its containers, in base units."""
+    """A pending session in the queue of a resource group.
+
+    If the user may not see the session, `id` and `priority` are None, `name` is "" and `since` is
+    rounded to the minute. Amounts are per container, in base units.
+    """
 
     position: int
     id: str | None = None
@@ -102,8 +108,10 @@ class QueuePlace(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReservation(Record):
-    """Machines that are reserved; of others' reservations name, reason and grantee are "". `level` is domain, project, user, or
-    "" for maintenance."""
+    """Reservation of agents. `level` is domain, project, user, or "" for maintenance.
+
+    Name, reason and grantee of other users' reservations are "".
+    """
 
     id: int
     name: str = ""
@@ -118,7 +126,10 @@ class GroupReservation(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGrant(Record):
-    """A domain, project or person that may use a resource group; `of` is its number, `name` of a person the e-mail."""
+    """Domain, project or user that may use a resource group.
+
+    `of` is its id; `name` of a user is the e-mail address.
+    """
 
     id: int
     level: str
@@ -128,7 +139,10 @@ class GroupGrant(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(Record):
-    """What the scheduler decided in one tick; times in microseconds. `reasons`: how many went on waiting, by reason."""
+    """Result of one scheduler tick; times in microseconds.
+
+    `reasons` counts the sessions that remained pending, by reason.
+    """
 
     id: int
     planned_at: datetime
@@ -143,7 +157,7 @@ class Tick(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits(Record):
-    """How long the sessions that started in the last hour had waited, in seconds; None where none started."""
+    """Wait times of the sessions that started in the last hour, in seconds; None if none started."""
 
     started: int = 0
     half_s: float | None = None
@@ -153,7 +167,7 @@ class Waits(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPreemption(Record):
-    """A session that had to leave for another one, `by`. `outcome` is open, ended or spared."""
+    """Preemption of a session in favour of the session `by`. `outcome` is open, ended or spared."""
 
     session: str
     name: str

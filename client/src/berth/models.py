@@ -1,4 +1,4 @@
-"""What the portal tells, as values. Amounts are integers in base units: cpu in millicores, mem in bytes."""
+"""Values that the portal returns. Amounts are integers in base units: cpu millicores, mem bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Domain(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person(Record):
-    """Whom a token belongs to."""
+    """User that a token belongs to."""
 
     id: int
     email: str
@@ -38,7 +38,7 @@ class Project(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageApp(Record):
-    """An app that can be opened in sessions of an image."""
+    """App that can be opened in sessions of an image."""
 
     name: str
     title: str = ""
@@ -65,7 +65,7 @@ class Image(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair(Record):
-    """An API token. `token`, its text, is there once: after it was made or rotated."""
+    """API token. `token`, its text, is set only in the answer that creates or rotates it."""
 
     id: int
     name: str
@@ -82,7 +82,7 @@ class KeyPair(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnToken(Record):
-    """The token by which one asks."""
+    """Token that the client uses."""
 
     id: int
     name: str
@@ -92,8 +92,11 @@ class OwnToken(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Record):
-    """The tightest limit of one thing: where it stands, what is used and left of it, in base units. Of what begins with min_ the value
-    is the least, and nothing is used up; to reach another one of the policy is enough where they are joint."""
+    """Tightest limit of one quantity, with its level and the amounts used and left, in base units.
+
+    For limits that begin with min_, `value` is the required minimum and nothing is used up. If the
+    minimums of a policy are joint (`is_joint`), reaching one of them is enough.
+    """
 
     limit: str
     level: str
@@ -107,7 +110,7 @@ class Limit(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowList(Record):
-    """What one level lets be used; an empty list allows nothing."""
+    """Allowed values on one level; an empty list allows nothing."""
 
     list: str
     level: str
@@ -118,7 +121,10 @@ class AllowList(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Record):
-    """What is not named is unlimited. `limits` are the tightest of all `levels`; all `allow_lists` hold at once."""
+    """Limits of a user. Quantities that are not listed are unlimited.
+
+    `limits` are the tightest of all `levels`; all `allow_lists` apply together.
+    """
 
     project: str = ""
     user: str = ""
@@ -129,7 +135,10 @@ class Limits(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency(Record):
-    """A session, or an array, that is to end before: in `when` way, success, any or failure. One of the ids is None."""
+    """Session or array that must end first; exactly one of the ids is set.
+
+    `when` is success, any or failure: the required outcome.
+    """
 
     session: str | None = None
     array: str | None = None
@@ -140,8 +149,12 @@ class Dependency(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending(Record):
-    """When a running session ends if nothing changes. `cause` is lifetime, interaction, use or preemption; empty: its own time
-    limit; `why` says it in a sentence. `is_soon`: within 30 minutes. `gap` says why its use is not measured now."""
+    """Expected end of a running session if nothing changes.
+
+    `cause` is lifetime, interaction, use or preemption, or "" for the session's own time limit.
+    `why` is a sentence about it. `is_soon` means within 30 minutes. `gap` gives the reason if
+    utilisation is not measured now.
+    """
 
     ends_at: datetime | None = None
     cause: str = ""
@@ -156,7 +169,10 @@ class Ending(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Record):
-    """A resource policy, in base units; None is unlimited. Of what is allowed None is everything, () nothing."""
+    """Resource policy, in base units; None is unlimited.
+
+    In allow lists None allows everything, () nothing.
+    """
 
     id: int
     name: str
@@ -191,7 +207,7 @@ class Policy(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRange(Record):
-    """When a waiting session will probably start, in seconds from now; `latest_s` is None where nobody can know."""
+    """Estimated start of a pending session, in seconds from now; `latest_s` None is unknown."""
 
     earliest_s: int
     latest_s: int | None = None
@@ -200,8 +216,11 @@ class StartRange(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect(Record):
-    """What may become of a session that waits: `best_room` is what the machine nearest to it has free, in base units; in
-    `other_groups` it would start now."""
+    """Outlook of a pending session.
+
+    `best_room` is the free capacity of the best fitting agent, in base units. In `other_groups` the
+    session would start now.
+    """
 
     expected_start: StartRange | None = None
     unknown_because: str = ""
@@ -212,7 +231,7 @@ class Prospect(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCheck(Record):
-    """What would come of a request. Amounts in base units."""
+    """Result of checking a session request without submitting it. Amounts in base units."""
 
     starts_now: bool
     agent: str = ""
@@ -229,7 +248,7 @@ class SessionCheck(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyImpact(Record):
-    """Whom a change would touch, who would be above the new limits, and whether running sessions may end by them."""
+    """Effect of a policy change: users affected, users above the new limits, sessions that may end."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     above: tuple[Limit, ...] = ()
@@ -239,7 +258,7 @@ class PolicyImpact(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Record):
-    """A budget in its present period; of a term in its own. Amounts are exact decimals, as text."""
+    """Budget in its current period, or in its own dates. Amounts are exact decimals, as text."""
 
     id: int
     level: str
@@ -261,7 +280,7 @@ class Budget(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetImpact(Record):
-    """What a budget would mean if it were saved."""
+    """Effect that a budget would have if it were saved."""
 
     people: int
     owner: str
@@ -276,7 +295,7 @@ class BudgetImpact(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price(Record):
-    """What an hour of one core, GiB or device costs from a day of UTC on."""
+    """Price of one hour of one core, GiB or device, valid from a day in UTC."""
 
     id: int
     slot_name: str
@@ -287,7 +306,7 @@ class Price(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountRecord(Record):
-    """A folder in a session."""
+    """Folder mounted in a session."""
 
     folder: str
     path: str
@@ -297,7 +316,7 @@ class MountRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App(Record):
-    """An app of a running session and its address."""
+    """App of a running session and its URL."""
 
     name: str
     url: str
@@ -306,7 +325,7 @@ class App(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition(Record):
-    """One change of a session's status."""
+    """One status transition of a session."""
 
     to_status: str
     reason: str
@@ -318,7 +337,7 @@ class Transition(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Record):
-    """A file or directory in a folder or session. `kind` is file, directory, link or other."""
+    """File or directory in a folder or session. `kind` is file, directory, link or other."""
 
     name: str
     kind: str
@@ -333,7 +352,7 @@ class Entry(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directory(Record):
-    """What a directory holds; not complete where it holds more than the portal lists."""
+    """Entries of a directory. `is_complete` is False if it has more than the portal lists."""
 
     path: str
     entries: tuple[Entry, ...] = ()
@@ -349,7 +368,7 @@ class Usage(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(Record):
-    """News: something of this kind changed. `raw` has the ids."""
+    """Live event: an object of this kind changed. `raw` has the ids."""
 
     kind: str
     event_id: str = ""

@@ -1,4 +1,4 @@
-"""Lists come in pages; a program sees them as one."""
+"""Iterate over paginated REST lists."""
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Record)
 def iterate(
     transport: Transport, path: str, kind: type[R], *, given: Any = None, **params: Any
 ) -> Iterator[R]:
-    """All of a list, fetched page by page as far as they are asked for."""
+    """Yield all items of a list; fetches each page when it is needed."""
     number = 1
     while True:
         page = transport.get_json(path, **params, page=number, page_size=PAGE_SIZE)

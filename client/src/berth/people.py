@@ -1,4 +1,4 @@
-"""People, projects, domains and tokens, for those who look after them, and the access log."""
+"""Users, projects, domains, tokens and the audit log, for administrators."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class ProjectOfAccount(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account(Record):
-    """A person. `sign_in_url` is there once, after an account was made without a password."""
+    """User account. `sign_in_url` is set only when an account was created without a password."""
 
     id: int
     email: str
@@ -61,7 +61,10 @@ class Member(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRule(Record):
-    """`kind` is all, mail (`value`: what stands behind the @) or group (`value`: “provider:group”)."""
+    """Membership rule. `kind` is all, mail or group.
+
+    `value` is the part of the address after the @ for mail, and “provider:group” for group.
+    """
 
     kind: str
     value: str = ""
@@ -69,7 +72,7 @@ class MemberRule(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFailure(Record):
-    """For whom the rules could not be followed, and why."""
+    """User for whom the membership rules could not be applied, and the reason."""
 
     email: str
     reason: str = ""
@@ -85,7 +88,7 @@ class MemberRules(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleImpact(Record):
-    """Who would join and leave: how many, and the addresses of the first of them."""
+    """Effect of membership rules: how many users join and leave, with the first addresses."""
 
     joining_count: int = 0
     leaving_count: int = 0
@@ -95,7 +98,7 @@ class RuleImpact(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled(Record):
-    """One thing of a person who leaves, and what became of it."""
+    """Result of offboarding one resource of a user."""
 
     name: str
     is_done: bool = False
@@ -111,7 +114,7 @@ class OffBoarding(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing(Record):
-    """What closing an account would let go of, and the report of the last time."""
+    """Effects of closing an account, and the report of the last offboarding."""
 
     is_active: bool = True
     affected: tuple[str, ...] = ()
@@ -120,7 +123,7 @@ class Closing(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserLogin(Record):
-    """A browser in which you are signed in."""
+    """Browser in which you are signed in."""
 
     id: str
     device: str = ""
@@ -131,7 +134,7 @@ class BrowserLogin(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn(Record):
-    """How a person signs in."""
+    """Sign-in settings of a user."""
 
     must_change_password: bool = False
     allowed_networks: tuple[str, ...] = ()
@@ -154,7 +157,7 @@ class AuditLine(Record):
 
 
 class Rows(Generic[R]):
-    """All things at one address of REST. Changes are {field: value}, as the API takes them."""
+    """List at one REST address, with its operations. Changes are {field: value}, as in the API."""
 
     kind: type[R]
     path: str
@@ -171,7 +174,7 @@ class Rows(Generic[R]):
         return decode(self.kind, self._transport.get_json(f"{self.path}{number}/"))
 
     def find(self, text: str) -> R:
-        """By name or number. Raises NotFound, and InvalidInput where several have that name."""
+        """Find an item by name or id. Raises NotFound, and InvalidInput if several have the name."""
         named = [one for one in self.list(**self._narrowed(text)) if getattr(one, self.key) == text]
         if not named and text.isascii() and text.isdecimal():
             return self.get(int(text))
@@ -197,7 +200,7 @@ class Rows(Generic[R]):
         self._transport.request("DELETE", f"{self.path}{number}/")
 
     def _narrowed(self, text: str) -> dict[str, Any]:
-        """What the portal can look for by itself."""
+        """Return the query parameters by which the portal narrows the search for `text`."""
         return {"q": text}
 
     def _send(self, method: str, path: str, body: object, *, headers: dict[str, str] | None = None) -> R:
@@ -205,12 +208,15 @@ class Rows(Generic[R]):
 
 
 class Tokens(Rows[KeyPair]):
-    """`client.tokens`: your own. What `create` and `rotate` return has `token`, this once."""
+    """Your own API tokens, as `client.tokens`.
+
+    `create` and `rotate` return the text in `token`; it is never shown again.
+    """
 
     kind, path, word, key = KeyPair, "keypairs/", "token", "name"
 
     def rotate(self, number: int, *, grace_hours: float = 0) -> KeyPair:
-        """A new secret; the old one works for `grace_hours` more."""
+        """Replace the secret of a token; the old one works for `grace_hours` more."""
         return self._send("POST", f"{self.path}{number}/rotate/", {"grace_hours": grace_hours})
 
     def _narrowed(self, text: str) -> dict[str, Any]:
@@ -218,7 +224,7 @@ class Tokens(Rows[KeyPair]):
 
 
 class Browsers:
-    """`client.browsers`: those in which you are signed in."""
+    """Browsers in which you are signed in, as `client.browsers`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -227,28 +233,31 @@ class Browsers:
         return iterate(self._transport, "me/logins/", BrowserLogin)
 
     def end(self, browser: str) -> None:
-        """Sign one out, by its id. Raises NotFound."""
+        """Sign out one browser, by its id. Raises NotFound."""
         self._transport.request("DELETE", f"me/logins/{quote(browser, safe='')}/")
 
     def end_all(self) -> int:
-        """Sign all of them out; how many they were."""
+        """Sign out all browsers. Returns their number."""
         return field_of(json_of(self._transport.request("DELETE", "me/logins/")), "ended", int)
 
 
 class Users(Rows[Account]):
-    """`client.users`: people whom you may see. `delete` purges a closed account."""
+    """Users that you may see, as `client.users`. `delete` purges a closed account."""
 
     kind, path, word, key = Account, "users/", "user", "email"
 
     def find(self, text: str) -> Account:
-        """By e-mail address, in any case, or number."""
+        """Find a user by e-mail address (case-insensitive) or id."""
         return super().find(text.lower())
 
     def closing(self, number: int) -> Closing:
         return decode(Closing, self._transport.get_json(f"{self.path}{number}/closing/"))
 
     def close(self, number: int, *, folders: str = "keep", heir: str = "") -> Closing:
-        """Ends logins, tokens and memberships at once; `folders` is keep, hand_over (to `heir`) or delete."""
+        """Close an account. Ends logins, tokens and memberships at once.
+
+        `folders` is keep, hand_over (to the user `heir`) or delete.
+        """
         body = {"folders": folders, "heir": heir}
         answer = self._transport.request("POST", f"{self.path}{number}/closing/", json=body)
         return decode(Closing, json_of(answer))
@@ -260,7 +269,7 @@ class Users(Rows[Account]):
         return decode(SignIn, self._transport.get_json(f"{self.path}{number}/sign-in/"))
 
     def change_sign_in(self, number: int, **fields: Any) -> SignIn:
-        """`must_change_password`, `allowed_networks`."""
+        """Change the sign-in settings `must_change_password` and `allowed_networks`."""
         answer = self._transport.request("PATCH", f"{self.path}{number}/sign-in/", json=fields)
         return decode(SignIn, json_of(answer))
 
@@ -268,7 +277,7 @@ class Users(Rows[Account]):
         self._transport.request("DELETE", f"{self.path}{number}/second-factor/")
 
     def end_logins(self, number: int) -> int:
-        """Sign the person out of every browser; how many they were."""
+        """Sign the user out of every browser. Returns the number of browsers."""
         answer = self._transport.request("DELETE", f"{self.path}{number}/logins/")
         return field_of(json_of(answer), "ended", int)
 
@@ -276,7 +285,7 @@ class Users(Rows[Account]):
         self._transport.request("POST", f"{self.path}{number}/password-mail/")
 
     def tokens(self, number: int) -> Iterator[KeyPair]:
-        """Of a person whose account you may change."""
+        """Yield the tokens of a user whose account you may change."""
         return iterate(self._transport, f"{self.path}{number}/keypairs/", KeyPair)
 
     def revoke_token(self, number: int, token_number: int) -> None:
@@ -284,7 +293,7 @@ class Users(Rows[Account]):
 
 
 class Projects(Rows[Group]):
-    """`client.managed_projects`: projects that you may see. `delete` purges an archived one."""
+    """Projects that you may see, as `client.managed_projects`. `delete` purges an archived one."""
 
     kind, path, word, key = Group, "projects/", "project", "name"
 
@@ -295,12 +304,15 @@ class Projects(Rows[Group]):
         return decode(MemberRules, self._transport.get_json(f"{self.path}{number}/rules/"))
 
     def set_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> MemberRules:
-        """(kind, value) each, in place of those of before; who fits joins, who came by a rule and fits no more leaves."""
+        """Replace the membership rules of a project by `rules`, as (kind, value).
+
+        Users who match join; users who joined by a rule and match no more leave.
+        """
         answer = self._transport.request("PUT", f"{self.path}{number}/rules/", json=_body_of(rules))
         return decode(MemberRules, json_of(answer))
 
     def impact_of_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> RuleImpact:
-        """What `set_rules` would change."""
+        """Return the effect that `set_rules` would have."""
         answer = self._transport.request("POST", f"{self.path}{number}/rules/impact/", json=_body_of(rules))
         return decode(RuleImpact, json_of(answer))
 
@@ -310,7 +322,7 @@ class Projects(Rows[Group]):
         return decode(Member, json_of(self._transport.request("POST", path, json=body, headers=new_key())))
 
     def remove_member(self, number: int, email: str) -> None:
-        """Raises NotFound."""
+        """Remove a user from a project. Raises NotFound."""
         for member in self.members(number):
             if member.email == email.lower():
                 self._transport.request("DELETE", f"{self.path}{number}/members/{member.id}/")
@@ -321,7 +333,7 @@ class Projects(Rows[Group]):
 
 
 class Domains(Rows[Group]):
-    """`client.domains`. `delete` purges a closed one."""
+    """Domains, as `client.domains`. `delete` purges a closed domain."""
 
     kind, path, word, key = Group, "domains/", "domain", "name"
 

@@ -1,4 +1,4 @@
-"""Many people from a file: what each row would do, and doing it."""
+"""Import users from a CSV file: check the rows, then apply them."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ ASKED_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserImport(Record):
-    """A file that the portal has read. `counts` are rows by outcome; `done` of the rows `to_do` are taken in."""
+    """Uploaded user file. `counts` are rows by outcome; `done` of `to_do` rows have been applied."""
 
     id: int
     started_at: datetime | None = None
@@ -27,7 +27,10 @@ class UserImport(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserImportRow(Record):
-    """`outcome` is new, changed, unchanged or refused; `faults` say by column what is wrong."""
+    """Row of a user file. `outcome` is new, changed, unchanged or refused.
+
+    `faults` maps each wrong column to its error.
+    """
 
     number: int
     outcome: str
@@ -44,13 +47,16 @@ class SignInLink(Record):
 
 
 class UserImports:
-    """`client.user_imports`: for administrators."""
+    """User imports, as `client.user_imports`; for administrators."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def check(self, content: bytes, *, name: str = "people.csv") -> UserImport:
-        """Read a CSV file; nobody is changed. Raises InvalidInput for a file that cannot be read, Refused."""
+        """Upload and check a CSV file without changing users.
+
+        Raises InvalidInput for a file that cannot be read, Refused.
+        """
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
@@ -63,20 +69,20 @@ class UserImports:
         return decode(UserImport, json_of(self._transport.request("POST", "user-imports/", json=body)))
 
     def start(self, number: int) -> UserImport:
-        """Take the good rows in, each by itself; many in the background. Once it is started, this changes nothing."""
+        """Apply the valid rows, each on its own; long files in the background. Idempotent."""
         return decode(UserImport, json_of(self._transport.request("POST", f"user-imports/{number}/")))
 
     def get(self, number: int) -> UserImport:
         return decode(UserImport, self._transport.get_json(f"user-imports/{number}/"))
 
     def rows(self, number: int, *, outcome: str = "") -> Iterator[UserImportRow]:
-        """In the order of the file."""
+        """Yield the rows in the order of the file."""
         return iterate(
             self._transport, f"user-imports/{number}/rows/", UserImportRow, outcome=outcome or None
         )
 
     def links(self, number: int) -> list[SignInLink]:
-        """Fresh links, good once within a day, for all whom it added and who never signed in."""
+        """Create sign-in links for all added users who never signed in; each works once, for a day."""
         told = json_of(self._transport.request("POST", f"user-imports/{number}/links/"))
         if not isinstance(told, list):
             raise UnexpectedAnswer("The portal sent no list of links.")
@@ -89,7 +95,11 @@ class UserImports:
         timeout_s: float | None = None,
         watcher: Callable[[UserImport], None] | None = None,
     ) -> UserImport:
-        """What came of it, once all rows are done. `watcher` is told how far it is. Raises WaitedTooLong; the import goes on."""
+        """Wait until all rows are applied and return the result; `watcher` is called with the
+        progress.
+
+        Raises WaitedTooLong; the import continues.
+        """
         found = started
         end = time.monotonic() + timeout_s if timeout_s is not None else None
         while found.finished_at is None:

@@ -1,4 +1,4 @@
-"""What a person keeps on the portal for themselves: preferences, SSH public keys, dotfiles, a start-up script."""
+"""Personal settings of a user: preferences, SSH public keys, dotfiles and the start-up script."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class SshKey(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dotfile(Record):
-    """`content` is there when one file was asked for."""
+    """Dotfile. `content` is set only when one file was requested."""
 
     path: str
     mode: str = "0644"
@@ -39,7 +39,7 @@ class Dotfile(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences(Record):
-    """`no_mail_because`: why nothing is mailed; "" if it is."""
+    """Preferences of a user. `no_mail_because`: why no e-mail is sent; "" if it is sent."""
 
     language: str = ""
     muted_notifications: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Preferences(Record):
 
 
 class OwnPreferences:
-    """`client.preferences`: your language, what you are told, and what is mailed to you."""
+    """Language and notification settings, as `client.preferences`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -57,13 +57,19 @@ class OwnPreferences:
         return decode(Preferences, self._transport.get_json("me/preferences/"))
 
     def change(self, **changes: Any) -> Preferences:
-        """`language`, `muted_notifications`, `mailed_notifications`; what is left out stays. Raises InvalidInput."""
+        """Change `language`, `muted_notifications` or `mailed_notifications`; others stay.
+
+        Raises InvalidInput.
+        """
         answer = self._transport.request("PATCH", "me/preferences/", json=changes)
         return decode(Preferences, json_of(answer))
 
 
 class SshKeys(Rows[SshKey]):
-    """`client.ssh_keys`: your own public keys. `create(public_key=…, name=…)` adds one, `delete` removes one."""
+    """Your SSH public keys, as `client.ssh_keys`.
+
+    `create(public_key=…, name=…)` adds a key, `delete` removes one.
+    """
 
     kind, path, word, key = SshKey, "ssh-keys/", "ssh-key", "name"
 
@@ -72,7 +78,10 @@ class SshKeys(Rows[SshKey]):
 
 
 class Dotfiles:
-    """`client.dotfiles`: text files in the home directory of each new session of yours. Paths begin there."""
+    """Text files for the home directory of your new sessions, as `client.dotfiles`.
+
+    Paths are relative to the home directory.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -81,7 +90,7 @@ class Dotfiles:
         return iterate(self._transport, "dotfiles/", Dotfile)
 
     def get(self, path: str) -> Dotfile:
-        """With its content. Raises NotFound."""
+        """Return the dotfile with its content. Raises NotFound."""
         return decode(Dotfile, self._transport.get_json("dotfiles/file/", path=path))
 
     def put(self, path: str, content: str, *, mode: str = "0644") -> Dotfile:
@@ -89,23 +98,23 @@ class Dotfiles:
         return decode(Dotfile, json_of(self._transport.request("PUT", "dotfiles/file/", json=body)))
 
     def remove(self, path: str) -> None:
-        """Raises NotFound."""
+        """Delete the dotfile. Raises NotFound."""
         self._transport.request("DELETE", "dotfiles/file/", params={"path": path})
 
 
 class StartupScript:
-    """`client.startup_script`: what runs in each new session of yours."""
+    """Script that each of your new sessions runs, as `client.startup_script`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def get(self) -> str:
-        """Raises NotFound where there is none."""
+        """Return the script. Raises NotFound if there is none."""
         return field_of(self._transport.get_json("startup-script/"), "content", str)
 
     def set(self, content: str) -> None:
         self._transport.request("PUT", "startup-script/", json={"content": content})
 
     def remove(self) -> None:
-        """Raises NotFound."""
+        """Delete the script. Raises NotFound."""
         self._transport.request("DELETE", "startup-script/")

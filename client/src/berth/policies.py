@@ -1,4 +1,4 @@
-"""Resource policies, as administrators write and assign them."""
+"""Create, change and assign resource policies, for administrators."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from berth.transport import Transport, json_of, new_key
 
 
 class Policies:
-    """`client.policies`."""
+    """Resource policies, as `client.policies`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -20,7 +20,7 @@ class Policies:
         return iterate(self._transport, "policies/", Policy, name=name or None, domain=domain or None)
 
     def find(self, text: str) -> Policy:
-        """By name or number. Raises NotFound, and InvalidInput where several have that name."""
+        """Find a policy by name or id. Raises NotFound, and InvalidInput if several have the name."""
         named = list(self.list(name=text))
         if not named and text.isdecimal():
             return decode(Policy, self._transport.get_json(f"policies/{int(text)}/"))
@@ -34,7 +34,7 @@ class Policies:
         return named[0]
 
     def create(self, name: str, *, domain: str = "", limits: Mapping[str, Any] | None = None) -> Policy:
-        """`limits` as the API takes them: {"max_sessions": 10, "max_slots": {"cpu": 16, "mem": "64g"}}."""
+        """Create a policy; `limits` as in the API: {"max_sessions": 10, "max_slots": {"cpu": 16}}."""
         body = {"name": name, "domain": domain, **(limits or {})}
         return decode(
             Policy, json_of(self._transport.request("POST", "policies/", json=body, headers=new_key()))
@@ -45,7 +45,7 @@ class Policies:
         return decode(Policy, json_of(answer))
 
     def foresee(self, policy_id: int, changes: Mapping[str, Any]) -> PolicyImpact:
-        """What a change would mean, without making it."""
+        """Return the effect that a change would have, without making it."""
         answer = self._transport.request("POST", f"policies/{policy_id}/impact/", json=dict(changes))
         return decode(PolicyImpact, json_of(answer))
 
@@ -53,8 +53,11 @@ class Policies:
         self._transport.request("DELETE", f"policies/{policy_id}/")
 
     def assign(self, policy: str, *, level: str, name: str) -> None:
-        """Let a policy, by name or number, "" for none, limit the domain, project, person or token called `name`. Raises
-        NotFound."""
+        """Assign a policy (name or id; "" removes it) to a domain, project, user or token
+        (`level`).
+
+        `name` is the name of that object. Raises NotFound.
+        """
         is_number = level == "keypair" and name.isdecimal()
         number = int(name) if is_number else scope_id(self._transport, level, name)
         body = {"policy": policy, "level": level, "id": number}
@@ -62,7 +65,7 @@ class Policies:
 
 
 def scope_id(transport: Transport, level: str, name: str) -> int:
-    """The number of the domain, project or person called `name`. Raises NotFound, InvalidInput."""
+    """Return the id of the domain, project or user called `name`. Raises NotFound, InvalidInput."""
     path = {"domain": "domains/", "project": "projects/", "user": "users/"}.get(level)
     if path is None:
         raise InvalidInput(f"“{name[:80]}” is no number of a token.")

@@ -1,4 +1,4 @@
-"""Presets: sizes of sessions under a name."""
+"""Presets: named sizes of sessions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ NEAREST_FIRST = ("own", "project", "domain", "everybody")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset(Record):
-    """`resources` by slot in base units; `shm_bytes` is None where it says nothing of shared memory."""
+    """Preset. `resources` by slot in base units; `shm_bytes` is None if shared memory is not set."""
 
     id: int
     name: str
@@ -30,7 +30,7 @@ class Preset(Record):
 
     @property
     def amounts(self) -> dict[str, str]:
-        """As a request for a session takes them: {"cpu": "8", "mem": "34359738368", "cuda": "0.5"}."""
+        """Return the amounts as a session request takes them: {"cpu": "8", "mem": "34359738368"}."""
         found = {
             name: str(amount) if name == "mem" else f"{amount / MILLI:g}"
             for name, amount in self.resources.items()
@@ -39,7 +39,7 @@ class Preset(Record):
 
 
 class Presets:
-    """`client.presets`."""
+    """Presets, as `client.presets`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -48,7 +48,11 @@ class Presets:
         return iterate(self._transport, "presets/", Preset)
 
     def find(self, text: str, *, project: str = "") -> Preset:
-        """By name or id: of `project`, or of any of yours without one; your own before those of the project, of the domain and of everybody. Raises NotFound, InvalidInput."""
+        """Find a preset by name or id, of `project` or else of any project of yours.
+
+        Order: your own, the project's, the domain's, those for everybody. Raises NotFound,
+        InvalidInput.
+        """
         found = [
             one
             for one in self.list()
@@ -66,13 +70,17 @@ class Presets:
         return nearest[0]
 
     def add(self, name: str, resources: Mapping[str, Any], *, sharing: str, place: str = "") -> Preset:
-        """For oneself, or by an administrator there for a project, a domain or everybody (`sharing`: "own", "project", "domain", "everybody"). Raises PermissionDenied, Conflict."""
+        """Create a preset for yourself or, as an administrator, for others.
+
+        `sharing` is "own", "project", "domain" or "everybody"; `place` names the project or domain.
+        Raises Refused.
+        """
         told = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
         answer = self._transport.request("POST", "presets/", json=told, headers=new_key())
         return decode(Preset, json_of(answer))
 
     def change(self, preset_id: int, **changes: Any) -> Preset:
-        """`name`, `resources`; what is left out stays."""
+        """Change `name` or `resources`; others stay."""
         return decode(
             Preset, json_of(self._transport.request("PATCH", f"presets/{preset_id}/", json=changes))
         )

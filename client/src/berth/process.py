@@ -1,7 +1,7 @@
-"""Commands in running sessions, over a websocket.
+"""Run commands in running sessions over a websocket.
 
-The protocol is that of the portal's `exec` address: JSON for what is said about the process, binary frames for its bytes,
-the first of which names the stream.
+Speaks the protocol of the portal's `exec` endpoint: JSON frames describe the process; binary frames
+carry its data, and their first byte names the stream.
 """
 
 import json
@@ -32,7 +32,7 @@ LARGEST_FRAME_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a command ended; no exit code where nobody knows it."""
+    """Result of a command; `exit_code` is None if it is unknown."""
 
     exit_code: int | None
     stdout: bytes
@@ -40,7 +40,7 @@ class Result:
 
 
 class Process:
-    """A running command. One thread iterates over `output`; others may write, resize and signal meanwhile."""
+    """Running command. One thread iterates over `output`; others may write, resize and signal."""
 
     def __init__(self, connection: ClientConnection, window_bytes: int) -> None:
         self.exit_code: int | None = None
@@ -50,7 +50,7 @@ class Process:
         self._is_over = False
 
     def output(self) -> Iterator[tuple[int, bytes]]:
-        """(stream, bytes) as they come, until the command has ended: then `exit_code` is known. Raises BerthError."""
+        """Yield (stream, bytes) until the command ends; then `exit_code` is set. Raises BerthError."""
         try:
             while True:
                 message = _receive(self._connection)
@@ -67,7 +67,7 @@ class Process:
             self._end()
 
     def write(self, data: bytes) -> None:
-        """Input for the command; waits while it has not taken what came before. Nothing happens after its end."""
+        """Send input to the command; blocks while earlier input is not read. Ignored after its end."""
         for start in range(0, len(data), PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
             with self._room:
@@ -79,14 +79,14 @@ class Process:
             self._send(bytes((STDIN,)) + piece)
 
     def close_input(self) -> None:
-        """There will be no more input."""
+        """Close the standard input of the command."""
         self._send(bytes((STDIN,)))
 
     def resize(self, columns: int, rows: int) -> None:
         self._send(json.dumps({"resize": {"cols": columns, "rows": rows}}))
 
     def signal(self, name: str) -> None:
-        """HUP, INT, QUIT, TERM, KILL, USR1, USR2, CONT, STOP, TSTP or WINCH."""
+        """Send HUP, INT, QUIT, TERM, KILL, USR1, USR2, CONT, STOP, TSTP or WINCH to the command."""
         self._send(json.dumps({"signal": name}))
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Process:
         try:
             self._connection.send(message)
         except ConnectionClosed:
-            self._end()  # whoever reads hears why
+            self._end()  # the reader of `output` gets the reason
 
     def _give_room(self, size_bytes: int) -> None:
         with self._room:
@@ -133,13 +133,16 @@ def open_process(
     size: tuple[int, int] = (80, 24),
     kernel: str = "main1",
 ) -> Process:
-    """Start a command; `size` is (columns, rows) of a terminal. With `tty` and without a command: a shell."""
+    """Start a command. With `tty` and an empty `argv`, starts a shell.
+
+    `size` is (columns, rows) of the terminal.
+    """
     wanted: dict[str, Any] = {"argv": list(argv), "tty": tty, "env": dict(env or {})}
     wanted |= {"cwd": cwd} if cwd else {}
     wanted |= {"cols": size[0], "rows": size[1]} if tty else {}
     connection = _connect(transport, f"sessions/{segment(session_id)}/exec/?{urlencode({'kernel': kernel})}")
     try:
-        with suppress(ConnectionClosed):  # what is received next says why
+        with suppress(ConnectionClosed):  # the next frame received has the reason
             connection.send(json.dumps(wanted))
         told = _receive(connection)
         if isinstance(told, bytes) or "started" not in told:
@@ -151,7 +154,7 @@ def open_process(
 
 
 def run_process(process: Process, input: bytes) -> Result:  # noqa: A002  the word of subprocess.run
-    """Feed the command and collect what it says, to its end."""
+    """Send `input` to the command and collect its output until it ends."""
     feeding = threading.Thread(target=_feed, args=(process, input), daemon=True)
     feeding.start()
     streams: dict[int, list[bytes]] = {STDOUT: [], STDERR: []}
@@ -179,10 +182,10 @@ def _connect(transport: Transport, path: str) -> ClientConnection:
             compression=None,
             max_size=LARGEST_FRAME_BYTES,
             open_timeout=CONNECT_S,
-            # A person may look at a page of output for an hour: no answer to a ping ends the connection.
+            # A terminal may be paused for an hour: a missing pong must not end the connection.
             ping_timeout=None,
         )
-        return opened.__enter__()  # Process.close ends what this begins
+        return opened.__enter__()  # Process.close exits this context
     except InvalidStatus as exc:
         status = exc.response.status_code
         raise kind_of(status)(f"{transport.url} answered {status} when asked to run a command.") from exc
@@ -191,7 +194,10 @@ def _connect(transport: Transport, path: str) -> ClientConnection:
 
 
 def _receive(connection: ClientConnection) -> bytes | dict[str, Any]:
-    """The next frame: bytes, or what a text frame says. Raises BerthError for a refusal or a lost connection."""
+    """Return the next frame: bytes, or the object of a text frame.
+
+    Raises BerthError for a refusal or a lost connection.
+    """
     told: Any = {}
     try:
         message = connection.recv()
@@ -199,7 +205,7 @@ def _receive(connection: ClientConnection) -> bytes | dict[str, Any]:
             return message
         told = json.loads(message)
         if isinstance(told, dict) and "error" in told:
-            connection.recv()  # it closes now, with a code that says the kind of refusal
+            connection.recv()  # waits for the close frame, whose code gives the kind of refusal
     except ConnectionClosed as exc:
         raise _closing_error(exc, told) from exc
     except (ValueError, RecursionError) as exc:

@@ -1,4 +1,4 @@
-"""Which portal, and as whom: from the environment, or from a file that only its owner can read.
+"""Choose the portal and token from the environment or from the private profile file.
 
 current = "default"
 [profiles.default]
@@ -30,7 +30,7 @@ SIGN_IN_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One portal and one token. The token is not shown."""
+    """One portal and one token. The token is hidden in the representation."""
 
     name: str
     url: str
@@ -40,13 +40,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ProfileFile:
-    """All profiles, and the one that is used where none is named."""
+    """All saved profiles, and the name of the current one."""
 
     current: str = DEFAULT_PROFILE
     profiles: Mapping[str, Profile] = field(default_factory=dict)
 
     def with_profile(self, profile: Profile) -> "ProfileFile":
-        """The same with this one, now current."""
+        """Return a copy that includes `profile` as the current one."""
         return replace(self, current=profile.name, profiles={**self.profiles, profile.name: profile})
 
     def without_profile(self, name: str) -> "ProfileFile":
@@ -56,11 +56,14 @@ class ProfileFile:
 
 
 def profile_path() -> Path:
-    """`~/.config/berth/config.toml`, or where this system keeps such files. Raises InvalidInput where nobody knows."""
+    """Return `~/.config/berth/config.toml`, or the platform's equivalent.
+
+    Raises InvalidInput if there is no home directory.
+    """
     try:
         directory = user_config_path("berth")
         if not directory.is_absolute():
-            raise RuntimeError  # so do later releases of platformdirs
+            raise RuntimeError  # later releases of platformdirs raise RuntimeError here
     except RuntimeError as exc:
         raise InvalidInput(
             "There is no home directory for the profiles: HOME is not set.",
@@ -70,9 +73,11 @@ def profile_path() -> Path:
 
 
 def choose_profile(name: str = "", environment: Mapping[str, str] = os.environ) -> Profile:
-    """The named profile; else BERTH_URL and BERTH_TOKEN; else BERTH_PROFILE; else the current one.
+    """Return the named profile; else BERTH_URL with BERTH_TOKEN; else BERTH_PROFILE; else the
+    current.
 
-    A token from the file goes only to the portal that it was saved for. Raises NotSignedIn, InvalidInput.
+    A token from the file is used only for the portal it was saved for. Raises NotSignedIn,
+    InvalidInput.
     """
     url, token = environment.get("BERTH_URL", ""), environment.get("BERTH_TOKEN", "")
     ca_file = environment.get("BERTH_CA_FILE", "")
@@ -106,7 +111,9 @@ def _saved_for(url: str) -> Profile:
 
 
 def read_profiles() -> ProfileFile:
-    """An absent file is an empty one. Raises InvalidInput for one that cannot be understood."""
+    """Read the profile file; an absent file has no profiles. Raises InvalidInput if it is
+    malformed.
+    """
     path = profile_path()
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -124,7 +131,7 @@ def read_profiles() -> ProfileFile:
 
 
 def write_profiles(saved: ProfileFile) -> Path:
-    """Replace the file in one step; nobody else may read it, at no moment."""
+    """Replace the profile file atomically. Only the owner can read it at any moment."""
     path = profile_path()
     try:
         return _replace(path, _as_toml(saved))
@@ -137,7 +144,7 @@ def write_profiles(saved: ProfileFile) -> Path:
 
 def _replace(path: Path, text: str) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number, draft = tempfile.mkstemp(dir=path.parent, prefix=".config-")  # with mode 0600
+    number, draft = tempfile.mkstemp(dir=path.parent, prefix=".config-")  # created with mode 0600
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
             file.write(text)
@@ -149,7 +156,7 @@ def _replace(path: Path, text: str) -> Path:
 
 
 def check_profile_name(name: str) -> str:
-    """Raises InvalidInput."""
+    """Return `name`. Raises InvalidInput if it cannot name a profile."""
     if not NAME.fullmatch(name):
         raise InvalidInput(
             f"“{name[:40]}” is not a name for a profile.",
@@ -169,5 +176,7 @@ def _as_toml(saved: ProfileFile) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string of TOML: JSON's, but for the one character that JSON does not escape."""
+    """Return `value` as a TOML basic string: JSON, plus the one character that JSON does not
+    escape.
+    """
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Resource groups, as superadmins write them."""
+"""Create, change and inspect resource groups, for superadmins."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,11 @@ from berth.transport import Transport, json_of, new_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing(Record):
-    """What a domain, project or person has of a resource group, as fractions of all: `above` are its domain and project. Among
-    those in the same, who has the least `counts` goes first by fair share."""
+    """Fair-share entry of a domain, project or user in a resource group, as fractions of the whole.
+
+    `above` are its domain and project. Within the same parent, the entry with the lowest `counts`
+    goes first.
+    """
 
     level: str
     id: int
@@ -29,7 +32,7 @@ class Standing(Record):
 
 
 class ResourceGroups:
-    """`client.managed_groups`."""
+    """Resource groups, as `client.managed_groups`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -38,7 +41,7 @@ class ResourceGroups:
         return iterate(self._transport, "resource-groups/", ResourceGroup)
 
     def find(self, text: str) -> ResourceGroup:
-        """By name or number. Raises NotFound."""
+        """Find a resource group by name or id. Raises NotFound."""
         for group in self.list():
             if text in (group.name, str(group.id)):
                 return group
@@ -47,7 +50,9 @@ class ResourceGroups:
         )
 
     def create(self, name: str, columns: Mapping[str, Any]) -> ResourceGroup:
-        """`columns` as the API takes them: {"scheduler": "drf", "max_session_slots": {"cuda": 2}}."""
+        """Create a group; `columns` as in the API: {"scheduler": "drf", "max_session_slots":
+        {"cuda": 2}}.
+        """
         body = {"name": name, **columns}
         answer = self._transport.request("POST", "resource-groups/", json=body, headers=new_key())
         return decode(ResourceGroup, json_of(answer))
@@ -63,13 +68,16 @@ class ResourceGroups:
         return iterate(self._transport, f"resource-groups/{group_id}/grants/", GroupGrant)
 
     def grant(self, group_id: int, *, level: str, name: str) -> GroupGrant:
-        """To the domain, project or user (`level`) called `name`. Raises NotFound."""
+        """Grant use of the group to the domain, project or user (`level`) called `name`.
+
+        Raises NotFound.
+        """
         body = {"level": level, "id": scope_id(self._transport, level, name)}
         answer = self._transport.request("POST", f"resource-groups/{group_id}/grants/", json=body)
         return decode(GroupGrant, json_of(answer))
 
     def revoke(self, group_id: int, *, level: str, name: str) -> None:
-        """Raises NotFound."""
+        """Revoke the grant of the domain, project or user (`level`) called `name`. Raises NotFound."""
         for grant in self.grants(group_id):
             if (grant.level, grant.name) == (level, name):
                 self._transport.request("DELETE", f"resource-groups/{group_id}/grants/{grant.id}/")
@@ -77,27 +85,30 @@ class ResourceGroups:
         raise NotFound(f"The resource group is not granted to the {level} “{name[:80]}”.")
 
     def standings(self, group_id: int, level: str = "domain") -> Iterator[Standing]:
-        """Of its domains, projects or users; who is next by fair share first."""
+        """Yield the fair-share entries of domains, projects or users, next in turn first."""
         return iterate(self._transport, f"resource-groups/{group_id}/weights/", Standing, level=level)
 
     def set_weight(self, group_id: int, weight: str, *, level: str, name: str) -> None:
-        """Of the domain, project or user (`level`) called `name`: twice the weight, twice the share. Raises NotFound."""
+        """Set the fair-share weight of the domain, project or user (`level`) called `name`.
+
+        Twice the weight gives twice the share. Raises NotFound.
+        """
         body = {"level": level, "id": scope_id(self._transport, level, name), "weight": weight}
         self._transport.request("PUT", f"resource-groups/{group_id}/weights/", json=body)
 
     def ticks(self, group_id: int) -> Iterator[Tick]:
-        """What its scheduler decided lately, newest first."""
+        """Yield the recent ticks of the group's scheduler, newest first."""
         return iterate(self._transport, f"resource-groups/{group_id}/ticks/", Tick)
 
     def waits(self, group_id: int) -> Waits:
         return decode(Waits, json_of(self._transport.request("GET", f"resource-groups/{group_id}/waits/")))
 
     def preemptions(self, group_id: int) -> Iterator[GroupPreemption]:
-        """Who had to leave for whom, newest first."""
+        """Yield the preemptions in the group, newest first."""
         return iterate(self._transport, f"resource-groups/{group_id}/preemptions/", GroupPreemption)
 
     def reservations(self, group_id: int) -> Iterator[GroupReservation]:
-        """What is reserved now or will be, by start."""
+        """Yield current and future reservations, by start."""
         return iterate(self._transport, f"resource-groups/{group_id}/reservations/", GroupReservation)
 
     def reserve(
@@ -111,8 +122,11 @@ class ResourceGroups:
         grantee: tuple[str, str] | None = None,
         reason: str = "",
     ) -> GroupReservation:
-        """Machines, by name, for the (level, name) of a domain, project or user, or for nobody; instants in ISO 8601. Raises
-        NotFound, InvalidInput, Conflict."""
+        """Reserve agents, by name, for the (level, name) of a domain, project or user.
+
+        Without a grantee nothing starts on them (maintenance). Instants in ISO 8601. Raises
+        NotFound, InvalidInput, Refused.
+        """
         body: dict[str, Any] = {
             "name": name, "agents": list(agents), "starts_at": starts_at, "ends_at": ends_at, "reason": reason
         }  # fmt: skip
@@ -124,7 +138,10 @@ class ResourceGroups:
         return decode(GroupReservation, json_of(answer))
 
     def change_reservation(self, group_id: int, reservation_id: int, **columns: Any) -> GroupReservation:
-        """Of `name`, `reason`, `agents`, `starts_at` and `ends_at` those that are given. Raises NotFound, InvalidInput, Conflict."""
+        """Change the given columns: `name`, `reason`, `agents`, `starts_at` or `ends_at`.
+
+        Raises NotFound, InvalidInput, Refused.
+        """
         path = f"resource-groups/{group_id}/reservations/{reservation_id}/"
         return decode(GroupReservation, json_of(self._transport.request("PATCH", path, json=columns)))
 
@@ -132,5 +149,5 @@ class ResourceGroups:
         self._transport.request("DELETE", f"resource-groups/{group_id}/reservations/{reservation_id}/")
 
     def add_agent(self, group_id: int, agent: str) -> None:
-        """Put a machine, by name, into the group."""
+        """Move an agent, by name, into the group."""
         self._transport.request("POST", f"resource-groups/{group_id}/agents/", json={"agent": agent})

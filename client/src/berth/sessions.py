@@ -1,4 +1,4 @@
-"""Sessions: ask for one, wait for it, read what it writes, stop it."""
+"""Start sessions, wait for them, read their logs and stop them."""
 
 import time
 import uuid
@@ -40,7 +40,7 @@ OnChange = Callable[["Session"], None]
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder, by id or name, for a session. An empty path means /home/work/<folder name>."""
+    """Folder, by id or name, to mount in a session. An empty path means /home/work/<folder name>."""
 
     folder: str
     path: str = ""
@@ -53,7 +53,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(Record):
-    """A session as it was when it was asked for; `refresh` asks again."""
+    """Session as of the time it was fetched; `refresh` fetches it again."""
 
     id: str
     name: str
@@ -109,7 +109,10 @@ class Session(Record):
         return self.sessions.get(self.id)
 
     def wait_running(self, timeout_s: float | None = None, on_change: OnChange | None = None) -> "Session":
-        """The session once it runs. Raises SessionEnded when it never will, WaitedTooLong after `timeout_s`."""
+        """Wait until the session runs, and return it.
+
+        Raises SessionEnded if it ended instead, WaitedTooLong after `timeout_s`.
+        """
         session = self.wait_for("RUNNING", *ENDED_STATUSES, timeout_s=timeout_s, on_change=on_change)
         if session.is_running:
             return session
@@ -120,20 +123,22 @@ class Session(Record):
         )
 
     def wait_ended(self, timeout_s: float | None = None, on_change: OnChange | None = None) -> "Session":
-        """The session once it has ended, however that was. Raises WaitedTooLong."""
+        """Wait until the session has ended in any way, and return it. Raises WaitedTooLong."""
         return self.wait_for(*ENDED_STATUSES, timeout_s=timeout_s, on_change=on_change)
 
     def logs(self, *, follow: bool = False, kernel: str = "main1") -> Iterator[bytes]:
-        """What it wrote, in pieces as they come; followed, until it ends, over lost connections too."""
+        """Yield the log in pieces; with `follow`, until the session ends, over lost connections
+        too.
+        """
         return self.sessions.logs(self.id, follow=follow, kernel=kernel)
 
     def history(self) -> list[Transition]:
-        """Each change of status, oldest first."""
+        """Return the status transitions, oldest first."""
         return list(iterate(self.sessions.transport, f"sessions/{self.id}/history/", Transition))
 
     @property
     def files(self) -> SessionFiles:
-        """Its files, while it runs."""
+        """Files of the session, while it runs."""
         return SessionFiles(self.sessions.transport, self.id)
 
     def exec(
@@ -144,7 +149,7 @@ class Session(Record):
         cwd: str = "",
         kernel: str = "main1",
     ) -> Result:
-        """Run a command in it to its end, no shell between: `session.exec("python", "-V").stdout`."""
+        """Run a command to its end, without a shell: `session.exec("python", "-V").stdout`."""
         with self.open_process(*argv, env=env, cwd=cwd, kernel=kernel) as process:
             return run_process(process, input)
 
@@ -157,26 +162,31 @@ class Session(Record):
         size: tuple[int, int] = (80, 24),
         kernel: str = "main1",
     ) -> Process:
-        """Start a command and talk with it; it ends with the returned object. `size` is (columns, rows)."""
+        """Start an interactive command; closing the returned object ends it. `size` is (columns,
+        rows).
+        """
         transport = self.sessions.transport
         return open_process(transport, self.id, argv, tty=tty, env=env, cwd=cwd, size=size, kernel=kernel)
 
     def stop(self) -> "Session":
-        """Ask it to end; asking again changes nothing."""
+        """Request termination. Idempotent."""
         return self.sessions.stop(self.id)
 
     def extend(self) -> "Session":
-        """Put off what would end it next, as far as policies allow."""
+        """Extend the session's limits, as far as policies allow."""
         return self.sessions.extend(self.id)
 
     def change_priority(self, priority: int) -> "Session":
-        """Before or behind others that wait, as far as policies allow."""
+        """Change the queue priority of a pending session, as far as policies allow."""
         return self.sessions.change_priority(self.id, priority)
 
     def wait_for(
         self, *statuses: str, timeout_s: float | None = None, on_change: OnChange | None = None
     ) -> "Session":
-        """The session once it has one of these; `on_change` hears what is new on the way. Raises WaitedTooLong."""
+        """Wait until the session has one of `statuses`, and return it.
+
+        `on_change` is called with each changed state. Raises WaitedTooLong.
+        """
         session, pause_s = self, FIRST_LOOK_S
         end = time.monotonic() + timeout_s if timeout_s is not None else None
         while session.status not in statuses:
@@ -195,7 +205,7 @@ class Session(Record):
 
 
 class Sessions:
-    """`client.sessions`."""
+    """Sessions, as `client.sessions`."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -230,27 +240,34 @@ class Sessions:
         array: str = "",
         idempotency_key: str = "",
     ) -> Session:
-        """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
+        """Submit a session request and return the session at once, still pending.
 
-        Without `personal_files` it begins without your dotfiles and your start-up script.
+        With a `command` it is a batch session.
 
-        The higher `priority` goes first; below 0 lets others go first, above 0 a policy must allow it.
-        `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
-        it is cancelled. `after`: sessions or arrays, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
-        A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
+        - `image`: an image of the portal, or its exact reference or id.
+        - `name`: generated if empty.
+        - `cpu`, `mem`, `resources`: amounts such as `cpu=0.5`, `mem="4g"`, `resources={"shm":
+        "1g"}`.
+        - `personal_files`: False leaves out your dotfiles and start-up script.
+        - `priority`: the higher goes first. Above 0 a policy must allow it.
+        - `start_at`: earliest start, an aware datetime or text like "2027-01-31T08:00+01:00".
+        - `pending_timeout_s`: cancels the session if it is still pending after so many seconds.
+        - `after`: sessions or arrays, by id or name, that must end first, with the required
+        outcome: `{"prepare": "success"}`, or "any", or "failure".
+        - `max_retries`: how often a failed command is run again.
+        - `requeues`: runs the command again when its agent is lost.
+        - `designated_agent`: name of the agent to run on. With `may_run_elsewhere` it is only
+        preferred.
+        - `device_model`: accelerator model, as in `client.agents()`.
+        - `placement_rule`: "spread" or "pack" relative to your other sessions of the same
+        `placement_group`, or to the other elements of the array; "strict_" before it forbids other
+        placements.
+        - `array`: creates all elements of an array like "1-100%10" and returns the first; see
+        `client.arrays`.
+        - `callback_url`: receives a signed POST when the session starts, is retried, and ends.
+        - `idempotency_key`: two requests with one key within a day create one session.
 
-        `designated_agent`: the name of the machine of its group that it waits for, or, if it `may_run_elsewhere`, that is tried first.
-        `device_model`: of its accelerators, as `client.agents()` tells it.
-        `placement_rule`: "spread" or "pack", with "strict_" before it where nothing else will do, beside your others that name the same
-        `placement_group`, or the others of its array.
-        With an `array` like "1-100%10" it asks for all of these batch sessions, and returns the first; `client.arrays` knows them all.
-
-        `callback_url` is told by a signed POST when it starts, is tried again, and ends.
-
-        An image is one that the portal told of, or its exact reference or id.
-
-        Amounts as people write them: `cpu=0.5`, `mem="4g"`, `resources={"shm": "1g"}`. A name is made where none is
-        given. Two requests with one `idempotency_key`, within a day, ask for one session. Raises InvalidInput, Refused.
+        Raises InvalidInput, Refused.
         """
         image = image if isinstance(image, str) else image.reference
         body: dict[str, Any] = {
@@ -280,36 +297,43 @@ class Sessions:
         return self.create(body, idempotency_key=idempotency_key)
 
     def check(self, body: Mapping[str, Any]) -> SessionCheck:
-        """What would come of a request in the words of the REST API; nothing is asked for. Raises what `create` would."""
+        """Check a session request (fields of the REST API) without submitting it.
+
+        Raises the errors that `create` would raise.
+        """
         answer = self.transport.request("POST", "sessions/check/", json=dict(body))
         return decode(SessionCheck, json_of(answer))
 
     def expected_start(self, session_id: str) -> StartRange | None:
-        """When a session that waits will probably start; None: nobody can know."""
+        """Estimate when a pending session starts; None if it cannot be estimated."""
         return self.prospect(session_id).expected_start
 
     def prospect(self, session_id: str) -> Prospect:
-        """What may become of a session that waits, and what would let it start."""
+        """Return the outlook of a pending session: expected start, and changes that would start it."""
         return decode(Prospect, self.transport.get_json(f"sessions/{segment(session_id)}/expected-start/"))
 
     def why(self, session_id: str, *, at: datetime | str = "") -> Why:
-        """For what a session waited, and why it did so at a time that names its zone."""
+        """Return why a session was pending over time, and at the instant `at` (with a time zone)."""
         params = {"at": _instant(at)} if at else {}
         return decode(Why, self.transport.get_json(f"sessions/{segment(session_id)}/why/", **params))
 
     def create(self, body: Mapping[str, Any], *, idempotency_key: str = "") -> Session:
-        """Ask for a session in the words of the REST API: `{"name": …, "project": …, "image": …, "resources": …}`."""
+        """Submit a session request with the fields of the REST API.
+
+        Example: `{"name": …, "project": …, "image": …, "resources": …}`.
+        """
         headers = {KEY_HEADER: idempotency_key} if idempotency_key else new_key()
         return self._one(self.transport.request("POST", "sessions/", json=dict(body), headers=headers))
 
     def get(self, session_id: str) -> Session:
-        """By id. Raises NotFound."""
+        """Return the session of this id. Raises NotFound."""
         return self._one(self.transport.request("GET", f"sessions/{segment(session_id)}/"))
 
     def find(self, text: str) -> Session:
-        """By id, by the beginning of the id of a recent one, or by name: live ones before the newest ended one.
+        """Find a session by id, by the beginning of a recent id, or by name (live ones first).
 
-        Raises NotFound, and InvalidInput where several live sessions fit.
+        Among ended sessions returns the newest. Raises NotFound, and InvalidInput if several live
+        sessions match.
         """
         if _is_id(text):
             return self.get(text.lower())
@@ -336,7 +360,7 @@ class Sessions:
         name: str = "",
         type: str = "",  # noqa: A002  the word of the portal
     ) -> Iterator[Session]:
-        """Sessions that you may see, newest first."""
+        """Yield the sessions that you may see, newest first."""
         wanted = [*status, *(LIVE_STATUSES if live else ())]
         filters = {"status": wanted or None, "project": project or None, "name": name or None}
         given = {"sessions": self}
@@ -368,7 +392,7 @@ class Sessions:
 
 
 def made_name(image: str) -> str:
-    """A name for a session of this image: "python-3f9a"."""
+    """Return a generated session name for this image, like "python-3f9a" for python."""
     base = image.rpartition("/")[2].partition(":")[0].partition("@")[0]
     kept = "".join(letter for letter in base if letter.isascii() and letter.isalnum())[:40]
     return f"{kept or 'session'}-{uuid.uuid4().hex[:4]}"

@@ -1,4 +1,4 @@
-"""Session templates: choices for sessions under a name."""
+"""Session templates: saved session requests with a name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,10 @@ NEAREST_FIRST = ("own", "project", "domain", "everybody")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template(Record):
-    """`body` is a request for a session in the words of the REST API. `left_out`: variables that were not kept, when it was saved."""
+    """Session template. `body` is a session request with the fields of the REST API.
+
+    `left_out` are the variables that were not saved; set only in the answer to `save`.
+    """
 
     id: int
     name: str
@@ -31,7 +34,7 @@ class Template(Record):
 
 
 class Templates:
-    """`client.templates`."""
+    """Session templates, as `client.templates`."""
 
     def __init__(self, transport: Transport, sessions: Sessions) -> None:
         self._transport = transport
@@ -41,7 +44,10 @@ class Templates:
         return iterate(self._transport, "session-templates/", Template)
 
     def find(self, text: str) -> Template:
-        """By name or id: yours before those of a project, of the domain, of everybody. Raises NotFound, InvalidInput."""
+        """Find a template by name or id. Raises NotFound, InvalidInput.
+
+        Order: your own, those of a project, of the domain, for everybody.
+        """
         found = [one for one in self.list() if text in (one.name, str(one.id))]
         if not found:
             raise NotFound(
@@ -65,7 +71,7 @@ class Templates:
         sharing: str = "own",
         place: str = "",
     ) -> Template:
-        """Keep `body` under a name. Raises Conflict where there is one, and what a request for a session raises."""
+        """Save `body` as a template. Raises Refused if the name is taken, InvalidInput."""
         told = {
             "name": name,
             "description": description,
@@ -77,7 +83,7 @@ class Templates:
         return decode(Template, json_of(answer))
 
     def change(self, template_id: int, **changes: Any) -> Template:
-        """`name`, `description`, `body`; what is left out stays."""
+        """Change `name`, `description` or `body`; others stay."""
         answer = self._transport.request("PATCH", f"session-templates/{template_id}/", json=changes)
         return decode(Template, json_of(answer))
 
@@ -85,7 +91,7 @@ class Templates:
         self._transport.request("DELETE", f"session-templates/{template_id}/")
 
     def start(self, template_id: int, *, name: str = "", project: str = "") -> Session:
-        """A session as it says. Raises what asking for one raises."""
+        """Start a session from the template. Raises the errors of `Sessions.start`."""
         told = {key: value for key, value in (("name", name), ("project", project)) if value}
         path = f"session-templates/{template_id}/start/"
         answer = self._transport.request("POST", path, json=told, headers=new_key())

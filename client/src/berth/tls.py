@@ -1,4 +1,4 @@
-"""Certificates of portals are checked, against the machine's own authorities and those of `ca_file`."""
+"""TLS verification of portals, against the system's authorities and those of `ca_file`."""
 
 import os
 import ssl
@@ -9,7 +9,10 @@ from berth.errors import InvalidInput
 
 
 def tls_context(ca_file: str = "") -> ssl.SSLContext:
-    """A context that verifies. A machine without authorities of its own gets Mozilla's. Raises InvalidInput."""
+    """Return a verifying TLS context. Raises InvalidInput.
+
+    Uses Mozilla's authorities if the system has none.
+    """
     try:
         context = ssl.create_default_context()
         if not context.cert_store_stats()["x509_ca"]:

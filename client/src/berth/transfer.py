@@ -1,15 +1,17 @@
-"""Copies between this computer and a folder or session.
+"""Copy files between this computer and a folder or session.
 
-A file goes into TARGET if that is a directory or ends with a slash, else it takes that name. A directory goes into TARGET under
-its own name, whether TARGET is there or not, unless that is the last name of TARGET already; SOURCE/. is what is in it. So a
-copy that is made again ends where the first did. Directories are merged, files replaced, and neither takes the place of the
-other. Directories that are missing are made.
+A file is copied into TARGET if TARGET is a directory or ends with a slash; otherwise TARGET is its
+new name. A directory is copied into TARGET under its own name, even if TARGET does not exist,
+unless that is already the last name of TARGET; SOURCE/. means its contents. Repeating a copy
+therefore gives the same result. Directories are merged and files replaced; neither replaces the
+other. Missing directories are created.
 
-A local file that is named as TARGET may be a link, which stays and leads to the new file, or a device or pipe, which is
-written to. Below a directory that is copied, a link is replaced and a device or pipe is in the way.
+A local TARGET that is a link to a file stays a link, and the file is replaced; a device or pipe is
+written to. Below a copied directory, links are replaced, and devices and pipes are refused.
 
-Links are not followed and not copied. What a portal names never leads out of the directory that it is copied into, and a
-file appears under its name only when it is whole. What cannot be copied is left out and told, and the others go on.
+Links are neither followed nor copied. Names from the portal never lead out of the target directory,
+and a file appears under its name only when it is complete. Entries that cannot be copied are
+skipped and reported; the copy continues.
 """
 
 import os
@@ -26,13 +28,13 @@ from berth.transport import Content
 
 PIECE_BYTES = 256 * 1024
 OTHER_TARGET = "Remove it first, or name another target."
-# What the portal says of one name and not of all.
+# Error codes of the portal that concern one entry, not the whole copy.
 OF_ONE_ENTRY_CODES = frozenset(("wrong_kind", "exists", "in_the_way"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Count of what was copied, and of what was not: by rule (links, devices), or because it failed."""
+    """Count of copied entries, of skipped ones (links, devices) and of failed ones."""
 
     files: int = 0
     size_bytes: int = 0
@@ -53,16 +55,16 @@ FAILED = Tally(failed=1)
 
 
 class Watcher(Protocol):
-    """Hears how a copy goes."""
+    """Receiver of the progress of a copy."""
 
     def begin(self, name: str, size_bytes: int | None) -> None:
-        """A file begins; None: nobody knows how much it is."""
+        """Start a file; `size_bytes` is None if unknown."""
 
     def advance(self, size_bytes: int) -> None:
-        """So many bytes more."""
+        """Add `size_bytes` to the progress."""
 
     def skip(self, name: str, why: str) -> None:
-        """Something is left out."""
+        """Report a skipped entry."""
 
 
 class _Quiet:
@@ -80,7 +82,7 @@ Quiet: Watcher = _Quiet()
 
 
 class Place(Protocol):
-    """What a copy asks of a folder or a session."""
+    """Operations of a folder or session that a copy needs."""
 
     def stat(self, path: str) -> Entry: ...
 
@@ -94,7 +96,7 @@ class Place(Protocol):
 
 
 class Tree(Place, Protocol):
-    """A place whose directories are copied file by file."""
+    """Place whose directories are copied file by file."""
 
     def list(self, path: str = "") -> Directory: ...
 
@@ -103,14 +105,17 @@ class Tree(Place, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Yield what is copied of a local directory, as (name below it, path here), directories before what they hold."""
+    """Entries of a local directory to copy, as (name below it, local path), parents first."""
 
     members: tuple[tuple[str, Path], ...]
     tally: Tally
 
 
 def upload(place: Place, local: str | Path, path: str, watcher: Watcher) -> Tally:
-    """Raises InvalidInput for what is neither a file nor a directory, Refused for a directory in the place of a file."""
+    """Copy a local file or directory to `path`.
+
+    Raises InvalidInput for other kinds, Refused if a directory would replace a file.
+    """
     source = Path(local)
     if _kind_of(source) == "directory":
         target = _tree_target(path, _name_of(str(local)))
@@ -122,7 +127,7 @@ def upload(place: Place, local: str | Path, path: str, watcher: Watcher) -> Tall
 
 
 def download(place: Place, path: str, local: str | Path, watcher: Watcher) -> Tally:
-    """Raises NotFound, InvalidInput, Refused."""
+    """Copy a file or directory of `place` to this computer. Raises NotFound, InvalidInput, Refused."""
     is_contents = path in ("", "/", ".") or path.endswith("/.")
     path = path.removesuffix(".") if is_contents else path
     path, text = path.rstrip("/") or path[:1], str(local)
@@ -142,13 +147,13 @@ def download(place: Place, path: str, local: str | Path, watcher: Watcher) -> Ta
         raise Refused(f"{target} is a directory; a file cannot take its place.", hint=OTHER_TARGET)
     if is_special(target):
         return _fetch_into(place.read(path), target, source.size_bytes, watcher)
-    target = Path(os.path.realpath(target))  # a link that is named stays; the file it leads to is replaced
+    target = Path(os.path.realpath(target))  # a named link stays; the file behind it is replaced
     make_local(target.parent)
     return fetch_file(place.read(path), target, source.size_bytes, watcher)
 
 
 def plan_tree(local: Path, watcher: Watcher) -> Plan:
-    """All files and directories below `local` that can be read; the others are told to `watcher`."""
+    """List all readable files and directories below `local`; reports the others to `watcher`."""
     members: list[tuple[str, Path]] = []
     tally = Tally()
 
@@ -178,7 +183,7 @@ def plan_tree(local: Path, watcher: Watcher) -> Plan:
 
 
 def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Tally:
-    """A directory with all it holds, made if missing."""
+    """Copy a local directory with its contents into `path`, file by file; creates it if missing."""
     plan = plan_tree(local, watcher)
     if path.strip("/"):
         place.make_directory(path)
@@ -194,7 +199,7 @@ def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Ta
             else:
                 tally += _send_file(place, child, _join(path, name), watcher)
         except NotFound:
-            raise  # what is missing is made on the way: the folder itself is gone
+            raise  # parents are created on the way, so the folder itself is gone
         except BerthError as error:
             pass_over(error, str(child), watcher)
             lost.add(name)
@@ -203,7 +208,7 @@ def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Ta
 
 
 def fetch_one_by_one(place: Tree, path: str, local: Path, watcher: Watcher) -> Tally:
-    """What a directory holds, into `local`, which is there."""
+    """Copy the contents of a directory into the existing directory `local`, file by file."""
     listing = place.list(path)
     tally = Tally()
     if not listing.is_complete:
@@ -222,7 +227,7 @@ def fetch_one_by_one(place: Tree, path: str, local: Path, watcher: Watcher) -> T
                 tally += _fetch_entry(place, entry, below, local, watcher)
             except (BerthError, OSError) as error:
                 if isinstance(error, NotFound):
-                    place.list(path)  # raises NotFound where the directory is gone too
+                    place.list(path)  # raises NotFound if the directory is gone too
                 pass_over(error, below, watcher)
                 tally += FAILED
     return tally
@@ -237,7 +242,7 @@ def _fetch_entry(place: Tree, entry: Entry, path: str, local: Path, watcher: Wat
 
 
 def pass_over(error: BerthError | OSError, name: str, watcher: Watcher) -> None:
-    """Tell of what concerns one entry alone; raise what would befall the next one too."""
+    """Report an error of one entry; raise one that would affect the next entry too."""
     of_one_entry = (
         error.errno in OF_ONE_ENTRY
         if isinstance(error, OSError)
@@ -250,14 +255,14 @@ def pass_over(error: BerthError | OSError, name: str, watcher: Watcher) -> None:
 
 
 def fetch_file(pieces: Iterator[bytes], target: Path, size_bytes: int | None, watcher: Watcher) -> Tally:
-    """Write `pieces` to `target`, which appears when all is there."""
+    """Write `pieces` to `target`, which appears when all of them are written."""
     watcher.begin(target.name, size_bytes)
     with appearing(target) as file:
         return Tally(1, _write(pieces, file, watcher))
 
 
 def _fetch_into(pieces: Iterator[bytes], target: Path, size_bytes: int | None, watcher: Watcher) -> Tally:
-    """Write `pieces` to a device or pipe, which stays what it is. Raises InvalidInput."""
+    """Write `pieces` to an existing device or pipe. Raises InvalidInput."""
     watcher.begin(target.name, size_bytes)
     try:
         number = os.open(target, os.O_WRONLY)
@@ -268,7 +273,7 @@ def _fetch_into(pieces: Iterator[bytes], target: Path, size_bytes: int | None, w
 
 
 def _write(pieces: Iterator[bytes], file: BinaryIO, watcher: Watcher) -> int:
-    """Return how many bytes were written."""
+    """Write `pieces` to `file`. Returns the number of bytes."""
     written = 0
     for piece in pieces:
         file.write(piece)
@@ -278,7 +283,7 @@ def _write(pieces: Iterator[bytes], file: BinaryIO, watcher: Watcher) -> int:
 
 
 def pieces_of_file(local: Path, size_bytes: int, watcher: Watcher) -> Iterator[bytes]:
-    """Exactly so many bytes. Raises InvalidInput when the file holds fewer by now."""
+    """Yield exactly `size_bytes` bytes of a file. Raises InvalidInput if it has become shorter."""
     left = size_bytes
     with local.open("rb") as file:
         while left and (piece := file.read(min(PIECE_BYTES, left))):
@@ -290,7 +295,7 @@ def pieces_of_file(local: Path, size_bytes: int, watcher: Watcher) -> Iterator[b
 
 
 def why_not(mode: int) -> str:
-    """Why something with this mode is left out."""
+    """Return why an entry with this mode is skipped."""
     return "a link" if stat.S_ISLNK(mode) else "neither a file nor a directory"
 
 
@@ -317,7 +322,7 @@ def _send_file(place: Place, local: Path, path: str, watcher: Watcher) -> Tally:
 
 
 def _kind_at(place: Place, path: str) -> str:
-    """Return the kind of what there is at `path`; "" for nothing."""
+    """Return the kind of the entry at `path`; "" if there is none."""
     try:
         return place.stat(path).kind
     except NotFound:
@@ -325,7 +330,7 @@ def _kind_at(place: Place, path: str) -> str:
 
 
 def _tree_target(path: str, name: str) -> str:
-    """Return where the directory `name` goes; "" if only what is in it is copied."""
+    """Return `path`/`name`, or `path` if it ends in `name` already or only contents are copied."""
     if not name or (not path.endswith("/") and path.rpartition("/")[2] == name):
         return path
     return _join(path, name)
@@ -341,7 +346,7 @@ def _in_the_way(path: str) -> Refused:
 
 def _kind_of(local: Path) -> str:
     try:
-        mode = local.stat().st_mode  # what is named may be a link
+        mode = local.stat().st_mode  # a named source may be a link
     except OSError as exc:
         raise InvalidInput(f"{local} cannot be read: {exc.strerror}.") from exc
     if stat.S_ISDIR(mode):
@@ -352,7 +357,7 @@ def _kind_of(local: Path) -> str:
 
 
 def _name_of(source: str) -> str:
-    """Under which name a directory goes; "" where only what is in it goes."""
+    """Return the name that a directory keeps; "" if only its contents are copied."""
     if source == "." or source.endswith("/."):
         return ""
     name = Path(source).name

@@ -1,4 +1,4 @@
-"""Requests to one portal: who asks, how long to wait, what may be tried again, and refusals as our errors."""
+"""HTTP requests to one portal: token, timeouts, retries, and refusals as errors."""
 
 import json as jsonlib
 import math
@@ -41,7 +41,7 @@ PASSING_STATUSES = frozenset({429, 502, 503, 504})
 
 
 class Transport:
-    """One portal and one token. Safe for use by several threads."""
+    """Connection to one portal with one token. Thread-safe."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Transport:
         content: Content | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """The whole answer. Raises BerthError for a refusal, and when nothing answers."""
+        """Return the complete answer. Raises BerthError for a refusal or if nothing answers."""
         told = {"params": params, "json": json, "content": content, "headers": headers}
         with self.stream(method, path, **told, silence_s=self._timeout_s) as answer:  # type: ignore[arg-type]
             self._read(answer)
@@ -100,10 +100,11 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         silence_s: float | None = ANSWER_S,
     ) -> Iterator[httpx.Response]:
-        """The answer as soon as its head is there; its body may be silent for `silence_s`, None: for any time.
+        """Yield the answer as soon as its headers have arrived.
 
-        What may be repeated is tried again up to `TRIES` times until a head came: what changes nothing by a repeat, and a
-        POST with a key by which the portal knows it again. Any other POST only when it surely did not arrive.
+        The body may pause for `silence_s` (None: without limit). Retries up to `TRIES` times until
+        headers arrive: idempotent methods, and a POST with an idempotency key. Any other POST is
+        retried only if it surely did not arrive.
         """
 
         body = None if json is None else json_bytes(json)
@@ -148,11 +149,11 @@ class Transport:
         raise AssertionError("The last try returns or raises.")
 
     def _will_pass(self, answer: httpx.Response) -> bool:
-        """Whether the same request may be answered otherwise in a moment."""
+        """Return True if a retry of the request may soon be answered differently."""
         if answer.status_code != httpx.codes.CONFLICT:
             return answer.status_code in PASSING_STATUSES
         self._read(answer)
-        return b'"still_answering"' in answer.content  # the first of two requests with one key is on its way
+        return b'"still_answering"' in answer.content  # the first of two requests with one key is in progress
 
     def _raise_refusal(self, answer: httpx.Response) -> None:
         if answer.is_success:
@@ -173,7 +174,7 @@ class Transport:
 
     @contextmanager
     def _sendable(self) -> Iterator[None]:
-        """Raises InvalidInput for what no request can hold, and for addresses that are none."""
+        """Raise InvalidInput for data that no request can hold, and for invalid addresses."""
         try:
             yield
         except UnicodeEncodeError as exc:
@@ -203,11 +204,11 @@ class Transport:
         )
 
     def _wire(self) -> httpx.HTTPTransport:
-        """Connections of which a dead one is noticed, through the machine's proxy if it has one."""
+        """Return the HTTP transport: keep-alive probes, and the system's proxy if one is set."""
         parts = urlsplit(self.url)
         host = parts.hostname or ""
         proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme) or getproxies().get("all")
-        verify = self.tls or False  # False: there is no TLS on this way at all
+        verify = self.tls or False  # False: a plain HTTP connection
         options = _keepalive_options()
         try:
             return httpx.HTTPTransport(verify=verify, proxy=proxy or None, socket_options=options)
@@ -219,12 +220,12 @@ class Transport:
 
 
 def new_key() -> dict[str, str]:
-    """The header by which the portal knows a repeated request for one new thing."""
+    """Return a header with a new idempotency key, by which the portal recognises a retry."""
     return {KEY_HEADER: str(uuid.uuid4())}
 
 
 def json_bytes(body: object) -> bytes:
-    """`body` as JSON. Raises InvalidInput that names the first value which JSON does not have."""
+    """Return `body` as JSON. Raises InvalidInput that names the first value JSON cannot hold."""
     try:
         text = jsonlib.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
@@ -241,7 +242,7 @@ def json_bytes(body: object) -> bytes:
 
 
 def _misfit(value: object, place: str, depth: int = 0) -> str:
-    """The first value below `value` that is none of JSON's, and where it is; "" for none."""
+    """Describe the first value below `value` that JSON cannot hold, and its place; "" if none."""
     name = f"“{place.lstrip('.')}”" if place else "the body"
     if depth > DEEPEST:
         return f"“{place.lstrip('.')[:40]}…” is within itself, or nested too deeply"
@@ -261,7 +262,7 @@ def _misfit(value: object, place: str, depth: int = 0) -> str:
 
 
 def json_of(answer: httpx.Response) -> Any:
-    """Raises UnexpectedAnswer where the body is no JSON."""
+    """Parse the body as JSON. Raises UnexpectedAnswer if it is not JSON."""
     try:
         return answer.json()
     except (ValueError, RecursionError) as exc:
@@ -271,7 +272,7 @@ def json_of(answer: httpx.Response) -> Any:
 
 
 def refusal_of(answer: httpx.Response, url: str) -> BerthError:
-    """The error that a refusing answer means; its body says it in the portal's words if it can."""
+    """Return the error for a refusing answer, with the portal's message if it has one."""
     status = answer.status_code
     kind = kind_of(status)
     try:
@@ -292,7 +293,7 @@ def refusal_of(answer: httpx.Response, url: str) -> BerthError:
 
 
 def kind_of(status: int) -> type[BerthError]:
-    """What an HTTP status that refuses means."""
+    """Return the class of error for a refusing HTTP status."""
     exact: dict[int, type[BerthError]] = {400: InvalidInput, 401: NotSignedIn, 404: NotFound}
     if status in exact:
         return exact[status]
@@ -310,7 +311,7 @@ def _is_distrust(error: Exception) -> bool:
 
 
 def _pause(attempt: int, told: str = "") -> None:
-    """Longer after each try, never the same for two clients; what the portal says counts, up to a bound."""
+    """Sleep before the next try: exponential with jitter, or longer if the portal asks (bounded)."""
     own = FIRST_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.7, 1.3)  # noqa: S311  no secret
     time.sleep(min(max(own, float(told) if told.isdecimal() else 0.0), LONGEST_PAUSE_S))
 
@@ -320,7 +321,9 @@ def _plain(params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _keepalive_options() -> list[tuple[int, int, int]]:
-    """Ask an idle peer after a minute whether it is there: a followed log may be silent for hours."""
+    """Return socket options that probe an idle peer after a minute: a followed log may pause for
+    hours.
+    """
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, name):

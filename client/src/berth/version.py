@@ -1,3 +1,3 @@
-"""The version of the command and the library."""
+"""Version of the command and the library."""
 
 __version__ = "0.1.0"

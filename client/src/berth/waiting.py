@@ -1,4 +1,4 @@
-"""Why sessions waited."""
+"""Values that explain why sessions were pending."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,10 @@ from berth.decoding import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay(Record):
-    """For what a session waited from `since` to `until`, None if it still does; `position`: when it began to."""
+    """Interval in which a session was pending for one reason; `until` None: it still is.
+
+    `position` is its queue position at the start.
+    """
 
     since: datetime
     until: datetime | None = None
@@ -19,7 +22,7 @@ class Stay(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastTick(Record):
-    """The last tick before some time of which all is kept, decided once more."""
+    """Replay of the last complete scheduler tick before an instant."""
 
     planned_at: datetime
     position: int = 0
@@ -31,7 +34,7 @@ class PastTick(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastWait(Record):
-    """Why a session waited at some time."""
+    """Reason for which a session was pending at an instant."""
 
     at: datetime
     since: datetime
@@ -42,7 +45,10 @@ class PastWait(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why(Record):
-    """For what a session waited, the oldest first; `wait` at the time that was asked for, None if it did not wait then."""
+    """Reasons for which a session was pending, oldest first.
+
+    `wait` is the reason at the requested instant; None if it was not pending then.
+    """
 
     stays: tuple[Stay, ...] = ()
     wait: PastWait | None = None

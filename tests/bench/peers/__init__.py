@@ -1,1 +1,1 @@
-"""Programs of others that Berth is measured against: pinned here, installed to var/bench, never part of a portal."""
+"""Peer programs of the benches: pinned here, installed into var/bench, never part of a portal."""

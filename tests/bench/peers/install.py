@@ -1,4 +1,4 @@
-"""Installs what package-lock.json and backend-ai.txt here name."""
+"""Install the peer programs pinned in package-lock.json and backend-ai.txt."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ PACKAGE = [Path(__file__).with_name(name) for name in ("package.json", "package-
 
 
 def configurable_http_proxy(log: Say) -> list[str]:
-    """The command that runs JupyterHub's proxy. Raises PreflightFailed."""
+    """Install JupyterHub's proxy. Returns its command. Raises PreflightFailed."""
     npm = find_npm(layout_of(None), log)
     directory = Path(npm[0]).parent
     stamp = HOME / ".berth-lock"
@@ -43,8 +43,10 @@ def configurable_http_proxy(log: Say) -> list[str]:
 
 
 def backend_ai_manager(log: Say) -> Path:
-    """The Python of a virtual environment with Backend.AI's manager, from PyPI, with its pinned needs: of the same build as ours, where ours
-    is a 3.11. Raises PreflightFailed."""
+    """Install Backend.AI's manager from PyPI with pinned requirements. Returns its Python.
+
+    Uses Berth's own Python if that is a 3.11. Raises PreflightFailed.
+    """
     ours = _python_3_11()
     says = "import sys; print(sys.base_prefix, sys.version.replace(chr(10), ' '))"
     build = subprocess.run([ours, "-c", says], capture_output=True, text=True, check=True).stdout.strip()

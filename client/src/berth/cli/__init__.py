@@ -1,1 +1,1 @@
-"""The command `berth`."""
+"""Command-line interface `berth`."""

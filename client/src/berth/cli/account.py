@@ -1,4 +1,4 @@
-"""Signing in and out, and profiles."""
+"""Commands `login`, `logout`, `whoami` and `profile`: sign in and manage saved profiles."""
 
 import getpass
 import os
@@ -36,10 +36,10 @@ def login(
         str, typer.Option(help="PEM file of the authority that signed the portal's certificate.")
     ] = "",
 ) -> None:
-    """Sign in with a token from Settings → Keys, and keep it for the next commands.
+    """Sign in with a token from Settings → Keys, and save it for later commands.
 
-    The token is asked for without showing it, or read from standard input or BERTH_TOKEN. It is never an argument:
-    other people on this computer see arguments.
+    The token is read from a hidden prompt, from standard input or from BERTH_TOKEN. It is never an
+    argument, because other users of this computer can see arguments.
     """
     saved = read_profiles()
     name = check_profile_name(str(context.find_root().params.get("profile") or "") or DEFAULT_PROFILE)
@@ -61,7 +61,7 @@ def logout(
     ] = False,
     everywhere: Annotated[bool, typer.Option("--all", help="Forget all profiles.")] = False,
 ) -> None:
-    """Forget the token of a profile on this computer."""
+    """Delete the saved token of a profile from this computer."""
     saved = read_profiles()
     named = str(context.find_root().params.get("profile") or "") or saved.current
     names = list(saved.profiles) if everywhere else [named]
@@ -76,7 +76,7 @@ def logout(
 
 
 def whoami(context: typer.Context, as_json: AsJson = False) -> None:
-    """Who you are on this portal."""
+    """Show your account on this portal."""
     client = client_of(context)
     person = client.whoami()
     if as_json:
@@ -97,7 +97,7 @@ def whoami(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("ls")
 def list_profiles(as_json: AsJson = False) -> None:
-    """List the profiles on this computer; their tokens are not shown."""
+    """List the profiles on this computer, without their tokens."""
     saved = read_profiles()
     rows = [(profile.name, profile.url, profile.name == saved.current) for profile in saved.profiles.values()]
     if as_json:
@@ -109,7 +109,7 @@ def list_profiles(as_json: AsJson = False) -> None:
 
 @app.command("use")
 def use_profile(name: Annotated[str, typer.Argument(help="Name of a profile.")]) -> None:
-    """Use this profile where none is named."""
+    """Make this profile the default one."""
     saved = read_profiles()
     if name not in saved.profiles:
         raise NotFound(f"There is no profile “{name}”.", hint="Which there are: berth profile ls.")
@@ -118,7 +118,7 @@ def use_profile(name: Annotated[str, typer.Argument(help="Name of a profile.")])
 
 @app.command("path")
 def show_path() -> None:
-    """Print where the profiles are kept."""
+    """Print the path of the profile file."""
     say(str(profile_path()))
 
 
@@ -146,7 +146,7 @@ def _read_token(url: str) -> str:
 
 
 def _revoke(profile: Profile) -> None:
-    """A token that the portal does not know any more is as good as revoked."""
+    """Revoke the token of a profile. Reports a refusal: an unknown token is as good as revoked."""
     try:
         with Client(profile.url, profile.token, ca_file=profile.ca_file) as client:
             if own := client.whoami().token:

@@ -1,4 +1,4 @@
-"""Arrays of batch sessions: list, show, stop. `berth run --array` asks for one."""
+"""Commands `array`: list, show and stop array jobs. `berth run --array` creates one."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ ArrayName = Annotated[
 
 @app.command("ls")
 def list_arrays(context: typer.Context, as_json: AsJson = False) -> None:
-    """List arrays, newest first, with how far they are."""
+    """List array jobs and their progress, newest first."""
     found = list(client_of(context).arrays.list())
     if as_json:
         show_json(found)
@@ -44,7 +44,7 @@ def list_arrays(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> None:
-    """Show one array, and its elements."""
+    """Show one array job and its elements."""
     client = client_of(context)
     found = client.arrays.find(array)
     if as_json:
@@ -74,7 +74,7 @@ def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> N
 
 @app.command("stop")
 def stop(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> None:
-    """Stop all elements of an array that have not ended."""
+    """Stop all elements of an array job that have not ended."""
     client = client_of(context)
     stopped = client.arrays.stop(client.arrays.find(array).id)
     if as_json:
@@ -84,7 +84,7 @@ def stop(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> N
 
 
 def how_far(array: SessionArray) -> str:
-    """ "90 pending (80 on hold), 10 running"."""
+    """Summarise an array by status, as in "90 pending (80 on hold), 10 running"."""
     words = []
     for status, count in sorted(array.statuses.items()):
         held = f" ({array.held} on hold)" if status == "PENDING" and array.held else ""

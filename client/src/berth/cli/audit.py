@@ -1,4 +1,4 @@
-"""The access log."""
+"""Command `audit`: print the audit log."""
 
 from itertools import islice
 from typing import Annotated
@@ -26,7 +26,7 @@ def audit(
     most: Annotated[int, typer.Option("--most", "-n", min=1, help="At most so many lines.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Who did, was refused or tried what: the lines of the access log that you may read, newest first."""
+    """List the entries of the audit log that you may read, newest first."""
     lines = client_of(context).audit(
         actor=actor,
         action=action,

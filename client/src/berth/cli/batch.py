@@ -1,4 +1,4 @@
-"""`run`: a command on a machine with room, as if it ran here."""
+"""Command `run`: run a command as a batch session and follow it to its end."""
 
 import os
 import shlex
@@ -109,10 +109,10 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a command as a batch session: print what it writes, and end with its exit code.
+    """Run a command as a batch session: print its output, and end with its exit code.
 
-    Ctrl-C asks the session to stop and waits for its end; a second one leaves at once. The session lives on the portal:
-    it goes on when this command is killed or its connection is lost.
+    Ctrl-C stops the session and waits for its end; a second Ctrl-C leaves at once. The session runs
+    on the portal: it continues if this command is killed or loses its connection.
     """
     if not any(command):
         raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
@@ -153,7 +153,7 @@ def run(
 
 
 def show_array(client: Client, array_id: str, *, as_json: bool) -> None:
-    """Of an array that was asked for now: its id for a pipe, a bit more for a person."""
+    """Print a new array: its id for a pipe, a few facts for a terminal."""
     array = client.arrays.get(array_id)
     if as_json:
         show_json(array)
@@ -164,12 +164,15 @@ def show_array(client: Client, array_id: str, *, as_json: bool) -> None:
 
 
 def command_line(words: list[str]) -> str:
-    """What the shell of the session reads: several words mean themselves, one word is a line of shell."""
+    """Return the command for the session's shell.
+
+    Several words are quoted as they are; a single word is a line of shell.
+    """
     return words[0] if len(words) == 1 else shlex.join(words)
 
 
 def follow_to_the_end(session: Session, *, is_quiet: bool) -> int:
-    """Print what it writes until it has ended; its exit code."""
+    """Print the output of a session until it has ended. Returns its exit code."""
     tell = (lambda _: None) if is_quiet else tell_progress
     tell(session)
     with stopping_on_interrupt(session) as was_interrupted:
@@ -186,7 +189,7 @@ def follow_to_the_end(session: Session, *, is_quiet: bool) -> int:
 
 @contextmanager
 def stopping_on_interrupt(session: Session) -> Iterator[threading.Event]:
-    """The first Ctrl-C asks the session to stop. The second leaves."""
+    """Stop the session on the first Ctrl-C, leave on the second. Yields the event "interrupted"."""
     was_interrupted = threading.Event()
 
     def ask() -> None:
@@ -198,7 +201,7 @@ def stopping_on_interrupt(session: Session) -> Iterator[threading.Event]:
     def interrupted() -> None:
         if was_interrupted.is_set():
             note(f"berth: leaving; {session.name} is stopping.")
-            os._exit(INTERRUPTED)  # the main thread may be waiting for the network
+            os._exit(INTERRUPTED)  # the main thread may be blocked on the network
         was_interrupted.set()
         note(f"berth: stopping {session.name}. Ctrl-C again to leave at once.")
         threading.Thread(target=ask, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Browsers in which one is signed in."""
+"""Commands `browser`: list and sign out the browsers in which the user is signed in."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Browsers in which you are signed i
 
 @app.command("list")
 def list_browsers(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the browsers in which you are signed in, the last used first."""
+    """List the browsers in which you are signed in, most recently used first."""
     found = list(client_of(context).browsers.list())
     if as_json:
         show_json(found)
@@ -32,7 +32,7 @@ def revoke(
     browser: Annotated[str, typer.Argument(help="Its id.", show_default=False)] = "",
     everywhere: Annotated[bool, typer.Option("--all", help="Every browser.")] = False,
 ) -> None:
-    """Sign a browser out; what it holds open ends within seconds. Tokens go on working."""
+    """Sign out a browser; its open connections end within seconds. Tokens stay valid."""
     if bool(browser) == everywhere:
         raise InvalidInput("Say which browser.", hint="berth browser revoke ID, or --all")
     browsers = client_of(context).browsers

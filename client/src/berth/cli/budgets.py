@@ -1,4 +1,4 @@
-"""Budgets and prices: what projects and people may spend. For administrators; everybody sees their own."""
+"""Commands `budget` and `price`: spending limits of projects and users, and prices."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -52,7 +52,7 @@ def list_budgets(
     every: Annotated[bool, typer.Option("--all", help="Terms that are over or yet to come too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List your budgets, and those of whom you look after, with what is spent of them."""
+    """List your budgets and those that you administer, with the amounts spent."""
     level, name = _owner(user, project) if user or project else ("", "")
     is_current = None if every else True
     found = list(client_of(context).budgets.list(level=level, name=name, is_current=is_current))
@@ -69,7 +69,7 @@ def list_budgets(
 
 @budget_app.command("show")
 def show(context: typer.Context, budget: BudgetNumber, as_json: AsJson = False) -> None:
-    """Show a budget, and what is spent of it."""
+    """Show a budget and the amount spent."""
     _show(client_of(context).budgets.get(budget), as_json=as_json)
 
 
@@ -88,7 +88,7 @@ def create(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a project or a person a budget. What runs goes on, whatever is spent."""
+    """Create a budget for a project or user. Running sessions continue, whatever is spent."""
     level, name = _owner(user, project)
     wanted = _changes(amount, unit, period, first, last, warn, is_hard)
     budgets = client_of(context).budgets
@@ -112,7 +112,7 @@ def set_budget(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is named of a budget."""
+    """Change the given fields of a budget."""
     changes = _changes(amount, unit, period, first, last, warn, is_hard)
     if not changes:
         raise InvalidInput("Say what to change.", hint="Like --amount 200 or --hard.")
@@ -125,13 +125,13 @@ def set_budget(
 
 @budget_app.command("delete")
 def delete(context: typer.Context, budget: BudgetNumber) -> None:
-    """Take a budget away: nothing is counted against it any more."""
+    """Delete a budget: nothing is counted against it any more."""
     client_of(context).budgets.delete(budget)
 
 
 @price_app.command("list")
 def list_prices(context: typer.Context, as_json: AsJson = False) -> None:
-    """List what an hour of one core, GiB or device costs, did, and will."""
+    """List past, current and future prices of an hour of one core, GiB or device."""
     found = list(client_of(context).prices.list())
     if as_json:
         show_json(found)
@@ -147,7 +147,7 @@ def set_price(
     since: Annotated[str, typer.Option("--from", metavar="DAY", help="In UTC; tomorrow if not given.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set a price from tomorrow or a later day on, as a superadmin. What was held keeps its price."""
+    """Set a price from tomorrow or a later day on (superadmins). Earlier use keeps its price."""
     first = since or (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
     made = client_of(context).prices.set(resource, since=_day(first), per_hour=_number(price))
     show_json(made) if as_json else show_table(("resource", "per hour", "from"), [_price_row(made)])
@@ -161,7 +161,7 @@ def delete_price(
         str, typer.Option("--from", metavar="DAY", help="The day from which on it holds.", show_default=False)
     ],
 ) -> None:
-    """Withdraw a price that begins tomorrow or later: the one before it goes on."""
+    """Delete a price that starts tomorrow or later: the price before it continues."""
     client_of(context).prices.delete(resource, since=_day(since))
 
 
@@ -174,7 +174,7 @@ def _owner(user: str, project: str) -> tuple[str, str]:
 def _changes(
     amount: str, unit: str, period: str, first: str, last: str, warn: int | None, is_hard: bool | None
 ) -> dict[str, Any]:
-    """What the API takes; what was not said is not in it. Raises InvalidInput."""
+    """Return the given fields as the API takes them; omits the others. Raises InvalidInput."""
     if unit and unit not in UNITS:
         raise InvalidInput(f"“{unit[:20]}” is nothing that a budget counts.", hint="Use money or hours.")
     if period and period not in PERIODS:

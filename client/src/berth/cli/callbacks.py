@@ -1,4 +1,4 @@
-"""What sessions told an address of one's own, and the secret that signs it."""
+"""Commands `callback`: list deliveries to the user's URL, and create the signing secret."""
 
 import typer
 
@@ -14,7 +14,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
-    """List what the callback of a session was told."""
+    """List the callback deliveries of a session."""
     client = client_of(context)
     found = list(client.callbacks.list(client.sessions.find(session).id))
     if as_json:
@@ -29,7 +29,9 @@ def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson
 
 @app.command("new-secret")
 def new_secret(context: typer.Context, as_json: AsJson = False) -> None:
-    """Create another secret, and print it: it signs all your callbacks from now on, and cannot be shown again."""
+    """Create and print a new signing secret. It signs all your callbacks from now on, and cannot be
+    shown again.
+    """
     made = client_of(context).callbacks.new_secret()
     if as_json:
         show_json(made)

@@ -1,4 +1,4 @@
-"""`check`: what would come of a session, before one asks for it."""
+"""Command `check`: predict the outcome of a session request without submitting it."""
 
 from typing import Annotated, Any
 
@@ -40,8 +40,10 @@ def check(
     time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a session would start now, or why it would wait and for how long. Nothing is started; what would be refused is
-    refused in the same words."""
+    """Show whether a session would start now, or why and how long it would wait. Starts nothing.
+
+    A request that would be refused fails with the same error.
+    """
     client = client_of(context)
     reference = client.find_image(image).reference
     body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What the shell offers after Tab. Asks the portal for a moment; says nothing where it does not answer."""
+"""Shell completion of names. Offers nothing if the portal does not answer within two seconds."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -60,7 +60,10 @@ def tokens(context: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def places(context: typer.Context, incomplete: str) -> list[Offer]:
-    """`NAME:` of sessions and folders; nothing once a path begins, so that the shell offers files."""
+    """Return `NAME:` of sessions and folders.
+
+    Returns nothing once a path begins, so that the shell offers local files.
+    """
     if ":" in incomplete or "/" in incomplete:
         return []
     return [
@@ -73,7 +76,7 @@ def _session_names(client: Client, *, live: bool) -> Iterator[Offer]:
 
 
 def _array_names(client: Client) -> Iterator[Offer]:
-    """Of those of the newest that have not ended."""
+    """Yield the names of the newest arrays that have live elements."""
     newest = islice(client.arrays.list(), SHOWN)
     live = (one for one in newest if not one.statuses.keys().isdisjoint(LIVE_STATUSES))
     return ((one.name, f"array of {one.count}") for one in live)

@@ -1,4 +1,4 @@
-"""What cannot be undone is typed."""
+"""Confirm irreversible actions by typing the object's name."""
 
 import sys
 from typing import Annotated
@@ -16,7 +16,7 @@ Confirm = Annotated[
 
 
 def demand_typed(name: str, given: str) -> None:
-    """Raises InvalidInput unless `name` was given or is typed now."""
+    """Raise InvalidInput unless `given` is `name`, or the user types it at the prompt."""
     if not given and sys.stdin.isatty():
         given = str(typer.prompt(f"This cannot be undone. Type {name} to go on", err=True))
     if given.strip() != name:

@@ -1,4 +1,4 @@
-"""What all commands share: options that mean the same everywhere, and the portal."""
+"""Options shared by all commands, and the client of the current invocation."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ Kernel = Annotated[str, typer.Option("--kernel", help="Which container of the se
 
 
 def client_of(context: typer.Context) -> Client:
-    """The portal of this call; one client for all that a command asks."""
+    """Return the client of this invocation; all requests of a command share it."""
     root = context.find_root()
     state: dict[str, Any] = root.ensure_object(dict)
     if "client" not in state:

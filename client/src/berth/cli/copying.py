@@ -1,4 +1,4 @@
-"""`cp`, and what shows how a copy goes."""
+"""Command `cp`, and the progress display of copies."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ Target = Annotated[str, typer.Argument(help="Where to.", autocompletion=complete
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A path in a folder or session; `kind` is "" where the name must tell."""
+    """Path in a folder or session. `kind` is "" if only the name decides which."""
 
     kind: str
     name: str
@@ -50,20 +50,24 @@ class Address:
 def cp(context: typer.Context, source: Source, target: Target) -> None:
     """Copy a file or directory to or from a folder or a running session.
 
-    NAME:PATH is a path in a session or folder of that name. In folders paths are relative to the folder, in sessions to
-    /home/work unless they begin with a slash. A path here that holds a colon begins with ./
+    NAME:PATH is a path in the session or folder of that name. Paths are relative to the folder, and
+    in sessions to /home/work unless they begin with a slash. A local path that contains a colon
+    must begin with ./
 
-    A file goes into TARGET if that is a directory or ends with a slash, else it takes that name. A directory goes into TARGET
-    under its own name, whether TARGET is there or not, unless TARGET ends in that name already: data to d: and data to d:data
-    mean the same. SOURCE/. is what is in it, and NAME: as a source is all of it. So a copy made again ends where the first did.
+    A file is copied into TARGET if TARGET is a directory or ends with a slash; otherwise TARGET is
+    its new name. A directory is copied into TARGET under its own name, even if TARGET does not
+    exist, unless TARGET ends in that name already: data to d: and data to d:data mean the same.
+    SOURCE/. copies only the contents of a directory, and NAME: as a source is the whole folder.
+    Repeating a copy therefore gives the same result.
 
-    Directories that are missing are made, those that are there are merged: a file of the same name is replaced, others stay. A
-    file never takes the place of a directory, nor a directory that of a file. Links are left out. What cannot be copied is left
-    out and told, the others go on, and the exit code is 1; a full disk, or a folder that is deleted meanwhile, ends the copy. A
-    session takes a directory whole or not at all.
+    Missing directories are created, existing ones merged: a file of the same name is replaced,
+    other files stay. A file never replaces a directory, nor a directory a file. Links are skipped.
+    An entry that cannot be copied is skipped and reported, and the exit code is 1; a full disk, or
+    a folder that is deleted meanwhile, ends the copy. A session receives a directory completely or
+    not at all.
 
-    A TARGET here that is a link stays one, and the file that it leads to is replaced. A device or pipe, like /dev/stdout, is
-    written to.
+    A local TARGET that is a link stays a link, and the file behind it is replaced. A device or
+    pipe, like /dev/stdout, is written to.
     """
     there_from, there_to = parse_address(source), parse_address(target)
     if there_from and there_to:
@@ -82,13 +86,13 @@ def cp(context: typer.Context, source: Source, target: Target) -> None:
 
 
 def parse_address(text: str) -> Address | None:
-    """None for a path on this computer: one whose first colon comes after a slash, or that has none."""
+    """Parse NAME:PATH. Returns None for a local path: no colon, or a slash before the first colon."""
     found = ADDRESS.fullmatch(text)
     return Address(found[1] or "", found[2], found[3]) if found else None
 
 
 def files_at(client: Client, address: Address) -> Files:
-    """A live session comes before a folder of the same name. Raises NotFound."""
+    """Return the files of the live session, or else of the folder, of this name. Raises NotFound."""
     if address.kind == "folder":
         return client.folders.find(address.name).files
     try:
@@ -108,7 +112,7 @@ def files_at(client: Client, address: Address) -> Files:
 
 @contextmanager
 def watching() -> Iterator[Watcher]:
-    """A bar for a terminal; else only what is left out is told."""
+    """Yield a progress bar on a terminal; otherwise a watcher that reports skipped entries only."""
     if not sys.stderr.isatty():
         yield Notes()
         return
@@ -126,7 +130,7 @@ def watching() -> Iterator[Watcher]:
 
 
 class Notes:
-    """Tells what is left out."""
+    """Watcher that reports skipped entries on standard error."""
 
     def begin(self, name: str, size_bytes: int | None) -> None:
         pass
@@ -139,7 +143,7 @@ class Notes:
 
 
 class Bar(Notes):
-    """One bar, for the file that is on its way."""
+    """Watcher with one progress bar, for the current file."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars

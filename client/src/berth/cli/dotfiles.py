@@ -1,4 +1,4 @@
-"""What each new session of one's own begins with: dotfiles and a start-up script."""
+"""Commands `dotfile` and `startup-script`: files and a script for the user's new sessions."""
 
 import os
 import stat
@@ -61,7 +61,7 @@ def put(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Keep a file. It replaces that of the same path; sessions that run stay as they are."""
+    """Save a dotfile, replacing one of the same path. Running sessions are not changed."""
     source = file or str(home() / path)
     content = _read(source)
     kept = client_of(context).dotfiles.put(path, content, mode=mode or _mode_of(source))
@@ -71,13 +71,13 @@ def put(
 
 @app.command("show")
 def show(context: typer.Context, path: DotfilePath) -> None:
-    """Print what stands in a file."""
+    """Print a dotfile."""
     _print(client_of(context).dotfiles.get(path).content)
 
 
 @app.command("remove")
 def remove(context: typer.Context, path: DotfilePath) -> None:
-    """Keep a file no longer."""
+    """Delete a dotfile."""
     client_of(context).dotfiles.remove(path)
 
 
@@ -89,19 +89,19 @@ def set_script(
         typer.Argument(metavar="FILE", help="A script for bash; - is standard input.", show_default=False),
     ],
 ) -> None:
-    """Run a script in each session that starts from now on."""
+    """Set the script that runs in each of your new sessions."""
     client_of(context).startup_script.set(_read(file))
 
 
 @script_app.command("show")
 def show_script(context: typer.Context) -> None:
-    """Print the script."""
+    """Print the start-up script."""
     _print(client_of(context).startup_script.get())
 
 
 @script_app.command("remove")
 def remove_script(context: typer.Context) -> None:
-    """Run none any more."""
+    """Delete the start-up script."""
     client_of(context).startup_script.remove()
 
 
@@ -110,12 +110,15 @@ def _print(content: str) -> None:
 
 
 def _mode_of(source: str) -> str:
-    """The owner's rights of a file here, and reading for others where they have it; as the API takes it."""
+    """Return the file mode in octal digits, as the API takes it.
+
+    Keeps the owner's permissions and others' permission to read and execute, but not to write.
+    """
     if source == STDIN:
         return "0644"
     return f"{stat.S_IMODE(os.stat(os.path.expanduser(source)).st_mode) & 0o755 | 0o400:04o}"
 
 
 def _read(file: str) -> str:
-    """Raises InvalidInput for what cannot be kept."""
+    """Return the text of a local file. Raises InvalidInput if it is too large or not text."""
     return text_of(file, read_bytes(file, most_bytes=MOST_BYTES))

@@ -1,4 +1,4 @@
-"""Exit codes. `run` and `exec` end with the code of their command instead, once it ran."""
+"""Exit codes. `run` and `exec` end with the code of their command, if it ran."""
 
 from berth.errors import (
     BerthError,

@@ -1,4 +1,4 @@
-"""Folders and the files in them."""
+"""Commands `folder`: manage folders and their files."""
 
 from typing import Annotated
 
@@ -66,7 +66,7 @@ def create(
 
 @app.command("show")
 def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
-    """Show a folder and how much it holds."""
+    """Show a folder and its size."""
     found = client_of(context).folders.find(folder)
     if as_json:
         show_json(found)
@@ -89,7 +89,7 @@ def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) ->
 
 @app.command("usage")
 def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
-    """Count what a folder holds."""
+    """Count the size and the files of a folder."""
     counted = client_of(context).folders.find(folder).usage()
     if as_json:
         show_json(counted)
@@ -100,7 +100,7 @@ def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -
 
 @app.command("delete")
 def delete(context: typer.Context, folder: FolderName, yes: Yes = False) -> None:
-    """Delete a folder with all it holds. Cannot be undone."""
+    """Delete a folder with all its contents. Cannot be undone."""
     found = client_of(context).folders.find(folder)
     _confirm(f"Delete the folder “{found.name}” with all it holds?", yes=yes)
     found.delete()
@@ -142,7 +142,7 @@ def upload(
     ],
     to: Annotated[str, typer.Option("--to", help="A directory in the folder, or a new name.")] = "",
 ) -> None:
-    """Copy files and directories into a folder, by the rules of `berth cp`."""
+    """Copy local files and directories into a folder, by the rules of `berth cp`."""
     files = client_of(context).folders.find(folder).files
     if len(local) > 1 and to and not to.endswith("/"):
         to = f"{to}/"
@@ -165,7 +165,7 @@ def download(
     ] = "",
     to: Annotated[str, typer.Option("--to", help="A directory here, or a new name.")] = ".",
 ) -> None:
-    """Copy a file, a directory or all of a folder here, by the rules of `berth cp`."""
+    """Copy a file, a directory or the whole folder to this computer, by the rules of `berth cp`."""
     files = client_of(context).folders.find(folder).files
     with watching() as watcher:
         tally = files.download(path, to, watcher)
@@ -183,13 +183,13 @@ def cat(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
 
 @app.command("mkdir")
 def mkdir(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
-    """Create a directory, and those above it that are missing."""
+    """Create a directory and its missing parents."""
     client_of(context).folders.find(folder).files.make_directory(path)
 
 
 @app.command("rm")
 def rm(context: typer.Context, folder: FolderName, path: FolderPath, yes: Yes = False) -> None:
-    """Delete a file, or a directory with all it holds."""
+    """Delete a file, or a directory with all its contents."""
     files = client_of(context).folders.find(folder).files
     if files.stat(path).is_directory:
         _confirm(f"Delete the directory “{path}” with all it holds?", yes=yes)

@@ -1,4 +1,4 @@
-"""When sessions of a resource group end: the words of `--ends`, and how they are shown."""
+"""Parse `--ends` of resource groups (lifetime, idle timeout, utilization) and format the result."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ Ends = Annotated[
 
 
 def ends_of(text: str) -> dict[str, Any]:
-    """What was given, as the API takes it. Raises InvalidInput."""
+    """Parse the text of `--ends` into fields of the API. Raises InvalidInput."""
     pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
     return dict(_column(word.strip(), limit.strip()) for word, _equals, limit in pairs)
 
@@ -57,7 +57,7 @@ def _column(word: str, limit: str) -> tuple[str, Any]:
 
 
 def seconds_of(text: str) -> int:
-    """Of "90m", "12h", "7d" or seconds. Raises InvalidInput."""
+    """Convert "90m", "12h", "7d" or a number of seconds to seconds. Raises InvalidInput."""
     factor = SPANS_S.get(text[-1:], 0)
     digits = text[:-1] if factor else text
     if not (digits.isascii() and digits.isdecimal()):
@@ -72,7 +72,7 @@ def _whole(word: str, text: str) -> int:
 
 
 def ends_shown(group: ResourceGroup) -> dict[str, object]:
-    """What `berth group show` says of it."""
+    """Return the end rules of a group as facts for `berth group show`."""
     extensions = f"{group.max_extensions} of {group.extension_s} s" if group.max_extensions else "none"
     return {
         "lifetime": f"{group.max_lifetime_s} s" if group.max_lifetime_s else "",
@@ -83,8 +83,11 @@ def ends_shown(group: ResourceGroup) -> dict[str, object]:
 
 
 def _least_use(group: ResourceGroup) -> dict[str, object]:
-    """The window, the grace and whether batch sessions end hold for what policies want of sessions, too, where a group wants
-    nothing."""
+    """Return the minimum-utilization rule of a group as facts.
+
+    Window, grace period and the rule for batch sessions are always included: they also apply to
+    minimums that only a policy sets.
+    """
     percents = {word: getattr(group, column) for word, column in PERCENTS.items()}
     named = [f"{word} {percent} %" for word, percent in percents.items() if percent is not None]
     joint = " or " if group.use_rule == "any" else " and "

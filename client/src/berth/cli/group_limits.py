@@ -1,4 +1,4 @@
-"""What sessions of a resource group may hold together, and those of each person: a file of it, and how it is shown."""
+"""Parse the file of a resource group's limits (together and per user) and format them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from berth.errors import InvalidInput
 from berth.machine_models import GroupLimit, ResourceGroup
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-SHORTEST_SPAN = 3  # of days that are written as one
+SHORTEST_SPAN = 3  # days; shorter runs are listed one by one
 EXAMPLE = (
     '[{"name": "By day", "session_types": ["batch"], "together": {"cuda": 8}, "each": {"cuda": 2}, "days": [1, 2, 3, 4, 5],'
     ' "begins": "08:00", "ends": "18:00", "time_zone": "Europe/Berlin"}]'
@@ -31,7 +31,7 @@ Limits = Annotated[
 
 
 def limits_of(file: str) -> dict[str, Any]:
-    """What was given, as the API takes it. Raises InvalidInput."""
+    """Read the limits from `file`, as the API takes them. Raises InvalidInput."""
     if not file:
         return {}
     return {"limits": [] if file == NONE else _read(file)}
@@ -45,12 +45,15 @@ def _read(file: str) -> list[Any]:
 
 
 def limits_shown(group: ResourceGroup) -> dict[str, object]:
-    """What `berth group show` says of them, a line each."""
+    """Return the limits of a group as facts for `berth group show`, one line each."""
     return {f"limit {number}": _words(limit) for number, limit in enumerate(group.limits, 1)}
 
 
 def _words(limit: GroupLimit) -> str:
-    """ "By day: batch, together cuda 8, each cuda 2, Mon-Fri 08:00-18:00 Europe/Berlin"."""
+    """Format a limit.
+
+    Example: "By day: batch, together cuda 8, each cuda 2, Mon-Fri 08:00-18:00 Europe/Berlin".
+    """
     types = " and ".join(limit.session_types) or "all sessions"
     amounts = [
         f"{word} {format_slots(slots)}"
@@ -67,7 +70,10 @@ def _hours(limit: GroupLimit) -> str:
 
 
 def _spans(days: Sequence[int]) -> Iterator[str]:
-    """ "Mon-Fri", "Sun"; of two days each by itself."""
+    """Yield ranges of days such as "Mon-Fri", and single days such as "Sun".
+
+    Two consecutive days are listed separately.
+    """
     rest = list(days)
     while rest:
         length = next((n for n in range(1, len(rest)) if rest[n] != rest[0] + n), len(rest))

@@ -1,4 +1,4 @@
-"""Projects with their members, and domains: for administrators."""
+"""Commands `project` and `domain`: manage projects, their members and domains (administrators)."""
 
 from typing import Annotated
 
@@ -69,31 +69,31 @@ def edit_project(
     title: Title = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change name or title of a project."""
+    """Change the name or title of a project."""
     _edit(client_of(context).managed_projects, project, name, title, as_json=as_json)
 
 
 @project_app.command("close")
 def close_project(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
-    """Archive a project: nobody works in it any more, and everything stays."""
+    """Archive a project: nobody can work in it any more; its data stays."""
     _switch(client_of(context).managed_projects, project, is_active=False, as_json=as_json)
 
 
 @project_app.command("open")
 def open_project(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
-    """Use an archived project again."""
+    """Restore an archived project."""
     _switch(client_of(context).managed_projects, project, is_active=True, as_json=as_json)
 
 
 @project_app.command("purge")
 def purge_project(context: typer.Context, project: ProjectName, confirm: Confirm = "") -> None:
-    """Remove an archived project that has neither folders nor sessions in its history."""
+    """Delete an archived project that has no folders and no sessions in its history."""
     _purge(client_of(context).managed_projects, project, confirm)
 
 
 @project_app.command("members")
 def list_members(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
-    """List who is in a project."""
+    """List the members of a project."""
     projects = client_of(context).managed_projects
     found = list(projects.members(projects.find(project).id))
     if as_json:
@@ -112,7 +112,7 @@ def add_member(
     role: Annotated[str, typer.Option("--role", help="member or admin.")] = "member",
     as_json: AsJson = False,
 ) -> None:
-    """Take a person into a project; again with another role changes the role."""
+    """Add a user to a project, or change the role of a member."""
     projects = client_of(context).managed_projects
     member = projects.add_member(projects.find(project).id, email, role=role)
     if as_json:
@@ -121,7 +121,7 @@ def add_member(
 
 @project_app.command("remove")
 def remove_member(context: typer.Context, project: ProjectName, email: Email) -> None:
-    """Take a person out of a project."""
+    """Remove a user from a project."""
     projects = client_of(context).managed_projects
     projects.remove_member(projects.find(project).id, email)
 
@@ -151,7 +151,7 @@ def create_domain(
 def edit_domain(
     context: typer.Context, domain: DomainName, name: Name = "", title: Title = None, as_json: AsJson = False
 ) -> None:
-    """Change name or title of a domain."""
+    """Change the name or title of a domain."""
     _edit(client_of(context).domains, domain, name, title, as_json=as_json)
 
 
@@ -159,7 +159,7 @@ def edit_domain(
 def close_domain(
     context: typer.Context, domain: DomainName, confirm: Confirm = "", as_json: AsJson = False
 ) -> None:
-    """Close a domain: its people cannot sign in, and everything stays."""
+    """Close a domain: its users cannot sign in; its data stays."""
     domains = client_of(context).domains
     demand_typed(domains.find(domain).name, confirm)
     _switch(domains, domain, is_active=False, as_json=as_json)
@@ -167,13 +167,13 @@ def close_domain(
 
 @domain_app.command("open")
 def open_domain(context: typer.Context, domain: DomainName, as_json: AsJson = False) -> None:
-    """Open a domain again."""
+    """Reopen a closed domain."""
     _switch(client_of(context).domains, domain, is_active=True, as_json=as_json)
 
 
 @domain_app.command("purge")
 def purge_domain(context: typer.Context, domain: DomainName, confirm: Confirm = "") -> None:
-    """Remove a closed domain without people, projects and history."""
+    """Delete a closed domain without users, projects and history."""
     _purge(client_of(context).domains, domain, confirm)
 
 

@@ -1,4 +1,4 @@
-"""Files that people name: their text within bounds, or one sentence about why there is none."""
+"""Read input files of commands within a size limit; errors become one sentence."""
 
 import json
 import os
@@ -15,7 +15,7 @@ MOST_BYTES = 2**20
 
 
 def read_bytes(file: str, *, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return what `file` holds; "-" is standard input. Raises InvalidInput."""
+    """Return the contents of `file`; "-" is standard input. Raises InvalidInput."""
     try:
         if file == STDIN:
             data = sys.stdin.buffer.read(most_bytes + 1)
@@ -35,7 +35,7 @@ def read_text(file: str, *, most_bytes: int = MOST_BYTES) -> str:
 
 
 def text_of(file: str, data: bytes) -> str:
-    """Decode `data`, which `file` held. Raises InvalidInput."""
+    """Decode `data`, the contents of `file`. Raises InvalidInput."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -46,7 +46,7 @@ def text_of(file: str, data: bytes) -> str:
 
 
 def json_in(text: str, source: str, *, hint: str = "", number: Callable[[str], Any] | None = None) -> Any:
-    """Parse `text`, which `source` names in the sentence of InvalidInput; `number` makes the value of a number."""
+    """Parse JSON; `source` names it in the error. `number` converts numbers. Raises InvalidInput."""
     try:
         return json.loads(
             text,

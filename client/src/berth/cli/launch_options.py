@@ -1,4 +1,4 @@
-"""Options of commands that start sessions."""
+"""Options of the commands that start sessions, and their conversion to request fields."""
 
 import os
 import re
@@ -186,8 +186,11 @@ def resources_of(shm: str, others: list[str] | None) -> dict[str, str]:
 def amounts_of(
     context: typer.Context, preset: str, project: str, amounts: dict[str, str], others: dict[str, str]
 ) -> dict[str, Any]:
-    """What `Sessions.start` takes of a size: {"cpu", "mem", "resources"}. Of a preset what no option names, else the options with what they
-    are by themselves. Raises NotFound, InvalidInput."""
+    """Return the resources as arguments of `Sessions.start`: {"cpu", "mem", "resources"}.
+
+    With a preset, takes its amounts for options that were not given; otherwise the options'
+    defaults. Raises NotFound, InvalidInput.
+    """
     if preset:
         named = {
             name: text
@@ -201,7 +204,9 @@ def amounts_of(
 
 
 def environment_of(texts: list[str] | None) -> dict[str, str]:
-    """`NAME=VALUE`, or `NAME` for a variable of this process. Raises InvalidInput for one that is not set."""
+    """Parse `NAME=VALUE`; `NAME` alone copies a local variable. Raises InvalidInput if it is not
+    set.
+    """
     variables = {}
     for text in texts or ():
         name, has_value, value = text.partition("=")
@@ -229,7 +234,7 @@ def mounts_of(texts: list[str] | None) -> list[Mount]:
 
 
 def seconds_of(text: str) -> int | None:
-    """ "90", "30m", "2h", "1d" in seconds; None for nothing. Raises InvalidInput."""
+    """Convert "90", "30m", "2h" or "1d" to seconds; None for "". Raises InvalidInput."""
     if not text:
         return None
     found = SPAN.fullmatch(text.strip())
@@ -239,7 +244,9 @@ def seconds_of(text: str) -> int | None:
 
 
 def instant_of(text: str) -> str:
-    """The instant with its time zone, of this computer where none is named; "" for nothing. Raises InvalidInput."""
+    """Return the instant with a time zone, by default the local one; "" for "". Raises
+    InvalidInput.
+    """
     try:
         return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
     except (ValueError, OverflowError) as error:
@@ -247,7 +254,10 @@ def instant_of(text: str) -> str:
 
 
 def past_instant_of(text: str, now: datetime | None = None) -> str:
-    """The same of an instant that is past, which may be a time of day alone: "14:05" is when it was that last. Raises InvalidInput."""
+    """Parse an instant in the past; a time of day alone, like "14:05", is its last occurrence.
+
+    Raises InvalidInput.
+    """
     try:
         clock = time.fromisoformat(text)
     except ValueError:
@@ -258,20 +268,22 @@ def past_instant_of(text: str, now: datetime | None = None) -> str:
 
 
 def dependencies_of(texts: list[str] | None) -> dict[str, str]:
-    """How each is to end, by id or name."""
+    """Parse dependencies into {id or name: required outcome}; the default outcome is success."""
     parts = (text.partition(":") for text in texts or ())
     return {session: when or "success" for session, _colon, when in parts}
 
 
 def designated_of(agent: str, prefer_agent: str) -> str:
-    """The machine that is named, if one is."""
+    """Return the designated agent of `--agent` or `--prefer-agent`, or "". Raises InvalidInput for
+    both.
+    """
     if agent and prefer_agent:
         raise InvalidInput("Name one machine: with --agent or with --prefer-agent.")
     return agent or prefer_agent
 
 
 def placement_rule_of(*, spread: bool, pack: bool, strict: bool) -> str:
-    """The rule that these options mean; "" for none."""
+    """Return the placement rule of these options; "" for none. Raises InvalidInput."""
     if spread and pack:
         raise InvalidInput("Say --spread or --pack, not both.")
     if not (spread or pack):
@@ -282,7 +294,7 @@ def placement_rule_of(*, spread: bool, pack: bool, strict: bool) -> str:
 
 
 def project_of(client: Client, project: str) -> str:
-    """The project that is meant. Raises InvalidInput where none is named and there is not exactly one."""
+    """Return `project`, or the only project of the user if empty. Raises InvalidInput if unclear."""
     if project:
         return project
     names = [one.name for one in client.projects()]

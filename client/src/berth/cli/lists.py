@@ -1,4 +1,4 @@
-"""What a portal has besides sessions and folders."""
+"""Commands `image`, `agent`, `limits` and `events`: list what the portal offers and allows."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ def list_images(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the images, and whether policies let you use them."""
+    """List the images, and whether policies allow you to use them."""
     images = list(client_of(context).images(reference=reference, project=project))
     if as_json:
         show_json(images)
@@ -44,7 +44,7 @@ def list_images(
 
 
 def _promised(agent: Agent, slot: str) -> str:
-    """“32 cores (2x over-commit)” where sessions together may hold more than the machine has."""
+    """Format promised capacity, as “32 cores (2x over-commit)” if it exceeds the physical one."""
     has = agent.capacity.get(slot, 0)
     promised = agent.promised.get(slot, has)
     told = format_amount(slot, promised)
@@ -53,7 +53,7 @@ def _promised(agent: Agent, slot: str) -> str:
 
 @agent_app.command("ls")
 def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the agents that you may see, with what is free of what they have."""
+    """List the agents that you may see, with their free and total resources."""
     agents = list(client_of(context).agents())
     if as_json:
         show_json(agents)
@@ -89,7 +89,9 @@ def limits(
     with_all: Annotated[bool, typer.Option("--all", help="Of each level, not only the tightest.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What you may use, and what is left of it: the tightest of the limits of domain, project, account and token."""
+    """Show your limits and what is left of them: the tightest of domain, project, account and
+    token.
+    """
     found = client_of(context).limits(project=project, user=user)
     if as_json:
         show_json(found)
@@ -114,7 +116,7 @@ def limits(
 
 
 def _amounts(one: Limit) -> tuple[str, str, str]:
-    """The most of it, what is used and what is left; of what has to be used at least, nothing is used up."""
+    """Return maximum, used and left as text; minimums have neither used nor left."""
     if one.limit.startswith("min_"):
         least = f"at least {format_limit(one.limit, one.value)}"
         return f"{least}, or another" if one.is_joint else least, "", ""
@@ -123,7 +125,7 @@ def _amounts(one: Limit) -> tuple[str, str, str]:
 
 
 def events(context: typer.Context, as_json: AsJson = False) -> None:
-    """Print news about what you may see, as they come, until Ctrl-C."""
+    """Print live events that you may see, until Ctrl-C."""
     import json
 
     from berth.cli.output import say

@@ -1,4 +1,4 @@
-"""The command line: what there is, and how it ends."""
+"""Entry point of `berth`: registers all commands and turns errors into exit codes."""
 
 import os
 import sys
@@ -94,7 +94,7 @@ def completion(
         str, typer.Argument(help="bash, zsh, fish or powershell; yours if not given.", show_default=False)
     ] = "",
 ) -> None:
-    """Print what makes Tab complete commands and names, for your shell to read.
+    """Print the completion script for your shell.
 
     For bash: berth completion bash > ~/.local/share/bash-completion/completions/berth
     """
@@ -167,7 +167,7 @@ app.command("completion")(completion)
 
 
 def main() -> None:
-    """The program `berth`."""
+    """Run the program `berth` and exit."""
     open_streams()
     threading.excepthook = _show_thread_fault
     code = run(sys.argv[1:])
@@ -175,7 +175,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments say; the exit code. Errors are a line or two on standard error."""
+    """Run the command in `arguments` and return its exit code. Reports errors on standard error."""
     try:
         result: Any = _command()(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except BerthError as error:
@@ -188,12 +188,12 @@ def run(arguments: Sequence[str]) -> int:
     except (typer.Abort, KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except BrokenPipeError:
-        return FAILED  # whoever read our output is gone
+        return FAILED  # the reader of our output has closed the pipe
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         note(f"berth: {place}{error.strerror or error}.")
         return FAILED
-    except SystemExit as ended:  # what prints tables leaves so when its reader is gone
+    except SystemExit as ended:  # the table printer exits so when its reader is gone
         return ended.code if isinstance(ended.code, int) else FAILED
     except Exception as error:  # noqa: BLE001  whatever it is: one line, and how to learn more
         return _show_fault(error)
@@ -201,7 +201,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _show_fault(error: BaseException) -> int:
-    """Tell of an error that should have had a sentence of its own."""
+    """Report an unexpected error as one line, or with a traceback if BERTH_DEBUG is set."""
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
     note(f"berth: a fault of this command: {type(error).__name__}: {first_line(error)}"[:500])
@@ -217,7 +217,7 @@ def _show_thread_fault(told: threading.ExceptHookArgs) -> None:
 
 @cache
 def _command() -> Callable[..., Any]:
-    """Made once of all the functions: it takes as long as most commands themselves."""
+    """Build the command tree once: building takes as long as most commands run."""
     return get_command(app)
 
 

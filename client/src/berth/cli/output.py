@@ -1,4 +1,6 @@
-"""What commands print: tables for people, tab-separated lines for pipes, JSON as the portal gave it."""
+"""Print results: tables on a terminal, tab-separated lines to a pipe, or JSON as the portal sent
+it.
+"""
 
 import json
 import sys
@@ -35,18 +37,18 @@ def is_terminal() -> bool:
 
 
 def say(line: str) -> None:
-    """One line on standard output, as it is."""
+    """Print one line on standard output, unchanged."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def note(line: str) -> None:
-    """One line beside the output."""
+    """Print one line on standard error."""
     try:
         sys.stderr.write(f"{clean(line)}\n")
         sys.stderr.flush()
     except OSError:
-        forget(sys.stderr)  # nobody can be told, and the work goes on
+        forget(sys.stderr)  # no reader is left, but the command continues
 
 
 def show_error(error: BerthError) -> None:
@@ -59,12 +61,12 @@ def show_error(error: BerthError) -> None:
 
 
 def show_json(value: object) -> None:
-    """Records as the portal gave them, all else as it is."""
+    """Print `value` as JSON; records as the portal sent them."""
     say(clean_json(json.dumps(_plain(value), ensure_ascii=False, indent=2 if is_terminal() else None)))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
-    """A table for a terminal; for a pipe a line of names, then a line for each row, separated by tabs."""
+    """Print a table on a terminal; to a pipe, a header line and rows, separated by tabs."""
     told = [[clean("" if cell is None else cell) for cell in row] for row in rows]
     if not is_terminal():
         for line in (columns, *told):
@@ -85,7 +87,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empt
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
-    """One thing, a line for each fact that is known."""
+    """Print one object, a line for each fact that is not empty."""
     known = {name: clean(value) for name, value in facts.items() if value not in (None, "", (), [])}
     if not is_terminal():
         for name, value in known.items():
@@ -103,7 +105,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def write_log(pieces: Iterable[bytes], *, is_raw: bool = False) -> None:
-    """A log as it comes: as it is for a pipe, harmless for a terminal."""
+    """Print a log as it arrives: unchanged to a pipe, without control sequences on a terminal."""
     if is_raw or not is_terminal():
         for piece in pieces:
             write_bytes(piece)
@@ -115,7 +117,7 @@ def write_log(pieces: Iterable[bytes], *, is_raw: bool = False) -> None:
 
 
 def show_tally(tally: Tally) -> None:
-    """What a copy did, beside the output."""
+    """Print a summary of a copy on standard error."""
     files = "1 file" if tally.files == 1 else f"{tally.files} files"
     missing = tally.skipped + tally.failed
     left_out = f"; {missing} left out" if missing else ""

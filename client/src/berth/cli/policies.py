@@ -1,4 +1,4 @@
-"""Resource policies: who may use how much. For administrators."""
+"""Commands `policy`: manage and assign resource policies (administrators)."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Resource policies: how much domains, projects, people and tokens may use."
 )
 
-# Words of the command line for what a policy limits; every other word is a slot.
+# Limits by their word on the command line; every other word is a slot.
 NUMBERS = {
     "sessions": "max_sessions",
     "waiting": "max_pending_sessions",
@@ -41,7 +41,7 @@ LISTS = {
     "images": "allowed_images",
     "hosts": "allowed_storage_hosts",
 }
-RULE = "low"  # as of resource groups
+RULE = "low"  # same word as for resource groups
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -71,7 +71,7 @@ Limits = Annotated[
 
 @app.command("list")
 def list_policies(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the policies that you govern or that hold in your domain."""
+    """List the policies that you administer or that apply in your domain."""
     found = list(client_of(context).policies.list())
     if as_json:
         show_json(found)
@@ -85,7 +85,7 @@ def list_policies(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(context: typer.Context, policy: PolicyName, as_json: AsJson = False) -> None:
-    """Show what a policy limits."""
+    """Show the limits of a policy."""
     _show(client_of(context).policies.find(policy), as_json=as_json)
 
 
@@ -99,7 +99,7 @@ def create(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Create a policy. It limits nobody until it is assigned."""
+    """Create a policy. It has no effect until it is assigned."""
     made = client_of(context).policies.create(name, domain=domain, limits=_changes(limits or [], None))
     _show(made, as_json=as_json)
 
@@ -116,8 +116,9 @@ def set_limits(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell whom it would touch.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change limits. What runs goes on, even above a limit; who is above starts nothing new until less is in use. Idle
-    timeout and low utilization end running sessions, too."""
+    """Change limits. Running sessions continue, even above a limit; users above it cannot start
+    sessions until they use less. Idle timeout and low utilization also end running sessions.
+    """
     policies = client_of(context).policies
     found = policies.find(policy)
     changes = _changes(limits or [], found)
@@ -141,7 +142,7 @@ def set_limits(
 
 @app.command("delete")
 def delete(context: typer.Context, policy: PolicyName) -> None:
-    """Delete a policy that limits nobody."""
+    """Delete a policy that is not assigned."""
     policies = client_of(context).policies
     policies.delete(policies.find(policy).id)
 
@@ -157,7 +158,7 @@ def assign(
     domain: Annotated[str, typer.Option("--domain", help="To this domain.")] = "",
     token: Annotated[str, typer.Option("--token", help="To this token, by number.")] = "",
 ) -> None:
-    """Let a policy limit a domain, project, person or token from now on."""
+    """Assign a policy to a domain, project, user or token from now on."""
     wanted = {"user": user, "project": project, "domain": domain, "keypair": token}
     given = [(level, name) for level, name in wanted.items() if name]
     if len(given) != 1:
@@ -167,7 +168,10 @@ def assign(
 
 
 def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
-    """What the API takes; slots that are not named stay as `policy` has them. Raises InvalidInput."""
+    """Return the changes as the API takes them; slots not named stay as in `policy`.
+
+    Raises InvalidInput.
+    """
     changes: dict[str, Any] = {}
     for text in typed:
         word, equals, amount = text.partition("=")

@@ -1,4 +1,4 @@
-"""What oneself wants of the portal."""
+"""Commands `preferences`: show and change the user's language and notifications."""
 
 from typing import Annotated, Any
 
@@ -39,7 +39,9 @@ def set_preferences(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change your preferences; what is not named stays, and an empty list, like --mail "", ends it."""
+    """Change your preferences. Options not given stay; an empty list, like --mail "", clears the
+    list.
+    """
     wanted = {
         "language": language,
         "mailed_notifications": _kinds(mail),

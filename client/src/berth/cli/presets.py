@@ -1,4 +1,4 @@
-"""Presets: list, add, remove."""
+"""Commands `preset`: list, add and remove presets."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="Sizes of sessions under a name.")
 @app.command("ls", hidden=True)
 @app.command("list")
 def list_presets(context: typer.Context, as_json: AsJson = False) -> None:
-    """List presets: your own, those of your projects, your domain and everybody."""
+    """List presets: your own, and those of your projects, your domain and everybody."""
     found = list(client_of(context).presets.list())
     if as_json:
         show_json(found)
@@ -41,7 +41,7 @@ def add(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a preset for yourself, or as an administrator for a project, a domain or everybody."""
+    """Create a preset for yourself or, as an administrator, for a project, a domain or everybody."""
     if bool(project) + bool(domain) + everybody > 1:
         raise InvalidInput("For whom?", hint="At most one of --project, --domain, --everybody.")
     sharing = "project" if project else "domain" if domain else "everybody" if everybody else "own"
@@ -60,7 +60,7 @@ def remove(
     context: typer.Context,
     preset: Annotated[str, typer.Argument(metavar="PRESET", help="Name, or id.", show_default=False)],
 ) -> None:
-    """Remove one; sessions that were started with it stay."""
+    """Delete a preset; sessions started with it stay."""
     client = client_of(context)
     client.presets.remove(client.presets.find(preset).id)
 

@@ -1,4 +1,4 @@
-"""Commands and shells in running sessions."""
+"""Commands `exec` and `shell`: run commands and shells in running sessions."""
 
 import os
 import sys
@@ -39,7 +39,8 @@ def exec_command(
 ) -> None:
     """Run a command in a running session, and end with its exit code.
 
-    It ends with this command. What shall go on belongs into a batch session, or in tmux.
+    The command ends when this one ends. Use a batch session or tmux for commands that must
+    continue.
     """
     if not any(command):
         raise InvalidInput("Say what to run.", hint="berth exec SESSION -- ls -l")
@@ -61,7 +62,7 @@ def exec_command(
 
 
 def shell(context: typer.Context, session: SessionName, kernel: Kernel = "main1") -> None:
-    """Open a shell in a running session. It ends with this command."""
+    """Open a shell in a running session. The shell ends with this command."""
     check_terminal()
     found = client_of(context).sessions.find(session)
     note(f"{found.name} ({found.id[:8]}); leave with Ctrl-D.")

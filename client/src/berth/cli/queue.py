@@ -1,4 +1,4 @@
-"""Who waits in a resource group."""
+"""Command `queue`: list the pending sessions of a resource group."""
 
 from itertools import islice
 from typing import Annotated
@@ -19,7 +19,9 @@ def queue(
     most: Annotated[int, typer.Option("--most", min=1, help="So many of the first.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Who waits in a resource group, in order. Of others you see the size and how long they wait."""
+    """List the pending sessions of a resource group in order. For sessions of others, you see only
+    the size and the wait time.
+    """
     places = list(islice(client_of(context).queue(group), most))
     if as_json:
         show_json(places)

@@ -1,4 +1,4 @@
-"""`api`: any call, for what has no command of its own."""
+"""Command `api`: call any endpoint of the REST API."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ def api(
         list[str] | None, typer.Option("--param", help="NAME=VALUE for the query; may be repeated.")
     ] = None,
 ) -> None:
-    """Call the REST API and print its answer. What there is: /api/ on the portal."""
+    """Call the REST API and print its answer. The portal documents its endpoints at /api/"""
     method = method.upper()
     if method not in METHODS:
         raise InvalidInput(f"“{method[:20]}” is no method.", hint=f"Use one of {', '.join(METHODS)}.")

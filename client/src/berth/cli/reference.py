@@ -1,4 +1,4 @@
-"""The reference of the command, as Markdown, made from the commands themselves.
+"""Generate the reference of all commands, as Markdown.
 
 python -m berth.cli.reference > docs/cli.md
 """
@@ -42,11 +42,11 @@ In this order: `--profile NAME`; `BERTH_URL` with `BERTH_TOKEN`; `BERTH_PROFILE`
 Profiles are kept in `~/.config/berth/config.toml`, for their owner alone (mode 0600).
 """
 
-Command = Any  # Typer's own classes of commands have no public names
+Command = Any  # Typer has no public names for its command classes
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([HEAD, SETTINGS, *_exit_codes(), *_commands(typer.main.get_command(app), PROGRAM)])
 
 

@@ -1,4 +1,4 @@
-"""`create`: a session as a file describes it."""
+"""Command `create`: create a session from a YAML or JSON file."""
 
 from contextlib import suppress
 from typing import Annotated, Any
@@ -23,11 +23,11 @@ def create(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Ask for a session that a file describes, and print its id.
+    """Create a session from a file, and print its id.
 
-    The file has the fields of POST /api/v1/sessions/. Variables are the text that is written, one without a value is taken
-    from here. A time without a zone is one of this computer. A name is made, and your only project used, where the file has
-    none.
+    The file has the fields of POST /api/v1/sessions/. Variables are kept as written; a variable
+    without a value is copied from the local environment. A time without a zone is local time. If
+    the file has no name, one is generated; if it has no project, your only project is used.
     """
     body = read_request(file)
     client = client_of(context)
@@ -37,13 +37,13 @@ def create(
 
 
 def read_request(file: str) -> dict[str, Any]:
-    """The fields that a file describes. Raises InvalidInput."""
+    """Read the request fields from a file. Raises InvalidInput."""
     body = read_object(file)
     variables = body.get("environment")
     if isinstance(variables, dict):
         missing = [str(name) for name, value in variables.items() if value is None]
         body["environment"] = variables | environment_of(missing)
     if isinstance(start_at := body.get("start_at"), str):
-        with suppress(InvalidInput):  # the portal says what is wrong with it
+        with suppress(InvalidInput):  # the portal reports the error
             body["start_at"] = instant_of(start_at)
     return body

@@ -1,4 +1,4 @@
-"""Machines of a resource group that are reserved. Everybody lists them; superadmins reserve."""
+"""Commands `group reserve…`: list reservations of agents; superadmins create and change them."""
 
 from typing import Annotated
 
@@ -15,7 +15,9 @@ Number = Annotated[int, typer.Argument(metavar="ID", help="Its number.", show_de
 
 
 def list_reservations(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
-    """List what is reserved in a group, now and to come. Of others you see the machines and the time."""
+    """List current and future reservations of a group. For reservations of others, you see only the
+    agents and the time.
+    """
     groups = client_of(context).managed_groups
     found = list(groups.reservations(groups.find(group).id))
     if as_json:
@@ -55,7 +57,9 @@ def reserve(
     reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Reserve machines of a group for a domain, project or person; for none of them, nothing starts there."""
+    """Reserve agents of a group for a domain, project or user; without one of these, nothing starts
+    on them.
+    """
     groups = client_of(context).managed_groups
     grantee = whom(user, project, domain) if user or project or domain else None
     made = groups.reserve(
@@ -84,7 +88,7 @@ def change(
     reason: Annotated[str | None, typer.Option("--reason", help="Why; “” takes it away.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a reservation: its time, its machines, what it is called."""
+    """Change the time, the agents or the name of a reservation."""
     columns = {
         "name": name or None,
         "starts_at": instant_of(begin) or None,
@@ -101,13 +105,13 @@ def change(
 
 
 def unreserve(context: typer.Context, group: GroupName, reservation: Number) -> None:
-    """Cancel a reservation: its machines are for everybody again."""
+    """Cancel a reservation: its agents become available to everybody again."""
     groups = client_of(context).managed_groups
     groups.unreserve(groups.find(group).id, reservation)
 
 
 def add_to(app: typer.Typer) -> None:
-    """These commands, beside those of groups."""
+    """Add these commands to `berth group`."""
     app.command("reservations")(list_reservations)
     app.command("reserve")(reserve)
     app.command("change-reservation")(change)

@@ -1,4 +1,4 @@
-"""Resource groups: sets of machines. Everybody lists them; superadmins make and change them."""
+"""Commands `group`: list resource groups; superadmins create and change them."""
 
 from typing import Annotated, Any
 
@@ -140,7 +140,7 @@ def create(
     limits: Limits = "",
     as_json: AsJson = False,
 ) -> None:
-    """Create a resource group without machines."""
+    """Create a resource group without agents."""
     columns = _columns(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
@@ -175,7 +175,9 @@ def change(
     limits: Limits = "",
     as_json: AsJson = False,
 ) -> None:
-    """Change a resource group. What runs goes on, and what waits, if it may still start there."""
+    """Change a resource group. Running sessions continue; pending ones too, if they may still start
+    there.
+    """
     columns = _columns(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
@@ -188,14 +190,14 @@ def change(
 
 @app.command("delete")
 def delete(context: typer.Context, group: GroupName) -> None:
-    """Delete a resource group without machines in which nothing waits or runs."""
+    """Delete a resource group that has no agents and no pending or running sessions."""
     groups = client_of(context).managed_groups
     groups.delete(groups.find(group).id)
 
 
 @app.command("grants")
 def list_grants(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
-    """List who may use it where it is not public."""
+    """List the grants of a resource group that is not public."""
     groups = client_of(context).managed_groups
     found = list(groups.grants(groups.find(group).id))
     if as_json:
@@ -212,7 +214,7 @@ def grant(
     project: ToProject = "",
     domain: ToDomain = "",
 ) -> None:
-    """Let a domain, project or person use it."""
+    """Grant a domain, project or user the use of a resource group."""
     groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
     groups.grant(groups.find(group).id, level=level, name=name)
 
@@ -225,7 +227,9 @@ def revoke(
     project: ToProject = "",
     domain: ToDomain = "",
 ) -> None:
-    """Take a grant back. What waits by it is held, and cancelled after a day; what runs goes on."""
+    """Revoke a grant. Pending sessions that depend on it are put on hold and cancelled after a day;
+    running ones continue.
+    """
     groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
     groups.revoke(groups.find(group).id, level=level, name=name)
 
@@ -236,7 +240,7 @@ def add_agent(
     group: GroupName,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of the machine.", show_default=False)],
 ) -> None:
-    """Put a machine into the group; what runs on it goes on."""
+    """Move an agent into the group; its running sessions continue."""
     groups = client_of(context).managed_groups
     groups.add_agent(groups.find(group).id, agent)
 
@@ -259,7 +263,7 @@ def _columns(
     lifetime: str,
     ends: str,
 ) -> dict[str, Any]:
-    """What was given, as the API takes it. Raises InvalidInput."""
+    """Return the given options as fields of the API. Raises InvalidInput."""
     flags = {"description": description, "is_active": is_active, "is_public": is_public}
     columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     words = {"scheduler": scheduler, "strategy": strategy}

@@ -1,4 +1,4 @@
-"""Rules by which people are members of a project: for administrators of the domain."""
+"""Commands `project rule`: membership rules of a project (administrators of the domain)."""
 
 from typing import Annotated
 
@@ -34,7 +34,7 @@ Group = Annotated[
 
 @rule_app.command("list")
 def list_rules(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
-    """List the rules of a project. One that fits is enough."""
+    """List the membership rules of a project. A user who matches one rule is a member."""
     projects = client_of(context).managed_projects
     _show(projects.rules(projects.find(project).id), as_json=as_json)
 
@@ -48,7 +48,7 @@ def preview_rules(
     group: Group = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who would join and leave by these rules, and change nothing."""
+    """Show which users would join and leave by these rules, without changing anything."""
     projects = client_of(context).managed_projects
     impact = projects.impact_of_rules(projects.find(project).id, _rules(everybody, mail, group))
     if as_json:
@@ -68,7 +68,7 @@ def set_rules(
     group: Group = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put these rules in place of those of before; without any, nobody is a member by rule."""
+    """Replace the membership rules of a project; without any rule, nobody is a member by rule."""
     projects = client_of(context).managed_projects
     _show(projects.set_rules(projects.find(project).id, _rules(everybody, mail, group)), as_json=as_json)
 

@@ -1,14 +1,14 @@
-"""Text from elsewhere on a terminal: it may be read, and do nothing else.
+"""Neutralise control sequences in text from the portal before it reaches a terminal.
 
-Names, messages and logs are written by other people; a terminal obeys what is hidden in them (title, clipboard, cursor,
-answers typed in our place). Names are shown with every control character spelled out. Logs keep colours and the moves
-of progress bars.
+Names, messages and logs are written by other users; hidden sequences could change the title, the
+clipboard or the cursor, or type input. In names every control character is spelled out. Logs keep
+colours and the cursor moves of progress bars.
 """
 
 import re
 from typing import Any
 
-# Control characters, and what turns the direction of writing around.
+# Control characters, and characters that change the direction of writing.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 JSON_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -19,12 +19,12 @@ _UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-9;:]{0,40})?|\xc2)\Z")
 
 
 def clean(value: object) -> str:
-    """One line that shows `value`: "a\\x1b[31mb" for what would colour a terminal."""
+    """Return `value` as one printable line, with control characters escaped: "a\\x1b[31mb"."""
     return UNSAFE.sub(_spelled, str(value))
 
 
 def clean_json(text: str) -> str:
-    """JSON that means the same and that a terminal does not obey."""
+    """Escape control characters in JSON text; its meaning stays the same."""
     return JSON_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -34,7 +34,7 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 class LogFilter:
-    """Makes a log that comes in pieces harmless; a sequence that is cut by the end of a piece waits for the next."""
+    """Filter for a log that arrives in pieces; holds back a sequence cut by the end of a piece."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -47,7 +47,7 @@ class LogFilter:
         return _LOG.sub(_kept, text[:end])
 
     def rest(self) -> bytes:
-        """What still waited when the log ended."""
+        """Return the output held back at the end of the log."""
         held, self._held = self._held, b""
         return _LOG.sub(_kept, held)
 
@@ -57,5 +57,5 @@ def _kept(found: re.Match[bytes]) -> bytes:
 
 
 def first_line(value: Any) -> str:
-    """For a message of which the terminal shows one line."""
+    """Return the first line of a message, as one printable line."""
     return clean(str(value).strip().splitlines()[0] if str(value).strip() else "")

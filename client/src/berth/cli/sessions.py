@@ -1,4 +1,4 @@
-"""Sessions: start, list, show, read, open, stop."""
+"""Commands `start`, `ls`, `show`, `logs`, `open`, `stop` and `extend` of sessions."""
 
 import sys
 import webbrowser
@@ -146,7 +146,7 @@ def ls(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Ids alone.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List sessions that you may see: those that live, newest first."""
+    """List your visible sessions, newest first; by default only live ones."""
     wanted = [one.upper() for one in status or ()]
     found = client_of(context).sessions.list(
         live=not everything and not wanted, status=wanted, project=project, name=name
@@ -162,7 +162,7 @@ def ls(
 
 
 def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
-    """Show one session, and what happened to it."""
+    """Show one session and its status history."""
     found = client_of(context).sessions.find(session)
     if as_json:
         show_json(found)
@@ -186,7 +186,7 @@ def logs(
         bool, typer.Option("--raw", help="Hand all control sequences to the terminal; colours pass anyway.")
     ] = False,
 ) -> None:
-    """Print what a session wrote."""
+    """Print the output of a session."""
     found = client_of(context).sessions.find(session)
     write_log(found.logs(follow=follow, kernel=kernel), is_raw=raw)
 
@@ -203,7 +203,7 @@ def open_app(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the address of an app of a session, and open it in the browser where there is one."""
+    """Print the URL of an app of a session, and open it in a browser if there is one."""
     found = client_of(context).sessions.find(session)
     if not found.is_running:
         raise Refused(f"“{found.name}” is {found.status.lower()}; apps need a running session.")
@@ -232,7 +232,7 @@ def stop(
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Until they have ended.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Stop sessions. Their folders stay; what else they held goes."""
+    """Stop sessions. Folders stay; all other data of the sessions is lost."""
     client = client_of(context)
     stopped = [client.sessions.find(text).stop() for text in sessions]
     if wait:
@@ -245,7 +245,7 @@ def stop(
 
 
 def extend(context: typer.Context, session: SessionName, as_json: AsJson = False) -> None:
-    """Put off the end of a session, as often and as far as its resource group and your policies allow."""
+    """Extend a session, as often and as far as its resource group and your policies allow."""
     extended = client_of(context).sessions.find(session).extend()
     if as_json:
         show_json(extended)
@@ -254,14 +254,14 @@ def extend(context: typer.Context, session: SessionName, as_json: AsJson = False
 
 
 def tell_progress(session: Session) -> None:
-    """One line beside the output about where a session is on its way."""
+    """Print the status of a session as one line on standard error."""
     place = f", place {session.queue_position} in the queue" if session.queue_position else ""
     why = f": {first_line(session.status_message)}" if session.status_message else ""
     note(f"{session.name} ({session.id[:ID_LENGTH]}) {session.status.lower()}{place}{why}")
 
 
 def show_started(session: Session, *, as_json: bool) -> None:
-    """Its id for a pipe; a bit more for a person."""
+    """Print a started session: its id for a pipe, a few facts for a terminal."""
     if as_json:
         show_json(session)
     elif not is_terminal():
@@ -273,7 +273,10 @@ def show_started(session: Session, *, as_json: bool) -> None:
 
 
 def show_sessions(sessions: Sequence[Session]) -> None:
-    """All there is to say for a pipe; for a terminal what fits, with owners where there are several."""
+    """Print sessions: all columns for a pipe, those that fit for a terminal.
+
+    Adds owners if there are several.
+    """
     columns = ["id", "name", "status", "type", "image", "cpu", "mem", "project", "owner", "age", "ends"]
     if is_terminal():
         columns.remove("type")
@@ -300,7 +303,7 @@ def _cell(session: Session, column: str) -> object:
 
 
 def _ends_soon(session: Session) -> str:
-    """ "in 12m (idle)" of one that ends within half an hour; else empty."""
+    """Return the end of a session within half an hour, like "in 12m (idle)"; else ""."""
     ending = session.ending
     if ending is None or ending.ends_at is None or not ending.is_soon:
         return ""
@@ -319,7 +322,7 @@ def _prospect(session: Session) -> dict[str, object]:
 
 
 def _ending_words(session: Session) -> str:
-    """ "2026-11-22 21:20 (lifetime)"; empty where no limit ends it."""
+    """Return the expected end, like "2026-11-22 21:20 (lifetime)"; "" if no limit ends the session."""
     ending = session.ending
     if ending is None:
         return ""

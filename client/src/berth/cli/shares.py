@@ -1,4 +1,4 @@
-"""What everybody has of a resource group, and for how much they count. Superadmins and monitors list it; superadmins set weights."""
+"""Commands `group weights` and `group weight`: list fair shares and set their weights."""
 
 from typing import Annotated
 
@@ -15,7 +15,9 @@ def list_weights(
     level: Annotated[str, typer.Option("--level", help="domain, project or user.")] = "domain",
     as_json: AsJson = False,
 ) -> None:
-    """List what everybody has of the group, had lately, and counts for; who is next by fair share first."""
+    """List current use, recent use and fair-share weights in a group; next in turn by fair share
+    first.
+    """
     groups = client_of(context).managed_groups
     found = list(groups.standings(groups.find(group).id, level))
     if as_json:
@@ -45,7 +47,7 @@ def set_weight(
     domain: ToDomain = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set for how much a domain, project or person counts in a group."""
+    """Set the fair-share weight of a domain, project or user in a group."""
     groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
     groups.set_weight(groups.find(group).id, weight, level=level, name=name)
     if as_json:
@@ -55,6 +57,6 @@ def set_weight(
 
 
 def add_to(app: typer.Typer) -> None:
-    """These commands, beside those of groups."""
+    """Add these commands to `berth group`."""
     app.command("weights")(list_weights)
     app.command("weight")(set_weight)

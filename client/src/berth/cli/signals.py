@@ -1,8 +1,8 @@
-"""Signals that are heard at once.
+"""Handle signals at once, even while the main thread waits for the network.
 
-Python calls a handler between two steps of the main thread. One that arrives just before a step that waits for the
-network would be heard only when that is over, perhaps never. What the system itself writes down at its arrival is read
-here by a thread.
+Python runs a handler between two steps of the main thread, so a signal that arrives just before a
+blocking call is handled only after it. Here a thread reads the wake-up file descriptor, to which
+the interpreter writes at the signal's arrival.
 """
 
 import signal
@@ -14,8 +14,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def heard(number: int, on_signal: Callable[[], None]) -> Iterator[None]:
-    """Within this, call `on_signal` for each signal `number`, in a thread of its own. One that is ignored, as what runs
-    in the background ignores Ctrl-C, stays ignored. For the main thread alone."""
+    """Call `on_signal` for each signal `number` within the context, in a separate thread.
+
+    A signal that is ignored stays ignored, like Ctrl-C of background jobs. Main thread only.
+    """
     if signal.getsignal(number) is signal.SIG_IGN:
         yield
         return
@@ -24,7 +26,8 @@ def heard(number: int, on_signal: Callable[[], None]) -> Iterator[None]:
     listener = threading.Thread(target=_listen, args=(reading, number, on_signal), daemon=True)
     listener.start()
     wakeup_before = signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
-    handler_before = signal.signal(number, lambda *_: None)  # without one nothing is written down
+    # Without a handler nothing is written to the descriptor.
+    handler_before = signal.signal(number, lambda *_: None)
     try:
         yield
     finally:

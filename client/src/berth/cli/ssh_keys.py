@@ -1,4 +1,4 @@
-"""SSH public keys: one's own."""
+"""Commands `ssh-key`: list, add and remove the user's SSH public keys."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from berth.errors import InvalidInput
 app = typer.Typer(no_args_is_help=True, help="Your SSH public keys.")
 
 USUAL_FILES = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
-MOST_BYTES = 8192  # more than any public key has
+MOST_BYTES = 8192  # larger than any public key
 PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File")
 
 
@@ -69,13 +69,13 @@ def remove(
     context: typer.Context,
     key: Annotated[str, typer.Argument(metavar="KEY", help="Its name or number.", show_default=False)],
 ) -> None:
-    """Remove a key; nobody can sign in with it any more."""
+    """Remove a key; it cannot be used to sign in any more."""
     keys = client_of(context).ssh_keys
     keys.delete(keys.find(key).id)
 
 
 def _usual_file() -> str:
-    """Raises InvalidInput where there is none."""
+    """Return the public key file in ~/.ssh. Raises InvalidInput if there is none."""
     directory = home() / ".ssh"
     there = next((path for name in USUAL_FILES if (path := directory / name).is_file()), None)
     if there is None:
@@ -86,7 +86,7 @@ def _usual_file() -> str:
 
 
 def _read(file: str) -> str:
-    """Its text; a private key is not sent. Raises InvalidInput."""
+    """Return the text of a public key file. Raises InvalidInput, also for a private key."""
     text = read_text(file, most_bytes=MOST_BYTES)
     if any(mark in text for mark in PRIVATE):
         raise InvalidInput(

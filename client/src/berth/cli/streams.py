@@ -1,4 +1,4 @@
-"""Standard input, output and errors, whatever state they are handed over in."""
+"""Prepare and flush standard input, output and error, even if they were closed by the caller."""
 
 import os
 import sys
@@ -7,12 +7,15 @@ from typing import TextIO
 
 
 def open_streams() -> None:
-    """Lead what is closed to nowhere, so that no socket takes its number; spell out what a terminal of ASCII cannot show."""
+    """Open closed standard streams on the null device, so that no socket gets their numbers.
+
+    Characters that the terminal cannot show are escaped.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", errors="surrogateescape")
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
@@ -22,7 +25,7 @@ def open_streams() -> None:
 
 
 def flush_streams() -> bool:
-    """Write what is left of the output; false where nobody takes it."""
+    """Flush the output. Returns False if a reader is gone."""
     is_taken = True
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -34,7 +37,7 @@ def flush_streams() -> bool:
 
 
 def forget(stream: TextIO) -> None:
-    """Lead a stream that cannot be written to nowhere: else Python complains of it at its end."""
+    """Redirect a broken stream to the null device, or else Python reports an error at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

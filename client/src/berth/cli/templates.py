@@ -1,4 +1,4 @@
-"""Session templates: list, show, save, start, delete."""
+"""Commands `template`: list, show, save, start and delete session templates."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ TemplateName = Annotated[str, typer.Argument(metavar="TEMPLATE", help="Name, or 
 
 @app.command("list")
 def list_templates(context: typer.Context, as_json: AsJson = False) -> None:
-    """List templates: yours, and those of your projects, your domain and everybody."""
+    """List templates: your own, and those of your projects, your domain and everybody."""
     found = list(client_of(context).templates.list())
     if as_json:
         show_json(found)
@@ -39,7 +39,7 @@ def list_templates(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(context: typer.Context, template: TemplateName, as_json: AsJson = False) -> None:
-    """Show one."""
+    """Show a template."""
     found = client_of(context).templates.find(template)
     if as_json:
         show_json(found)
@@ -67,7 +67,9 @@ def save(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Keep what a file describes under a name. Variables that sound like secrets are left out."""
+    """Save a session request from a file as a template. Variables whose names suggest secrets are
+    left out.
+    """
     saved = client_of(context).templates.save(
         name, read_request(file), description=description, sharing=sharing, place=place
     )
@@ -101,7 +103,7 @@ def start(
 
 @app.command("delete")
 def delete(context: typer.Context, template: TemplateName) -> None:
-    """Delete one; sessions that were started from it stay."""
+    """Delete a template; sessions started from it stay."""
     client = client_of(context)
     client.templates.delete(client.templates.find(template).id)
 

@@ -1,4 +1,4 @@
-"""This terminal as that of a command in a session: keys go there unread, and the size is told whenever it changes."""
+"""Connect the local terminal to a command in a session: raw keys, output and size changes."""
 
 import itertools
 import os
@@ -26,8 +26,11 @@ RESIZED, INTERRUPTED, OVER = b"r", b"i", b"o"
 
 
 def window_size() -> tuple[int, int]:
-    """(columns, rows) of the terminal that is lent. What COLUMNS and LINES say counts only where it does not know: once
-    exported they stay as they were, whatever becomes of the window."""
+    """Return (columns, rows) of the local terminal.
+
+    Uses COLUMNS and LINES only if the terminal has no size: exported values do not follow the
+    window.
+    """
     with suppress(OSError):
         size = os.get_terminal_size(0)
         if size.columns and size.lines:
@@ -37,13 +40,13 @@ def window_size() -> tuple[int, int]:
 
 
 def check_terminal() -> None:
-    """Raises InvalidInput where there is none to lend."""
+    """Raise InvalidInput if standard input is no terminal."""
     if termios is None or not sys.stdin.isatty():
         raise InvalidInput("-t needs a terminal, and standard input is none.", hint="Leave -t away.")
 
 
 def converse(process: Process, *, has_input: bool, has_terminal: bool) -> int | None:
-    """Carry keys or piped input there and output here until the command has ended; its exit code."""
+    """Transfer input and output of a command until it ends. Returns its exit code."""
     reading, waking = os.pipe()
     sender = threading.Thread(target=_send, args=(process, reading, has_input), daemon=True)
     with _raw_keys(has_terminal), _signals(waking, has_terminal):
@@ -58,7 +61,10 @@ def converse(process: Process, *, has_input: bool, has_terminal: bool) -> int | 
 
 
 def _send(process: Process, waking: int, has_input: bool) -> None:
-    """Input as it comes; meanwhile news of the terminal, one byte each, from the pipe `waking`."""
+    """Send input to the command until it ends.
+
+    Also handles the one-byte messages of the pipe `waking`: new size, Ctrl-C, end.
+    """
     sources = [waking, *([0] if has_input else [])]
     if not has_input:
         process.close_input()
@@ -80,7 +86,7 @@ def _send(process: Process, waking: int, has_input: bool) -> None:
 
 
 def _input() -> bytes:
-    """Return what was typed or piped in; nothing where standard input cannot be read any more, as of a directory."""
+    """Return typed or piped input; b"" at its end, or if it cannot be read (a directory)."""
     try:
         return os.read(0, PIECE_BYTES)
     except OSError:
@@ -89,13 +95,13 @@ def _input() -> bytes:
 
 @contextmanager
 def _raw_keys(is_wanted: bool) -> Iterator[None]:
-    """Every key as it is pressed, Ctrl-C too; however this ends, the terminal is as before."""
+    """Put the terminal into raw mode, so that Ctrl-C is a key; restores it in any case."""
     if not is_wanted:
         yield
         return
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
+        tty.setraw(0, termios.TCSADRAIN)  # keeps keys typed ahead
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
@@ -103,7 +109,7 @@ def _raw_keys(is_wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def _signals(waking: int, has_terminal: bool) -> Iterator[None]:
-    """A new size, or Ctrl-C where it is no key, become news in the pipe. A second Ctrl-C leaves."""
+    """Write size changes, or Ctrl-C if it is no key, to the pipe. A second Ctrl-C exits."""
     interrupts = itertools.count(1)
 
     def resized() -> None:
@@ -111,7 +117,7 @@ def _signals(waking: int, has_terminal: bool) -> Iterator[None]:
 
     def interrupted() -> None:
         if next(interrupts) > 1:
-            os._exit(LEFT)  # the main thread may be waiting for the network
+            os._exit(LEFT)  # the main thread may be blocked on the network
         os.write(waking, INTERRUPTED)
 
     number, act = (signal.SIGWINCH, resized) if has_terminal else (signal.SIGINT, interrupted)
@@ -120,7 +126,7 @@ def _signals(waking: int, has_terminal: bool) -> Iterator[None]:
 
 
 def _write(number: int, data: bytes) -> None:
-    """All of it, whatever the pipe takes at once."""
+    """Write all of `data`, in several calls if the pipe takes less at once."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(number, rest) :]

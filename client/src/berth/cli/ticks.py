@@ -1,4 +1,4 @@
-"""What the scheduler of a resource group decided lately, how long people waited, and who had to leave for whom. For superadmins and monitors."""
+"""Commands `group ticks`, `waits` and `preemptions`: scheduler history (superadmins, monitors)."""
 
 from itertools import islice
 from typing import Annotated
@@ -15,7 +15,9 @@ US_PER_MS = 1000
 
 
 def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List the last ticks of a group's scheduler: who was placed, who went on waiting for what, how long it took."""
+    """List recent ticks of a group's scheduler: sessions placed, sessions waiting by reason,
+    duration.
+    """
     groups = client_of(context).managed_groups
     found = list(islice(groups.ticks(groups.find(group).id), limit))
     if as_json:
@@ -35,7 +37,7 @@ def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_j
 
 
 def show_waits(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
-    """Say how long those who started in a group in the last hour had waited for their place."""
+    """Show the wait times of the sessions that started in a group in the last hour."""
     groups = client_of(context).managed_groups
     waits = groups.waits(groups.find(group).id)
     if as_json:
@@ -53,7 +55,7 @@ def show_waits(context: typer.Context, group: GroupName, as_json: AsJson = False
 def list_preemptions(
     context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False
 ) -> None:
-    """List the preemptions of a resource group."""
+    """List the preemptions in a resource group."""
     groups = client_of(context).managed_groups
     found = list(islice(groups.preemptions(groups.find(group).id), limit))
     if as_json:
@@ -64,7 +66,7 @@ def list_preemptions(
 
 
 def add_to(app: typer.Typer) -> None:
-    """These commands, beside those of groups."""
+    """Add these commands to `berth group`."""
     app.command("ticks")(list_ticks)
     app.command("waits")(show_waits)
     app.command("preemptions")(list_preemptions)

@@ -1,4 +1,4 @@
-"""API tokens: one's own."""
+"""Commands `token`: manage the user's API tokens."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ Scope = Annotated[
 
 @app.command("list")
 def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
-    """List your tokens; their text is kept nowhere."""
+    """List your tokens. Their text is stored nowhere and cannot be shown."""
     found = list(client_of(context).tokens.list())
     if as_json:
         show_json(found)
@@ -68,7 +68,9 @@ def create(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Create a token and print its text, this once. It may at most what the token may that you use."""
+    """Create a token and print its text, only this once. It cannot have more scopes than the token
+    that you use now.
+    """
     wanted: dict[str, Any] = {"name": name}
     if scope:
         wanted["scopes"] = scope
@@ -85,7 +87,7 @@ def edit(
     scope: Scope = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change name or scopes of a token."""
+    """Change the name or the scopes of a token."""
     changes: dict[str, Any] = {**({"name": name} if name else {}), **({"scopes": scope} if scope else {})}
     if not changes:
         raise InvalidInput("Nothing to change was given.", hint="--name NAME or --scope SCOPE")
@@ -94,13 +96,13 @@ def edit(
 
 @app.command("on")
 def switch_on(context: typer.Context, token: TokenName, as_json: AsJson = False) -> None:
-    """Let a token that was switched off work again."""
+    """Enable a token that was disabled."""
     _change(context, token, as_json=as_json, is_active=True)
 
 
 @app.command("off")
 def switch_off(context: typer.Context, token: TokenName, as_json: AsJson = False) -> None:
-    """Switch a token off: it opens nothing until it is on again."""
+    """Disable a token until it is enabled again."""
     _change(context, token, as_json=as_json, is_active=False)
 
 
@@ -113,14 +115,14 @@ def rotate(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Give a token a new text and print it, this once. All else about the token stays."""
+    """Replace the text of a token and print it, only this once. Name, scopes and expiry stay."""
     tokens = client_of(context).tokens
     _show_once(tokens.rotate(tokens.find(token).id, grace_hours=grace), as_json=as_json)
 
 
 @app.command("delete")
 def delete(context: typer.Context, token: TokenName, confirm: Confirm = "") -> None:
-    """Delete a token; what uses it is refused at once."""
+    """Delete a token; programs that use it are refused at once."""
     tokens = client_of(context).tokens
     found = tokens.find(token)
     demand_typed(found.name, confirm)
@@ -143,7 +145,7 @@ def _show_once(made: KeyPair, *, as_json: bool) -> None:
 
 
 def _end_of(text: str) -> str | None:
-    """As the API takes it. Raises InvalidInput."""
+    """Convert `--expires` to the API's field. Raises InvalidInput."""
     if text == NEVER:
         return None
     unit = {"h": "hours", "d": "days"}.get(text[-1:])

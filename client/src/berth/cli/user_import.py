@@ -1,4 +1,4 @@
-"""`user import`: people from a CSV file."""
+"""Commands `user import`: create and change users from a CSV file."""
 
 import csv
 import os
@@ -16,7 +16,7 @@ from berth.cli.output import note, show_json, show_table
 from berth.errors import InvalidInput, WaitedTooLong
 from berth.people_imports import SignInLink, UserImport, UserImportRow, UserImports
 
-MOST_BYTES = 16 * 2**20  # the portal says how many it takes
+MOST_BYTES = 16 * 2**20  # the portal enforces its own limit
 OUTCOMES = ("new", "changed", "unchanged", "refused")
 
 
@@ -51,16 +51,18 @@ def import_users(
     ] = 3600,
     as_json: AsJson = False,
 ) -> None:
-    """Add and change many people: the good rows are taken in, each by itself, and the others are listed with what is wrong.
+    """Create and change users from a CSV file. Valid rows are applied one by one; the others are
+    listed with their errors.
 
-    Columns: email, name, role, projects (separated by spaces), policy, domain; email must be there. The same file again
-    changes nothing. Ends with 1 where a row was refused.
+    Columns: email, name, role, projects (separated by spaces), policy, domain; only email is
+    required. Importing the same file again changes nothing. The exit code is 1 if a row was
+    refused.
     """
     if links and dry_run:
         raise InvalidInput("A dry run adds nobody, so there are no links.", hint="Leave --links out.")
     imports = client_of(context).user_imports
     if links:
-        _open_private(links).close()  # first, so that no link is made that nobody gets
+        _open_private(links).close()  # fails before links are created that could not be written
     found = imports.check(
         read_bytes(file, most_bytes=MOST_BYTES), name=Path(file).name if file != "-" else "people.csv"
     )
@@ -83,7 +85,9 @@ def show_import(
     links: Links = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far an import of people is, and which rows were refused. Ends with 1 where one was."""
+    """Show the progress of a user import, and the refused rows. The exit code is 1 if there are
+    any.
+    """
     imports = client_of(context).user_imports
     found = imports.get(number)
     if links:
@@ -103,7 +107,7 @@ def _report(imports: UserImports, found: UserImport, *, is_dry_run: bool, as_jso
 
 
 class _Progress:
-    """Says how far it is, when that changed."""
+    """Print the progress on standard error when it has changed."""
 
     def __init__(self) -> None:
         self._said = 0
@@ -137,7 +141,7 @@ def _faults(row: UserImportRow) -> str:
 
 
 def _open_private(path: Path) -> TextIO:
-    """Whoever has a link is that person, so the file is for nobody else. What is in it stays until it is written."""
+    """Open a file with mode 0600, because a link signs its holder in. Does not truncate it."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.fchmod(handle, 0o600)
     return os.fdopen(handle, "w", encoding="utf-8", newline="")
@@ -153,5 +157,5 @@ def _write_links(path: Path, links: Sequence[SignInLink]) -> None:
 
 
 def _cell(text: str) -> str:
-    """Nothing that a spreadsheet would calculate."""
+    """Return `text` so that a spreadsheet does not read it as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -1,4 +1,4 @@
-"""How people sign in: for administrators. Commands of `berth user`."""
+"""Commands of `user` about sign-in: settings, second factor, sign-out, password mail."""
 
 from typing import Annotated, Any
 
@@ -34,7 +34,7 @@ def sign_in(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show, or change, how a person signs in."""
+    """Show or change the sign-in settings of a user."""
     users = client_of(context).users
     found = users.find(user)
     changes: dict[str, Any] = {} if must_change is None else {"must_change_password": must_change}
@@ -46,7 +46,9 @@ def sign_in(
 
 @app.command("reset-second-factor")
 def reset_second_factor(context: typer.Context, user: UserName, confirm: Confirm = "") -> None:
-    """Take app, passkeys and recovery codes from somebody who has lost them; the password alone lets them in then."""
+    """Remove all second factors (app, passkeys, recovery codes) of a user who has lost them; the
+    password alone then suffices.
+    """
     users = client_of(context).users
     found = users.find(user)
     demand_typed(found.email, confirm)
@@ -55,14 +57,14 @@ def reset_second_factor(context: typer.Context, user: UserName, confirm: Confirm
 
 @app.command("sign-out")
 def sign_out(context: typer.Context, user: UserName) -> None:
-    """Sign a person out of every browser. Tokens go on working."""
+    """Sign a user out of every browser. Tokens stay valid."""
     users = client_of(context).users
     note(f"Signed out: {users.end_logins(users.find(user).id)}.")
 
 
 @app.command("mail-password")
 def mail_password(context: typer.Context, user: UserName) -> None:
-    """Mail a person a link by which they choose another password."""
+    """Mail a user a link to choose a new password."""
     users = client_of(context).users
     users.mail_password_link(users.find(user).id)
 

@@ -1,4 +1,4 @@
-"""People: for administrators."""
+"""Commands `user`: manage users (administrators)."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ def list_users(
     state: Annotated[str, typer.Option("--state", help="open or closed.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the people whom you may see."""
+    """List the users that you may see."""
     asked = {"q": search, "role": role, "domain": domain, "project": project, "state": state}
     found = list(client_of(context).users.list(**{name: value or None for name, value in asked.items()}))
     if as_json:
@@ -56,7 +56,7 @@ def list_users(
 
 @app.command("show")
 def show(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
-    """Show a person."""
+    """Show a user."""
     _show(client_of(context).users.find(user), as_json=as_json)
 
 
@@ -72,7 +72,7 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a person and print a link with which they sign in first, once, within a day."""
+    """Create a user and print a link for the first sign-in; it works once, within a day."""
     given = {"name": name, "role": role, "domain": domain}
     wanted: dict[str, Any] = {field: value for field, value in given.items() if value}
     made = client_of(context).users.create(email=email, projects=project or [], **wanted)
@@ -94,7 +94,7 @@ def edit(
     domain: DomainName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Change address, name, role or domain of a person."""
+    """Change the address, name, role or domain of a user."""
     given = {"email": email or None, "name": name, "role": role or None, "domain": domain or None}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
@@ -114,7 +114,9 @@ def close(
     confirm: Confirm = "",
     as_json: AsJson = False,
 ) -> None:
-    """Close an account: logins, tokens and memberships end at once, sessions are stopped. `berth user open` opens it again."""
+    """Close an account: logins, tokens and memberships end at once, sessions are stopped. `berth
+    user open` reopens it.
+    """
     users = client_of(context).users
     found = users.find(user)
     demand_typed(found.email, confirm)
@@ -123,14 +125,14 @@ def close(
 
 @app.command("closing")
 def closing(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
-    """What closing an account would let go of, and how far it is."""
+    """Show what closing an account affects, and how far it is."""
     users = client_of(context).users
     _show_closing(users.closing(users.find(user).id), as_json=as_json)
 
 
 @app.command("open")
 def reopen(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
-    """Open a closed account again. Tokens and memberships do not come back."""
+    """Reopen a closed account. Tokens and memberships are not restored."""
     users = client_of(context).users
     opened = users.reopen(users.find(user).id)
     if as_json:
@@ -139,7 +141,7 @@ def reopen(context: typer.Context, user: UserName, as_json: AsJson = False) -> N
 
 @app.command("purge")
 def purge(context: typer.Context, user: UserName, confirm: Confirm = "") -> None:
-    """Remove a closed account that has no folders any more."""
+    """Delete a closed account that has no folders any more."""
     users = client_of(context).users
     found = users.find(user)
     demand_typed(found.email, confirm)
@@ -148,7 +150,7 @@ def purge(context: typer.Context, user: UserName, confirm: Confirm = "") -> None
 
 @app.command("tokens")
 def list_tokens(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
-    """List the API tokens of a person whose account you may change."""
+    """List the API tokens of a user whose account you may change."""
     users = client_of(context).users
     found = list(users.tokens(users.find(user).id))
     if as_json:
@@ -167,7 +169,9 @@ def revoke_token(
     user: UserName,
     token: Annotated[int, typer.Argument(help="Number of the token.", show_default=False)],
 ) -> None:
-    """Revoke a token of such a person; what uses it is refused at once."""
+    """Revoke a token of a user whose account you may change; programs that use it are refused at
+    once.
+    """
     users = client_of(context).users
     users.revoke_token(users.find(user).id, token)
 

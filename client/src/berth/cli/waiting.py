@@ -1,4 +1,4 @@
-"""Sessions that wait: who goes first, and why they waited."""
+"""Commands `priority` and `why`: reorder pending sessions, and explain why they wait."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def priority(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Let a session that waits go before others, or behind them. Write -- before a number below 0."""
+    """Change the queue priority of a pending session. Write -- before a number below 0."""
     changed = client_of(context).sessions.find(session).change_priority(number)
     if as_json:
         show_json(changed)
@@ -40,7 +40,7 @@ def why(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say for what a session waited, and since when; or why it did at some time."""
+    """Show why and since when a session has been pending, or why it was at some time."""
     client = client_of(context)
     found = client.sessions.why(client.sessions.find(session).id, at=past_instant_of(at))
     if as_json:

@@ -1,8 +1,9 @@
-"""YAML as far as it means JSON, which is what the REST API takes.
+"""Read YAML files with the types of JSON, which is what the REST API takes.
 
-A file that is JSON is read as JSON. Elsewhere a plain scalar is null, true, false or a number where JSON writes it so, and in
-few more spellings: nothing or ~, True, +5, .5 and 5. Everything else that YAML makes a type of its own (2026-12-01, 0777,
-1:30, yes, .inf) stays the text that was written, and so does every value of `environment` but null.
+A JSON file is read as JSON. In YAML a plain scalar is null, true, false or a number as JSON writes
+it, and in a few more spellings: empty or ~, True, +5, .5 and 5. All other YAML types (2026-12-01,
+0777, 1:30, .inf) stay text, and so does every value of `environment` but null. The words yes, no,
+on and off are booleans in the fields of SWITCHES only.
 """
 
 import math
@@ -27,12 +28,14 @@ _WHOLE = r"[-+]?(?:0|[1-9][0-9]{0,98})"
 
 
 class _Loader(yaml.SafeLoader):
-    """Knows no types but those of JSON."""
+    """YAML loader that resolves only the types of JSON."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012  the form that PyYAML wants
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
-        r"""Return the scalar with one character for each pair of escapes like \ud83d\ude00, as JSON reads them."""
+        r"""Return the scalar with one character for each pair of escapes like \ud83d\ude00, as in
+        JSON.
+        """
         node = super().compose_scalar_node(anchor)
         node.value = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return node
@@ -53,7 +56,7 @@ for _tag, _pattern, _first in (
 
 
 def read_object(file: str) -> dict[str, Any]:
-    """Return the one object of fields that a file of YAML or JSON holds. Raises InvalidInput, naming the line."""
+    """Read one object from a YAML or JSON file. Raises InvalidInput, naming the line."""
     text = read_text(file)
     try:
         found = _yaml(text, file) if text.lstrip()[:1] != "{" else _json_or_yaml(text, file)
@@ -71,7 +74,7 @@ def _json_or_yaml(text: str, file: str) -> Any:
         try:
             return _yaml(text, file)
         except yaml.YAMLError:
-            if "\t" in text:  # JSON may be indented with tabs, YAML may not: it was meant to be JSON
+            if "\t" in text:  # JSON may be indented with tabs, YAML may not: the file is meant as JSON
                 raise no_json from None
             raise
 
@@ -89,7 +92,7 @@ def _yaml(text: str, file: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number of JSON and how it was written."""
+    """JSON number, with the text that it was written as."""
 
     text: str
     value: int | float
@@ -104,7 +107,7 @@ class _Number:
 
 
 def _plain(value: Any, file: str, place: tuple[str, ...]) -> Any:
-    """Return what JSON holds at `place`, with text for the scalars of AS_WRITTEN. Raises InvalidInput."""
+    """Return `value` as JSON; values at places in AS_WRITTEN become text. Raises InvalidInput."""
     if len(place) > MOST_LEVELS:
         raise InvalidInput(f"{file}: something is nested more than {MOST_LEVELS} levels deep.")
     match value:
@@ -120,12 +123,12 @@ def _plain(value: Any, file: str, place: tuple[str, ...]) -> Any:
 
 
 def _is_as_written(place: tuple[str, ...]) -> bool:
-    """Return True below AS_WRITTEN, also where fields are merged in by <<."""
+    """Return True for a place below AS_WRITTEN, also if fields are merged in by <<."""
     return tuple(part for part in place if part != "<<")[: len(AS_WRITTEN)] == AS_WRITTEN
 
 
 class _Reading:
-    """Makes values of JSON from the nodes of one file; an alias costs what it stands for, up to a bound."""
+    """Builder of JSON values from the nodes of one file; the expansion of aliases is bounded."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -166,7 +169,7 @@ class _Reading:
         return inherited | found
 
     def _merged(self, node: yaml.Node, place: tuple[str, ...]) -> dict[str, Any]:
-        """The fields of one object or of a list of them, of which the first counts."""
+        """Return the merged fields of an object, or of a list of objects: the first one wins."""
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for part in parts:
@@ -202,7 +205,7 @@ class _Reading:
 
 
 def _words(error: yaml.YAMLError) -> str:
-    """The place and the problem in one line."""
+    """Return the place and the problem as one line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return where + " ".join(str(problem or error).split())[:300]
