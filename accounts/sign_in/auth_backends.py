@@ -56,5 +56,5 @@ class DirectoryBackend(SignInBackend):
                 wait_for_proof(request, LDAP, claim)
             record_refused_sign_in(request, email, reason=refusal.reason)
             raise
-        request.signed_in_by = LDAP  # for the audit log
+        request.signed_in_by = LDAP  # type: ignore[attr-defined]  # for the audit log
         return user

@@ -60,7 +60,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         """Return the QR code in black on white, whatever the theme, because scanners need it."""
         return draw_code(url)
 
-    def generate_authenticator_name(self, user: Any, type: Any) -> str:  # name of the parameter in allauth
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:  # noqa: A002  its name
         count = Authenticator.objects.filter(user_id=user.pk, type=type).count()
         return _("Passkey {number}").format(number=count + 1)
 

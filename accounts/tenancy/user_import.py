@@ -137,8 +137,8 @@ def continue_import(import_id: int) -> None:
 
 
 def _take_in_many(actor: Actor, batch: Sequence[PeopleImportLine]) -> None:
-    """Apply new and already valid rows in one transaction; all others, or all if that fails, row by
-    row.
+    """Create new users and note rows without changes in one transaction. All other rows, or all
+    rows if that fails, are applied one by one.
     """
     try:
         with transaction.atomic():
