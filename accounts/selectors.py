@@ -88,7 +88,7 @@ PROJECT_TITLE = Coalesce(NullIf("title", Value("")), "name")  # Equals str(proje
 
 def visible_projects(actor: Actor) -> QuerySet[Project]:
     """Active projects the actor may see: own ones; all of the domain for its admin and monitor; all
-    for superadmins and monitors. Never projects of other domains for other roles.
+    for superadmins and monitors. Other roles never see another domain.
     """
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
@@ -106,7 +106,9 @@ def standing_of(actor: Actor) -> Standing:
         return Standing(role=Role.SUPERADMIN)
     people = User.objects.filter(pk=_key(actor.user_id), is_active=True, domain__is_active=True)
     its = ("memberships__project_id", "memberships__role", "memberships__project__domain_id")
-    rows = list(people.values_list("role", "domain_id", *its))  # one without projects where there are none
+    rows = list(
+        people.values_list("role", "domain_id", *its)
+    )  # one row with nulls for a user without projects
     if not rows:
         return Standing()
     role, domain_id, *_its = rows[0]
