@@ -14,7 +14,9 @@ _GATE = "admission-inputs"
 
 
 def enter_admission() -> None:
-    """Take the lock shared until the transaction ends. Waits behind queued changes, not admissions."""
+    """Take the lock shared until the transaction ends. Waits behind queued changes, not
+    admissions.
+    """
     share_until_commit(_GATE)
 
 

@@ -19,7 +19,9 @@ from common.values.text import quoted
 
 
 def _key(number: int | None) -> int:
-    """Return an id for lookups; 0, which matches no row, for the system and for anonymous actors."""
+    """Return an id for lookups; 0, which matches no row, for the system and for anonymous
+    actors.
+    """
     return number or 0
 
 
@@ -400,7 +402,9 @@ def own_memberships(actor: Actor) -> QuerySet[Membership]:
 
 
 def listeners_of(users: Collection[User]) -> dict[int, Listener]:
-    """Return the live-update listener of each user, by user id. One query for any number of users."""
+    """Return the live-update listener of each user, by user id. One query for any number of
+    users.
+    """
     admin_projects: dict[int, set[int]] = {user.pk: set() for user in users}
     home = {user.pk: user.domain_id for user in users}
     rows = Membership.objects.filter(user__in=users, role=ProjectRole.ADMIN)

@@ -121,7 +121,9 @@ class UserView(APIView):
 
     @extend_schema(operation_id="purge_user", responses={204: None})
     def delete(self, request: Request, user_id: int) -> Response:
-        """Purge a closed account without folders. If history refers to it, an anonymised row stays."""
+        """Purge a closed account without folders. If history refers to it, an anonymised row
+        stays.
+        """
         offboarding.purge_user(actor=actor_of(request), user_id=user_id)
         return Response(status=204)
 

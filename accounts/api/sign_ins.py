@@ -78,7 +78,9 @@ class LoginListView(ListAPIView[BrowserLogin]):
 
     @extend_schema(operation_id="end_other_logins", responses={200: EndedOut})
     def delete(self, request: Request) -> Response:
-        """Sign out all browsers except the calling one. Their open connections end within seconds."""
+        """Sign out all browsers except the calling one. Their open connections end within
+        seconds.
+        """
         count = logins_service.end_other_logins(actor=actor_of(request), but=_session_key(request))
         return Response({"ended": count})
 

@@ -1,4 +1,6 @@
-"""Queries for budgets: spending, visibility, affected users, and the impact of an unsaved budget."""
+"""Queries for budgets: spending, visibility, affected users, and the impact of an unsaved
+budget.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,3 @@
-"""Pure rules of accounts: roles, authorization, limits, allow-lists, budgets, sign-in requirements."""
+"""Pure rules of accounts: roles, authorization, limits, allow-lists, budgets, sign-in
+requirements.
+"""

@@ -128,7 +128,9 @@ def refusals(scopes: Iterable[Scope], asked: Mapping[AllowList, str]) -> tuple[A
 
 
 def check_entries(kind: AllowList, entries: Sequence[object]) -> list[str]:
-    """Return the entries in canonical form without duplicates. Raises ValueError with a sentence."""
+    """Return the entries in canonical form without duplicates. Raises ValueError with a
+    sentence.
+    """
     if len(entries) > MOST_ENTRIES:
         raise ValueError(
             _("At most {most} entries; these are {count}.").format(most=MOST_ENTRIES, count=len(entries))

@@ -117,7 +117,9 @@ def spent(unit: Unit, uses: Iterable[DayUse], prices: Sequence[Price]) -> Fracti
 
 
 def rounded(amount: Fraction) -> Decimal:
-    """Round to the cent or hundredth of an hour, for display only; decisions use the exact value."""
+    """Round to the cent or hundredth of an hour, for display only; decisions use the exact
+    value.
+    """
     exact = Decimal(amount.numerator) / Decimal(amount.denominator)
     return exact.quantize(CENT, ROUND_HALF_UP)
 

@@ -235,7 +235,9 @@ def scope_title(level: Level, name: str) -> str:
 
 
 def scope_name(level: Level, name: str) -> str:
-    """Return the name of a scope for administrators: the e-mail address of a user, else its title."""
+    """Return the name of a scope for administrators: the e-mail address of a user, else its
+    title.
+    """
     return name if level is Level.USER else scope_title(level, name)
 
 

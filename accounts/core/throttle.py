@@ -26,7 +26,9 @@ class Purpose(StrEnum):
 
 
 class Limit(StrEnum):
-    """Counted attempts: one account from one place, one address, and one account from everywhere."""
+    """Counted attempts: one account from one place, one address, and one account from
+    everywhere.
+    """
 
     PLACE = "place"
     ADDRESS = "address"

@@ -1,4 +1,6 @@
-"""Minimum utilisation of sessions: columns and bounds shared by resource groups and policies. Pure."""
+"""Minimum utilisation of sessions: columns and bounds shared by resource groups and policies.
+Pure.
+"""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

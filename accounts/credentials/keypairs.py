@@ -131,7 +131,9 @@ def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
 
 @transaction.atomic
 def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
-    """Delete a token of a user whose account the actor may edit. Raises NotFound, PermissionDenied."""
+    """Delete a token of a user whose account the actor may edit. Raises NotFound,
+    PermissionDenied.
+    """
     access_user(actor, user_id, Action.EDIT)
     keypair = access_keypair_of(actor, user_id, keypair_id)
     audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)

@@ -99,7 +99,9 @@ def remove_ssh_key(*, actor: Actor, ssh_key_id: int) -> None:
 
 @transaction.atomic
 def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
-    """Remove a key of a user whose account the actor may edit. Raises NotFound, PermissionDenied."""
+    """Remove a key of a user whose account the actor may edit. Raises NotFound,
+    PermissionDenied.
+    """
     found = ssh_keys_of_person(actor, user_id).filter(pk=ssh_key_id).first()
     if found is None:
         raise NotFound(_("There is no such SSH key of this person."))

@@ -53,7 +53,9 @@ def why_over(viewing: Viewing, viewer: User) -> str:
 
 
 def access_viewed(actor: Actor, user_id: int) -> User:
-    """Fetch the user to impersonate. Raises NotFound, PermissionDenied, Conflict (closed account)."""
+    """Fetch the user to impersonate. Raises NotFound, PermissionDenied, Conflict (closed
+    account).
+    """
     person = access_user(actor, user_id, Action.VIEW_AS)
     if not viewing_lasts():
         raise PermissionDenied(

@@ -191,7 +191,9 @@ def live_browser_logins(user_id: int) -> QuerySet[BrowserLogin]:
 
 
 def end_login(*, actor: Actor, login_id: str) -> None:
-    """Sign the actor out of one browser; its open connections end within seconds. Raises NotFound."""
+    """Sign the actor out of one browser; its open connections end within seconds. Raises
+    NotFound.
+    """
     row = next((row for row in visible_logins(actor) if row.public_id == login_id), None)
     if row is None:
         raise NotFound(_("There is no such login among yours."))

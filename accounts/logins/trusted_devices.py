@@ -53,7 +53,9 @@ def remember_place(request: Any, user: User) -> None:
 
 
 def forget_places(user_id: int, *, but: HttpRequest | None = None) -> None:
-    """Remove all trusted devices and networks of a user, except the browser of the request `but`."""
+    """Remove all trusted devices and networks of a user, except the browser of the request
+    `but`.
+    """
     kept = _device_name(_device_of(but)) if but is not None else ""
     KnownPlace.objects.filter(user_id=user_id).exclude(name=kept).delete()
 

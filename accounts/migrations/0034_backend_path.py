@@ -1,4 +1,6 @@
-"""Update the module path of the authentication backend in open sessions, so that they stay valid."""
+"""Update the module path of the authentication backend in open sessions, so that they stay
+valid.
+"""
 
 from importlib import import_module
 from typing import Any

@@ -244,7 +244,9 @@ def limits_of(row: dict[str, Any]) -> dict[str, int]:
 
 
 def allowed_of(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the allow-lists of a ResourcePolicy row, by their names in accounts.core.allow_lists."""
+    """Return the allow-lists of a ResourcePolicy row, by their names in
+    accounts.core.allow_lists.
+    """
     return {
         kind.value: tuple(row[column]) for kind, column in ALLOW_COLUMNS.items() if row[column] is not None
     }

@@ -1,4 +1,6 @@
-"""Adapter of django-allauth: no public sign-up, throttled passwords, mails and addresses of Berth."""
+"""Adapter of django-allauth: no public sign-up, throttled passwords, mails and addresses of
+Berth.
+"""
 
 from typing import Any
 from urllib.parse import urlsplit

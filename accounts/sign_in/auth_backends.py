@@ -34,7 +34,9 @@ class SignInBackend(AuthenticationBackend):
 
 
 class DirectoryBackend(SignInBackend):
-    """Verifies the password by the LDAP directory, if configured; tried after the local password."""
+    """Verifies the password by the LDAP directory, if configured; tried after the local
+    password.
+    """
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
         """Return the user, or None. Raises NoAccount for a correct directory password without

@@ -1,4 +1,6 @@
-"""Second factors and passkeys of django-allauth: encryption of secrets, messages, reset, audit log."""
+"""Second factors and passkeys of django-allauth: encryption of secrets, messages, reset, audit
+log.
+"""
 
 import base64
 import hashlib

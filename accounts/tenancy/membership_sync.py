@@ -215,7 +215,9 @@ def _try_to_settle(project_id: int, user_id: int) -> None:
 
 
 def _reason_of(error: Exception) -> str:
-    """Return Berth's own message, else only the type of the error, whose text may be confidential."""
+    """Return Berth's own message, else only the type of the error, whose text may be
+    confidential.
+    """
     if isinstance(error, BerthError):
         return error.message[: RuleFailure.LONGEST_REASON]
     reason = f"{type(error).__name__}; the log has it as rules.person_failed."

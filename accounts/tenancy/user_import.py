@@ -198,7 +198,9 @@ def _note(kept: PeopleImportLine, verdict: Verdict) -> None:
 
 
 def apply_line(*, actor: Actor, line: Line) -> Verdict:
-    """Apply one row through the services that pages use, and return its result. Raises BerthError."""
+    """Apply one row through the services that pages use, and return its result. Raises
+    BerthError.
+    """
     scene = Scene(actor, [line])
     verdict = scene.verdict(line)
     if verdict.outcome not in (Outcome.NEW, Outcome.CHANGED):

@@ -20,5 +20,7 @@ def mark(form: forms.Form, refusal: BerthError) -> None:
 
 
 def digest(wanted: dict[str, Any]) -> str:
-    """Return a digest that the confirm button sends along; changed values must be confirmed again."""
+    """Return a digest that the confirm button sends along; changed values must be confirmed
+    again.
+    """
     return hashlib.sha256(json.dumps(wanted, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -10,7 +10,9 @@ from common.rest.actor import actor_of
 
 
 def administrator(request: HttpRequest) -> Actor:
-    """Return the actor if it administers or monitors anything. Raises NotFound. At most one query."""
+    """Return the actor if it administers or monitors anything. Raises NotFound. At most one
+    query.
+    """
     actor = actor_of(request)
     if not governs_people(request.user) and not looks_after_others(actor):  # type: ignore[arg-type]
         raise nothing_here()

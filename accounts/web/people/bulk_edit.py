@@ -1,4 +1,6 @@
-"""Page that changes many users at once, one by one, with an undo if all had the same value before."""
+"""Page that changes many users at once, one by one, with an undo if all had the same value
+before.
+"""
 
 from collections.abc import Callable
 from typing import Any

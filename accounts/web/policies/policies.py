@@ -1,4 +1,6 @@
-"""Pages of resource policies: list, creation, assignment, and change with a preview of its impact."""
+"""Pages of resource policies: list, creation, assignment, and change with a preview of its
+impact.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,6 @@
-"""Security page of the profile: password, second factors, passkeys, recovery codes, browser logins."""
+"""Security page of the profile: password, second factors, passkeys, recovery codes, browser
+logins.
+"""
 
 from typing import Any
 
