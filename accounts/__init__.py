@@ -1,1 +1,1 @@
-"""Floor 1: domains, projects, people, their roles and credentials."""
+"""Domains, projects, users, their roles, credentials, resource policies and budgets (floor 1)."""

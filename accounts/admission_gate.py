@@ -1,8 +1,11 @@
-"""The gate of admissions, which keeps whoever changes a row that many sessions are admitted by from waiting for ever.
+"""Advisory lock that orders admissions and changes of their inputs, so that changes are not
+starved.
 
-PostgreSQL grants a shared row lock beside others that are held, whoever waits to change the row. Where submits overlap
-without pause, a policy could so never be edited. An advisory lock has a queue: admissions share it, who changes a
-policy, project, domain, image, registry or resource group holds it alone, before any row. It orders; the rows protect.
+PostgreSQL grants further shared row locks while a transaction waits to change the row, so a policy
+could never be edited under a steady stream of submits. Advisory locks are granted in order:
+admissions take this one shared; a change of a policy, project, domain, image, registry or resource
+group takes it exclusively, before any row lock. It provides ordering only; consistency rests on the
+row locks.
 """
 
 from common.db.advisory_locks import hold_until_commit, share_until_commit
@@ -11,10 +14,12 @@ _GATE = "admission-inputs"
 
 
 def enter_admission() -> None:
-    """Begin an admission in the present transaction: behind changes that wait, beside other admissions."""
+    """Take the lock shared until the transaction ends. Waits behind queued changes, not
+    admissions.
+    """
     share_until_commit(_GATE)
 
 
 def precede_admissions() -> None:
-    """Begin a change in the present transaction, before its first row lock: it waits for the admissions that have begun."""
+    """Take the lock exclusively, before any row lock. Waits until running admissions have ended."""
     hold_until_commit(_GATE)

@@ -1,4 +1,4 @@
-"""News of people: announced after commit, whoever listens."""
+"""Events about users, published after commit."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,8 @@ from common.messaging.events import Event
 
 @dataclass(frozen=True, slots=True)
 class PasswordsTried(Event):
-    """Strangers have tried so many passwords for an account that theirs are not asked any more. Once a day for an account."""
+    """Password guessing has made the throttle reject unknown devices for an account. Published at
+    most once a day per account.
+    """
 
     user_id: int

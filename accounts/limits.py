@@ -1,5 +1,7 @@
-"""Limits of people: read with what is used of them, and explained. The arithmetic is in `quota`, the truth in the
-database (ADR 0024)."""
+"""Reads policy limits with their current use and builds the LimitExceeded error.
+
+The arithmetic is in `accounts.core.limits`; the database enforces the limits (ADR 0024).
+"""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -42,7 +44,7 @@ HINTS = {
         "Delete files of these folders, or ask an administrator for a higher limit. Folders that are mounted read-only are not asked about."
     ),
 }
-# The field of a request that a limit is about.
+# Request field that is marked when a limit refuses it.
 FIELDS = {
     Limit.SLOTS: "resources",
     Limit.PENDING_SLOTS: "resources",
@@ -52,8 +54,8 @@ FIELDS = {
 ALLOW_FIELDS = {
     AllowList.REGISTRIES: "image", AllowList.IMAGES: "image", AllowList.STORAGE_HOSTS: "host",
 }  # fmt: skip
-# The rows of `read_scopes`, for one that says with what `id` of each level is compared. As json, which is only written: jsonb, which could
-# be searched, takes PostgreSQL longer.
+# Statement for the rows of `read_scopes`; the caller fills in the id condition of each level. json
+# instead of jsonb: it is only written, and jsonb takes PostgreSQL longer.
 SCOPES = f"""
     SELECT scope.level, scope.id, scope.name, to_json(policy.*) AS policy,
            (SELECT coalesce(json_object_agg(resource, used), json_build_object()) FROM {LimitUse._meta.db_table} AS use
@@ -71,7 +73,7 @@ _SCOPES = SCOPES.format(**{level.value: f"ANY(%({level.value})s::bigint[])" for 
 
 @dataclass(frozen=True, slots=True)
 class ScopeIds:
-    """Whose limits hold for something, from the domain to the keypair; None where there is none."""
+    """Ids of the domain, project, user and keypair whose limits apply; None where there is none."""
 
     domain: int | None = None
     project: int | None = None
@@ -84,13 +86,13 @@ class ScopeIds:
 
 
 def scope_ids(actor: Actor, project: Project | None = None) -> ScopeIds:
-    """Whose limits hold for what `actor` does in `project`."""
+    """Return the ids of the scopes whose limits apply to what `actor` does in `project`."""
     domain_id = project.domain_id if project else actor.domain_id
     return ScopeIds(domain_id, project.pk if project else None, actor.user_id, actor.keypair_id)
 
 
 def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
-    """Those of these scopes that have a policy, with what is used of it now. One query."""
+    """Return those scopes that have a policy, with their current use. One query."""
     ids = {level.value: [scope_id for at, scope_id in keys if at is level] for level in Level}
     with prepared_cursor() as cursor:
         cursor.execute(_SCOPES, ids)
@@ -98,7 +100,7 @@ def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
 
 
 def read_scopes(rows: Iterable[Sequence[Any]]) -> list[Scope]:
-    """Of what `SCOPES` answers."""
+    """Convert the rows of the `SCOPES` statement."""
     return [
         _scope(Level(level), scope_id, name, policy, used) for level, scope_id, name, policy, used in rows
     ]
@@ -120,12 +122,12 @@ def _scope(level: Level, scope_id: int, name: str, policy: dict[str, Any], used:
 
 
 def own_scope(actor: Actor) -> list[Scope]:
-    """The actor's own policy with what is used of it; nothing for the system. One query."""
+    """Return the actor's own policy with its current use; empty for the system. One query."""
     return scopes_of(ScopeIds(user=actor.user_id).keys())
 
 
 def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
-    """Whose limits hold for what `user` does in `project`, without a token. One query."""
+    """Return the scopes whose limits apply to `user` in `project`, without a keypair. One query."""
     domain_id = project.domain_id if project else user.domain_id
     return scopes_of(ScopeIds(domain_id, project.pk if project else None, user.pk).keys())
 
@@ -133,7 +135,7 @@ def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
 def limit_exceeded(
     states: Collection[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
 ) -> LimitExceeded:
-    """The refusal that names all of these limits and allow-lists, and says the sentences of budgets that are used up."""
+    """Build the error that names all exceeded limits, allow-lists and used-up budgets."""
     fields: dict[str, list[str]] = {}
     for state in states:
         if field := FIELDS.get(kind_of(state.limit)):
@@ -169,8 +171,10 @@ def list_as_json(allowance: Allowance) -> dict[str, Any]:
 
 
 def write_within_limits(write: Callable[[], Written]) -> Written:
-    """Return what `write` does in a transaction. It checks limits itself, and refuses in words; where others took what was
-    left since and the ledger refuses the rows, it runs again and finds what they took. Raises LimitExceeded."""
+    """Run `write` in a transaction and return its result. `write` checks limits itself and raises
+    readable errors. If a concurrent transaction used the rest and the database rejects the rows,
+    `write` runs again, at most TRIES times in all. Raises LimitExceeded.
+    """
     for _attempt in range(TRIES):
         try:
             with transaction.atomic():
@@ -185,7 +189,9 @@ def write_within_limits(write: Callable[[], Written]) -> Written:
 
 
 def default_policy() -> ResourcePolicy:
-    """What new people get: the policy that is marked so, else the one called “default”, which is made where there is none."""
+    """Return the default policy of new users: the marked one, else the one named “default”, which
+    is created if missing.
+    """
     marked = ResourcePolicy.objects.filter(is_default=True).first()
     usual = {"is_default": True, **USUAL_LIMITS}
     return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
@@ -194,8 +200,9 @@ def default_policy() -> ResourcePolicy:
 def check_room(
     states: Iterable[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
 ) -> None:
-    """Raises LimitExceeded if any limit is hit; `budgets` are sentences of budgets that are used up, `lists` those that do
-    not have what is asked for."""
+    """Raise LimitExceeded if any limit is hit, any budget is used up or any allow-list lacks the
+    request. `budgets` are sentences of used-up budgets, `lists` the allow-lists that refuse.
+    """
     found = tuple(states)
     if found or budgets or lists:
         raise limit_exceeded(found, budgets, lists)

@@ -1,4 +1,4 @@
-"""Row locks that changes of users take."""
+"""Row locks for changes of users."""
 
 from django.db.models import Q
 
@@ -8,8 +8,9 @@ from common.actors import Actor
 
 
 def lock_people(actor: Actor, *user_ids: int) -> dict[int, User]:
-    """The actor, these people and all superadmins, so that nobody else changes one of them until the transaction ends; all
-    in one order, so that nobody waits for each other. By id, as they are now."""
+    """Lock the actor, these users and all superadmins until the transaction ends. Locks in order of
+    primary key, so that concurrent changes do not deadlock. Returns the current rows as {id: User}.
+    """
     wanted = Q(role=Role.SUPERADMIN) | Q(pk=actor.user_id or 0)
     for user_id in user_ids:
         wanted |= Q(pk=user_id)

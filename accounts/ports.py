@@ -1,4 +1,4 @@
-"""Ports of accounts: what the apps above provide."""
+"""Ports that higher apps implement: storage hosts, allocations, offboarding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,44 +17,48 @@ if TYPE_CHECKING:
 
 class StorageHostNames(Protocol):
     def __call__(self) -> Sequence[str]:
-        """Return the names of the storage hosts on which folders may be made."""
+        """Return the names of the storage hosts on which folders may be created."""
 
 
 class Allocations(Protocol):
     def __call__(self, level: Level, ids: Sequence[int]) -> "QuerySet[Any]":
-        """Return what live sessions of these projects or people hold now: rows with `owner_id`, `slot_name`,
-        `amount` and `held_since`."""
+        """Return current allocations of live sessions of these projects or users: rows with
+        `owner_id`, `slot_name`, `amount` and `held_since`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing of a person."""
+    """One resource of a user that offboarding resolves."""
 
     id: str
     name: str
 
 
 class OffboardingHandler(Protocol):
-    """The part that one app has when a person leaves, and when a project or a domain is closed. A module.
+    """One app's part in offboarding a user and in closing a project or domain. Implemented by a
+    module.
 
-    `NAME` stands in rows. `LABEL` is the name of an item, with {name}, marked for translation.
+    `NAME` is stored in rows. `LABEL` is the name of an item with the placeholder {name}, marked for
+    translation.
     """
 
     NAME: str
     LABEL: str
 
     def items(self, user: "User") -> Sequence[Item]:
-        """Return the items of a person that are to be settled now."""
+        """Return the user's resources that are to be resolved now."""
 
     def settle(self, case: "OffBoarding", item_id: str, actor: Actor) -> KeptSentence | None:
-        """Do with an item what the off-boarding says, and return the sentence of its report; None while it is
-        under way. Repeating it changes nothing more. Raises BerthError for what can be tried again."""
+        """Resolve one item as the offboarding states. Returns the sentence for its report, or None
+        while it is still in progress. Idempotent. Raises BerthError for failures worth a retry.
+        """
 
     def objection(self, owner: "Project | Domain") -> str:
-        """Return why a project or a domain cannot be closed now, as a sentence, or ""."""
+        """Return the reason why a project or domain cannot be closed now, as a sentence, or ""."""
 
     def history(self, owner: "User | Project | Domain") -> str:
-        """Return why the row of an owner must stay, or ""."""
+        """Return the reason why the row of an owner must be kept, or ""."""
 
 
 storage_host_names: Port[StorageHostNames] = Port("accounts.storage_host_names")

@@ -1,4 +1,6 @@
-"""Reads of people. `visible_*` is the only list source, `access_*` the only single fetch."""
+"""Queries for domains, projects and users. `visible_*` is the only list source, `access_*` the only
+single fetch.
+"""
 
 from collections.abc import Collection
 
@@ -17,29 +19,32 @@ from common.values.text import quoted
 
 
 def _key(number: int | None) -> int:
-    """For lookups: no row has the key of the system or of nobody."""
+    """Return an id for lookups; 0, which matches no row, for the system and for anonymous
+    actors.
+    """
     return number or 0
 
 
 def may_do_everything(actor: Actor) -> bool:
-    """The superadmin bypass, in one place: superadmins and Berth itself see and may do everything."""
+    """Return true for superadmins and the system; the only place of the superadmin bypass."""
     return actor.is_superadmin or actor.is_system
 
 
 def sees_everything(actor: Actor) -> bool:
-    """Those, and monitors, who may do nothing with what they see."""
+    """Return true for superadmins, the system, and monitors, who are read-only."""
     return may_do_everything(actor) or actor.is_monitor
 
 
 def require_superadmin(actor: Actor) -> None:
-    """Raises PermissionDenied for everybody but superadmins and Berth itself."""
+    """Raise PermissionDenied unless the actor is a superadmin or the system."""
     if not may_do_everything(actor):
         raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
 
 
 def user_of(actor: Actor, *, is_locked: bool = False) -> User:
-    """The person who acts; if `is_locked`, nobody else gets them so until the transaction ends. Raises NotFound for the
-    system and for people who were removed meanwhile."""
+    """Return the acting user. With `is_locked` the row is locked until the transaction ends. Raises
+    NotFound for the system and for users who were removed meanwhile.
+    """
     people = User.objects.select_related("domain")
     if is_locked:
         people = people.select_for_update(of=("self",), no_key=True)
@@ -50,18 +55,20 @@ def user_of(actor: Actor, *, is_locked: bool = False) -> User:
 
 
 def overseen_domain_id(actor: Actor) -> int | None:
-    """The domain that this actor sees whole, as its admin or monitor, else None. One query."""
+    """Return the id of the domain whose admin or monitor the actor is, else None. One query."""
     return overseen_domain_ids(actor).first()
 
 
 def overseen_domain_ids(actor: Actor) -> QuerySet[User, int]:
-    """The same as a subquery: none or one."""
+    """Return the id of `overseen_domain_id` as a subquery with at most one row."""
     overseers = User.objects.filter(pk=_key(actor.user_id), is_active=True, role__in=OVERSEERS_OF_DOMAIN)
     return overseers.values_list("domain_id", flat=True)
 
 
 def looks_after_others(actor: Actor) -> bool:
-    """Whether lists may show this actor what belongs to others: administrators of anything, and monitors. At most one query."""
+    """Return true if lists may show the actor objects of other users: administrators and monitors.
+    At most one query.
+    """
     if sees_everything(actor):
         return True
     is_overseer = Q(role__in=OVERSEERS_OF_DOMAIN) | Q(memberships__role=ProjectRole.ADMIN)
@@ -69,18 +76,22 @@ def looks_after_others(actor: Actor) -> bool:
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
-    """Ids of projects of the own domain in which the actor is project admin, as a subquery; of a monitor none."""
+    """Ids of projects of the own domain in which the actor is project admin, as a subquery; empty
+    for monitors.
+    """
     admins = Membership.objects.filter(user_id=_key(actor.user_id), role=ProjectRole.ADMIN)
     if actor.only_looks:
         admins = admins.none()
     return admins.filter(project__domain_id=_key(actor.domain_id)).values_list("project_id", flat=True)
 
 
-PROJECT_TITLE = Coalesce(NullIf("title", Value("")), "name")  # what str() of a project says, for queries
+PROJECT_TITLE = Coalesce(NullIf("title", Value("")), "name")  # Equals str(project), for queries
 
 
 def visible_projects(actor: Actor) -> QuerySet[Project]:
-    """Own projects; all of the domain for its admin and monitor; all for superadmins. None of other domains."""
+    """Active projects the actor may see: own ones; all of the domain for its admin and monitor; all
+    for superadmins and monitors. Other roles never see another domain.
+    """
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
         return projects
@@ -90,12 +101,16 @@ def visible_projects(actor: Actor) -> QuerySet[Project]:
 
 
 def standing_of(actor: Actor) -> Standing:
-    """What the actor is now, whatever the request still believed. One query; none for Berth itself."""
+    """Read the actor's current role, domain and projects from the database, not from the request.
+    One query; none for the system.
+    """
     if actor.is_system:
         return Standing(role=Role.SUPERADMIN)
     people = User.objects.filter(pk=_key(actor.user_id), is_active=True, domain__is_active=True)
     its = ("memberships__project_id", "memberships__role", "memberships__project__domain_id")
-    rows = list(people.values_list("role", "domain_id", *its))  # one without projects where there are none
+    rows = list(
+        people.values_list("role", "domain_id", *its)
+    )  # one row with nulls for a user without projects
     if not rows:
         return Standing()
     role, domain_id, *_its = rows[0]
@@ -110,13 +125,13 @@ def standing_of(actor: Actor) -> Standing:
 
 
 def visible_domains(actor: Actor) -> QuerySet[Domain]:
-    """The own one; all, the closed ones too, for superadmins."""
+    """The actor's own domain; all domains, closed ones included, for superadmins and monitors."""
     domains = Domain.objects.all()
     return domains if sees_everything(actor) else domains.filter(pk=_key(actor.domain_id))
 
 
 def overseen_projects(actor: Actor) -> QuerySet[Project]:
-    """Those whose members the actor may see, archived ones too."""
+    """Projects whose members the actor may see, archived ones included."""
     projects = Project.objects.select_related("domain")
     if sees_everything(actor):
         return projects
@@ -125,12 +140,12 @@ def overseen_projects(actor: Actor) -> QuerySet[Project]:
 
 
 def manageable_projects(actor: Actor) -> QuerySet[Project]:
-    """Those whose members the actor may manage, archived ones too."""
+    """Projects whose members the actor may manage, archived ones included."""
     return Project.objects.none() if actor.only_looks else overseen_projects(actor)
 
 
 def known_projects(actor: Actor) -> QuerySet[Project]:
-    """Those that are visible, and those that the actor oversees."""
+    """Projects that are visible to the actor or overseen by the actor."""
     is_known = Q(pk__in=overseen_projects(actor).values("pk")) | Q(
         pk__in=visible_projects(actor).values("pk")
     )
@@ -138,8 +153,9 @@ def known_projects(actor: Actor) -> QuerySet[Project]:
 
 
 def visible_users(actor: Actor) -> QuerySet[User]:
-    """Oneself and the members of administered projects; all of the domain for its admin and monitor; all for superadmins.
-    Nobody sees those who are purged."""
+    """Users the actor may see: oneself and members of administered projects; all of the domain for
+    its admin and monitor; all for superadmins and monitors. Purged users are never included.
+    """
     people = User.objects.select_related("domain").filter(purged_at=None)
     if sees_everything(actor):
         return people
@@ -150,7 +166,9 @@ def visible_users(actor: Actor) -> QuerySet[User]:
 
 
 def known_memberships(actor: Actor) -> QuerySet[Membership]:
-    """With their projects; of others only those in projects that the actor is in or oversees. At most one query more."""
+    """Memberships with their projects. Those of other users only for projects that the actor is a
+    member of or oversees. At most one additional query.
+    """
     memberships = Membership.objects.select_related("project").order_by("project__name")
     if sees_everything(actor):
         return memberships
@@ -160,12 +178,14 @@ def known_memberships(actor: Actor) -> QuerySet[Membership]:
 
 
 def with_projects(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
-    """With the memberships that the actor knows and their projects, in 1 query more."""
+    """Prefetch the memberships known to the actor, with their projects. One additional query."""
     return people.prefetch_related(Prefetch("memberships", known_memberships(actor)))
 
 
 def actions_on_user(standing: Standing, user: User) -> Actions:
-    """One query where only a project in common could say more."""
+    """Return the allowed actions on a user. One query if only a common project could allow more,
+    else none.
+    """
     is_distant = standing.domain_id == user.domain_id and standing.role is Role.USER
     ids = user.memberships.values_list("project_id", flat=True) if is_distant else ()
     return authorization.on_person(
@@ -178,12 +198,16 @@ def actions_on_project(standing: Standing, project: Project) -> Actions:
 
 
 def access_user(actor: Actor, user_id: int, action: Action) -> User:
-    """Raises NotFound (absent, hidden, purged), PermissionDenied (seen, not allowed)."""
+    """Fetch one user for an action. Raises NotFound (absent, hidden, purged) or PermissionDenied
+    (visible, not allowed).
+    """
     return user_among(visible_users(actor), user_id, action, standing_of(actor))
 
 
 def user_among(visible: QuerySet[User], user_id: int, action: Action, standing: Standing) -> User:
-    """The same, of `visible_users` that are read with more, by the standing of the actor."""
+    """Fetch one user from an extended `visible_users` query for an action. `standing` is the scope
+    of the actor. Raises as `access_user`.
+    """
     user = visible.filter(pk=user_id).first()
     if user is None:
         raise NotFound(_("There is no such person among those whom you may see."))
@@ -193,7 +217,9 @@ def user_among(visible: QuerySet[User], user_id: int, action: Action, standing: 
 
 
 def access_project(actor: Actor, project_id: int, action: Action) -> Project:
-    """An archived one too, for who manages it. Raises NotFound, PermissionDenied."""
+    """Fetch one project for an action, also an archived one if the actor manages it. Raises
+    NotFound, PermissionDenied.
+    """
     project = known_projects(actor).filter(pk=project_id).first()
     if project is None:
         raise NotFound(_("There is no such project among those that you may see."))
@@ -203,7 +229,7 @@ def access_project(actor: Actor, project_id: int, action: Action) -> Project:
 
 
 def access_member(actor: Actor, project_id: int, user_id: int) -> Membership:
-    """For whoever manages members. Raises NotFound, PermissionDenied."""
+    """Fetch one membership for an actor who manages members. Raises NotFound, PermissionDenied."""
     project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
     membership = project.memberships.select_related("project__domain", "user").filter(user_id=user_id).first()
     if membership is None:
@@ -212,7 +238,7 @@ def access_member(actor: Actor, project_id: int, user_id: int) -> Membership:
 
 
 def access_domain(actor: Actor, domain_id: int, action: Action) -> Domain:
-    """Raises NotFound, PermissionDenied."""
+    """Fetch one domain for an action. Raises NotFound, PermissionDenied."""
     domain = visible_domains(actor).filter(pk=domain_id).first()
     if domain is None:
         raise NotFound(_("There is no such domain among those that you may see."))
@@ -222,7 +248,7 @@ def access_domain(actor: Actor, domain_id: int, action: Action) -> Domain:
 
 
 def domain_named(actor: Actor, name: str) -> Domain:
-    """The visible one of this name; the own one for "". Raises NotFound."""
+    """Return the visible domain with this name; the actor's own domain for "". Raises NotFound."""
     domains = visible_domains(actor)
     domain = (domains.filter(name=name) if name else domains.filter(pk=_key(actor.domain_id))).first()
     if domain is None:
@@ -232,7 +258,7 @@ def domain_named(actor: Actor, name: str) -> Domain:
 
 
 def person_with_address(actor: Actor, email: str, *, field: str) -> User:
-    """The visible person with this address. Raises NotFound, which marks `field`."""
+    """Return the visible user with this e-mail address. Raises NotFound, which marks `field`."""
     user = visible_users(actor).filter(email=email.strip().lower()).first()
     if user is None:
         sentence = _("There is nobody with the address {email} among those whom you may see.").format(
@@ -243,8 +269,9 @@ def person_with_address(actor: Actor, email: str, *, field: str) -> User:
 
 
 def person_of_domain(project: Project, email: str) -> User:
-    """The person with this address, for whoever manages members of `project`: with an account of its domain that is
-    open. Raises NotFound."""
+    """Return the user with this e-mail address and an active account in the project's domain, for
+    an actor who manages members of `project`. Raises NotFound.
+    """
     people = User.objects.select_related("domain").filter(domain_id=project.domain_id, is_active=True)
     user = people.filter(email=email.strip().lower()).first()
     if user is None:
@@ -256,7 +283,9 @@ def person_of_domain(project: Project, email: str) -> User:
 
 
 def access_import(actor: Actor, import_id: int, *, is_locked: bool = False) -> PeopleImport:
-    """One's own; if `is_locked`, nobody else gets it so until the transaction ends. Raises NotFound."""
+    """Fetch one of the actor's own imports. With `is_locked` the row is locked until the
+    transaction ends. Raises NotFound.
+    """
     imports = PeopleImport.objects.select_for_update() if is_locked else PeopleImport.objects.all()
     found = imports.filter(pk=import_id, asked_by_id=_key(actor.user_id)).first()
     if found is None:
@@ -271,7 +300,7 @@ def refusal_about(sentence: str, name: str) -> PermissionDenied:
 
 
 def usable_projects(actor: Actor) -> QuerySet[Project]:
-    """Projects in which the actor may start sessions: own memberships in the own domain."""
+    """Active projects in which the actor may start sessions: own memberships in the own domain."""
     return Project.objects.select_related("domain").filter(
         is_active=True,
         domain__is_active=True,
@@ -281,19 +310,19 @@ def usable_projects(actor: Actor) -> QuerySet[Project]:
 
 
 def own_project_ids(actor: Actor) -> QuerySet[Membership, int]:
-    """Ids of the projects of the own domain that the actor is in, as a subquery; closed ones too."""
+    """Ids of the actor's projects in the own domain, closed ones included, as a subquery."""
     own = Membership.objects.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id))
     return own.values_list("project_id", flat=True)
 
 
 def projects_in_common(actor: Actor, user: User) -> QuerySet[Project]:
-    """Those in which `user` may start sessions and which `actor` knows, by name."""
+    """Projects in which `user` may start sessions and which `actor` knows, ordered by name."""
     usable = known_projects(actor).filter(is_active=True, domain__is_active=True, domain_id=user.domain_id)
     return usable.filter(pk__in=Membership.objects.filter(user=user).values("project_id")).order_by("name")
 
 
 def project_in_common(actor: Actor, user: User, name: str) -> Project:
-    """The one of them with this name. Raises NotFound."""
+    """Return the project of `projects_in_common` with this name. Raises NotFound."""
     project = projects_in_common(actor, user).filter(name=name).first()
     if project is None:
         sentence = _("{person} is in no project {name} that you may see.").format(
@@ -304,7 +333,9 @@ def project_in_common(actor: Actor, user: User, name: str) -> Project:
 
 
 def projects_of(user: User) -> list[Project]:
-    """The usable projects of who is signed in, each with `own_role`, by name. One query in the life of `user`."""
+    """Usable projects of the signed-in user, each with `own_role`, ordered by name. Cached on
+    `user`: one query per instance.
+    """
     kept: list[Project] | None = getattr(user, "kept_projects", None)
     if kept is None:
         projects = Project.objects.select_related("domain").filter(
@@ -316,12 +347,16 @@ def projects_of(user: User) -> list[Project]:
 
 
 def governs_people(user: User) -> bool:
-    """Whether the pages about all people of a domain are for `user`: to work with, or to look at. No query."""
+    """Return true if `user` may open the pages about all users of a domain, to edit or to view. No
+    query.
+    """
     return user.role in (*OVERSEERS_OF_DOMAIN, *OVERSEERS_OF_ALL)
 
 
 def governs_projects(user: User) -> bool:
-    """That of `projects_of`, for people without such a role."""
+    """Return true if `user` oversees users or administers a project. At most the query of
+    `projects_of`.
+    """
     return governs_people(user) or any(
         project.own_role == ProjectRole.ADMIN  # type: ignore[attr-defined]
         for project in projects_of(user)
@@ -329,7 +364,9 @@ def governs_projects(user: User) -> bool:
 
 
 def access_usable_project(actor: Actor, name: str) -> Project:
-    """Return the own project called `name`. Raises NotFound if there is none, PermissionDenied if only visible."""
+    """Return the actor's project with this name. Raises NotFound if there is none, PermissionDenied
+    if it is only visible.
+    """
     project = usable_projects(actor).filter(name=name).first()
     if project is None:
         raise refused_project(actor, name)
@@ -337,7 +374,7 @@ def access_usable_project(actor: Actor, name: str) -> Project:
 
 
 def refused_project(actor: Actor, name: str) -> BerthError:
-    """Return why the actor cannot use a project of this name. At most 2 queries."""
+    """Return the error that explains why the actor cannot use this project. At most 2 queries."""
     if visible_projects(actor).filter(name=name).exists():
         return PermissionDenied(
             _("You are not a member of the project {name}, so you cannot start sessions in it.").format(
@@ -357,7 +394,7 @@ def refused_project(actor: Actor, name: str) -> BerthError:
 
 
 def own_memberships(actor: Actor) -> QuerySet[Membership]:
-    """The actor's projects with the role in each."""
+    """The actor's memberships in active projects, with the project, ordered by project name."""
     memberships = Membership.objects.select_related("project").filter(project__is_active=True)
     return memberships.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id)).order_by(
         "project__name"
@@ -365,7 +402,9 @@ def own_memberships(actor: Actor) -> QuerySet[Membership]:
 
 
 def listeners_of(users: Collection[User]) -> dict[int, Listener]:
-    """Whose news these people may hear, by user id. One query, any number of people."""
+    """Return the live-update listener of each user, by user id. One query for any number of
+    users.
+    """
     admin_projects: dict[int, set[int]] = {user.pk: set() for user in users}
     home = {user.pk: user.domain_id for user in users}
     rows = Membership.objects.filter(user__in=users, role=ProjectRole.ADMIN)

@@ -1,4 +1,4 @@
-"""Background work of accounts."""
+"""Celery tasks of accounts: purging, offboarding, imports, membership rules."""
 
 from celery import shared_task
 
@@ -13,7 +13,9 @@ from common.messaging.dispatch import TaskName
 
 @shared_task(name=TaskName.PURGE_SIGN_INS, soft_time_limit=300, time_limit=360)
 def purge_sign_ins() -> None:
-    """Remove logins, counted attempts, one-time links and invitations whose time is over; nobody could use them any more."""
+    """Delete expired logins, attempt counts, one-time links, trusted devices, invitations and
+    imports.
+    """
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     throttle.purge_attempts()
@@ -25,19 +27,19 @@ def purge_sign_ins() -> None:
 
 @shared_task(name=TaskName.CONTINUE_OFFBOARDINGS, soft_time_limit=300, time_limit=360)
 def continue_offboardings() -> None:
-    """Go on with letting go of what people who left had here."""
+    """Continue unfinished offboardings."""
     offboarding.continue_offboardings()
 
 
 @shared_task(name=TaskName.CONTINUE_IMPORTS, soft_time_limit=300, time_limit=360)
 def continue_imports() -> None:
-    """Go on with taking people in from files."""
+    """Continue unfinished imports of users."""
     user_import.continue_imports()
 
 
 @shared_task(name=TaskName.FOLLOW_RULES, soft_time_limit=300, time_limit=360)
 def follow_rules() -> None:
-    """Make members of projects what the projects' rules say."""
+    """Apply the membership rules of all projects. Skipped while another worker does it."""
     with try_exclusive("follow-rules") as is_mine:
         if is_mine:
             membership_sync.follow_all_rules()

@@ -1,7 +1,7 @@
-"""People in Django admin, which only superadmins enter. Writes go through the services: permissions follow roles.
+"""Django admin of users, domains, projects and keypairs, for superadmins only.
 
-Nothing of people is deleted here but tokens: accounts, projects and domains are closed, so that what they did
-stays readable.
+Writes go through the services, because permissions follow roles. Only tokens are deleted here;
+users, projects and domains are closed, so that their history stays readable.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from common.audit import audit_log
 from common.audit.admin import AuditedAdmin
 from common.rest.actor import actor_of
 
-# Roles say what people may do; Django's groups would be a second answer.
+# Roles decide on permissions; Django's groups would contradict them.
 admin.site.unregister(Group)
 
 ROLE_CHOICES = [(role.value, gettext_lazy(title)) for role, title in ROLE_TITLES.items()]
@@ -58,7 +58,7 @@ class MembershipForm(forms.ModelForm):
 
 
 class KeptAdmin(AuditedAdmin):
-    """For what is closed instead of deleted."""
+    """Base for objects that are closed instead of deleted."""
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         return False
@@ -135,7 +135,7 @@ class ProjectAdmin(LimitedAdmin, KeptAdmin):
     inlines = (MembershipInline,)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Project | None = None) -> tuple[str, ...]:
-        """A project stays in its domain: its members, sessions and folders are there."""
+        """A project cannot move to another domain: its members, sessions and folders are there."""
         return ("domain",) if obj else ()
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
@@ -161,7 +161,7 @@ class DomainAdmin(LimitedAdmin, KeptAdmin):
 
 @admin.register(KeyPair)
 class KeyPairAdmin(LimitedAdmin):
-    """To see who has tokens, to limit and to revoke them; nobody makes one for another."""
+    """Lists, limits and revokes tokens; it never creates a token for another user."""
 
     readonly_fields = ("user", "name", "access_key", "created_at", "expires_at", "last_used_at")
     fields = (*readonly_fields, "policy")

@@ -1,4 +1,4 @@
-"""Resource policies in Django admin, and whom they limit; each change is in the access log."""
+"""Django admin of resource policies and their assignment; changes are recorded in the audit log."""
 
 from typing import Any
 
@@ -70,8 +70,9 @@ class PolicyForm(forms.ModelForm):
 
 @admin.register(ResourcePolicy)
 class PolicyAdmin(HoldersNamed):
-    """Who is limited by it stands on top. A policy in use is not deleted, and nothing that runs ends by an edit, but
-    for what it says of when sessions end."""
+    """Shows the scopes that a policy limits. A policy in use cannot be deleted. An edit does not
+    end running sessions, except by its rules on when sessions end.
+    """
 
     form = PolicyForm
     instead_of_deleting = gettext_noop("Give these another policy first.")
@@ -110,7 +111,9 @@ class PolicyAdmin(HoldersNamed):
 
 
 class LimitedAdmin(admin.ModelAdmin):
-    """For what has a policy: it is assigned by the service, so that the access log has both names."""
+    """Base for objects with a policy. The service assigns it, so that the audit log has both
+    names.
+    """
 
     def save_model(self, request: HttpRequest, obj: Limited, form: Any, change: bool) -> None:
         precede_admissions()

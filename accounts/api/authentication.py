@@ -1,4 +1,6 @@
-"""Who calls: a program with `Authorization: Bearer <token>`, or a page with its session cookie."""
+"""REST authentication: `Authorization: Bearer <token>` for programs, the session cookie for the
+portal's pages.
+"""
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -14,7 +16,7 @@ from common.pages.returned_forms import stale_form
 
 
 class KeyPairAuthentication(BaseAuthentication):
-    """Bearer tokens of keypairs. One query, and one write a minute for "last used"."""
+    """Bearer tokens of keypairs. One query, and at most one write a minute for the last use."""
 
     def authenticate(self, request: Request) -> tuple[User, KeyPair] | None:
         scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
@@ -34,7 +36,7 @@ class KeyPairAuthentication(BaseAuthentication):
 
 
 class BrowserAuthentication(SessionAuthentication):
-    """The portal's own pages; unsafe methods need the CSRF token."""
+    """Session cookie of the portal's own pages; unsafe methods need the CSRF token."""
 
     def enforce_csrf(self, request: Request) -> None:
         try:

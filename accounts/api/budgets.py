@@ -1,4 +1,4 @@
-"""REST of budgets and prices."""
+"""REST endpoints of budgets and prices."""
 
 from types import MappingProxyType
 from typing import Any
@@ -35,7 +35,9 @@ CURRENCY_HELP = "Of an amount of money, ISO 4217; empty: hours, or the installat
 
 
 class BudgetOut(serializers.Serializer[Any]):
-    """A budget in its present period; of a term in its own. Exact decimals, as text."""
+    """A budget in its current period; a term in its own period. Amounts are exact decimals, as
+    text.
+    """
 
     id = serializers.IntegerField()
     level = serializers.CharField(help_text="project or user.")
@@ -86,7 +88,7 @@ class BudgetCreateInput(BudgetChangeInput):
 
 
 class BudgetImpactOut(serializers.Serializer[Any]):
-    """What a budget would mean if it were saved."""
+    """Effect of a budget if it were saved."""
 
     people = serializers.IntegerField(source="people_count", help_text="Whose sessions count for it.")
     owner = serializers.CharField(source="state.owner")
@@ -145,8 +147,9 @@ class BudgetFilter(filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(operation_id="list_budgets", responses={200: BudgetOut(many=True)}))
 class BudgetListView(ListAPIView[Budget]):
-    """Budgets of yourself, your projects, and whom you look after, with what is spent of them in this period; terms that are
-    over or yet to come too."""
+    """List budgets of yourself, your projects, and the users and projects that you look after, with
+    spending in the current period. Past and future terms are included.
+    """
 
     token_scopes = FOR_ADMIN
     token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
@@ -168,7 +171,9 @@ class BudgetListView(ListAPIView[Budget]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Give a project or a person a budget, as an administrator. What runs goes on, whatever is spent."""
+        """Create a budget for a project or user, as an administrator. Running sessions continue,
+        even if the budget is used up.
+        """
         level, owner_id, wanted = _asked(request)
         budget = service.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **wanted)
         return Response(BudgetOut(states_of([budget])[0]).data, status=201)
@@ -183,7 +188,9 @@ class BudgetImpactView(APIView):
         responses={200: BudgetImpactOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def post(self, request: Request) -> Response:
-        """What a budget would mean, without making it: how many people it would bind, and what they have spent already."""
+        """Show the effect of a budget without creating it: the number of users it applies to, and
+        their spending so far.
+        """
         level, owner_id, wanted = _asked(request)
         budget = service.new_budget(actor_of(request), level, owner_id, wanted)
         return Response(BudgetImpactOut(impact_of_budget(budget)).data)
@@ -195,13 +202,13 @@ class BudgetView(APIView):
 
     @extend_schema(operation_id="read_budget", responses={200: BudgetOut})
     def get(self, request: Request, budget_id: int) -> Response:
-        """One budget, with what is spent of it."""
+        """Show one budget with its spending."""
         budget = access_budget(actor_of(request), budget_id, Action.VIEW)
         return Response(BudgetOut(states_of([budget])[0]).data)
 
     @extend_schema(operation_id="change_budget", request=BudgetChangeInput, responses={200: BudgetOut})
     def patch(self, request: Request, budget_id: int) -> Response:
-        """Change what is named. What runs goes on; `impact/` tells before what it would mean."""
+        """Change the given fields. Running sessions continue; `impact/` previews the effect."""
         actor = actor_of(request)
         access_budget(actor, budget_id, Action.LIMIT)
         changes = _changes(request)
@@ -210,7 +217,7 @@ class BudgetView(APIView):
 
     @extend_schema(operation_id="delete_budget", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, budget_id: int) -> Response:
-        """Take a budget away: nothing is counted against it any more."""
+        """Delete a budget. Nothing is counted against it from then on."""
         service.delete_budget(actor=actor_of(request), budget_id=budget_id)
         return Response(status=204)
 
@@ -222,7 +229,7 @@ class BudgetChangeImpactView(APIView):
         operation_id="check_budget_change", request=BudgetChangeInput, responses={200: BudgetImpactOut}
     )
     def post(self, request: Request, budget_id: int) -> Response:
-        """What a change would mean, without making it."""
+        """Show the effect of a change without making it."""
         budget = access_budget(actor_of(request), budget_id, Action.LIMIT)
         service.change_budget(budget, _changes(request))
         return Response(BudgetImpactOut(impact_of_budget(budget)).data)
@@ -230,7 +237,7 @@ class BudgetChangeImpactView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_prices"))
 class PriceListView(ListAPIView[Price]):
-    """What an hour of each resource costs, and did before."""
+    """List past, current and future prices of an hour of each resource."""
 
     token_scopes = FOR_ADMIN
     token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
@@ -241,7 +248,9 @@ class PriceListView(ListAPIView[Price]):
     @extend_schema(operation_id="create_price", request=PriceInput, responses={201: PriceOut, 403: ErrorOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Set a price from tomorrow or a later day of UTC on, as a superadmin. What was held keeps its price."""
+        """Set a price from tomorrow or a later UTC day on, as a superadmin. Past hours keep their
+        price.
+        """
         asked = PriceInput(data=request.data)
         asked.is_valid(raise_exception=True)
         price = service.set_price(actor=actor_of(request), **asked.validated_data)
@@ -253,13 +262,15 @@ class PriceView(APIView):
 
     @extend_schema(operation_id="delete_price", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, price_id: int) -> Response:
-        """Take back a price that begins tomorrow or later, as a superadmin: the one before it goes on."""
+        """Delete a price that begins tomorrow or later, as a superadmin. The previous price
+        continues.
+        """
         service.delete_price(actor=actor_of(request), price_id=price_id)
         return Response(status=204)
 
 
 def _asked(request: Request) -> tuple[Level, int, dict[str, Any]]:
-    """The owner of a budget that is to be made, and its columns."""
+    """Return level and id of the owner and the columns of a budget to create."""
     asked = BudgetCreateInput(data=request.data)
     asked.is_valid(raise_exception=True)
     wanted = dict(asked.validated_data)

@@ -1,4 +1,4 @@
-"""REST of invitations and sign-up: who may come in."""
+"""REST endpoints of invitations and of a domain's sign-up settings."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ STATES = [state.value for state in InvitationState]
 
 
 class NamesField(serializers.ListField):
-    """The names of related rows."""
+    """List field of the names of related rows."""
 
     child = serializers.CharField()
 
@@ -104,7 +104,7 @@ class InvitationFilter(filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(operation_id="list_invitations"))
 class InvitationListView(ListAPIView[Invitation]):
-    """Invitations into your domain, for its administrator; superadmins see all."""
+    """List invitations to your domain, as its administrator; superadmins see all."""
 
     token_scopes = FOR_ADMIN
     serializer_class = InvitationOut
@@ -119,8 +119,9 @@ class InvitationListView(ListAPIView[Invitation]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Invite somebody into a domain that takes people so. The answer has the link; mail carries it too where mail is set
-        up and an address is given."""
+        """Invite a user to a domain that accepts invitations. The response has the link. The link
+        is also mailed if mail is configured and an address is given.
+        """
         asked = InvitationInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
@@ -135,12 +136,12 @@ class InvitationView(APIView):
 
     @extend_schema(operation_id="read_invitation", responses={200: InvitationOut})
     def get(self, request: Request, invitation_id: int) -> Response:
-        """One invitation, without its link."""
+        """Show one invitation, without its link."""
         return Response(InvitationOut(invitations.access_invitation(actor_of(request), invitation_id)).data)
 
     @extend_schema(operation_id="revoke_invitation", responses={204: None})
     def delete(self, request: Request, invitation_id: int) -> Response:
-        """Revoke an invitation: its link lets nobody in any more. Accounts that came of it stay."""
+        """Revoke an invitation. Its link stops working; accounts created by it stay."""
         invitations.revoke_invitation(actor=actor_of(request), invitation_id=invitation_id)
         return Response(status=204)
 
@@ -150,12 +151,14 @@ class DomainSignUpView(APIView):
 
     @extend_schema(operation_id="read_sign_up", responses={200: SignUpOut, 403: ErrorOut})
     def get(self, request: Request, domain_id: int) -> Response:
-        """Show how people sign up in a domain, and its mail domains."""
+        """Show the sign-up mode of a domain and its mail domains."""
         return Response(SignUpOut(_domain_for_change(request, domain_id)).data)
 
     @extend_schema(operation_id="change_sign_up", request=SignUpInput, responses={200: SignUpOut})
     def patch(self, request: Request, domain_id: int) -> Response:
-        """Say it, as a superadmin: `closed`, `invitation`, or `open` to the addresses of `mail_domains`."""
+        """Set the sign-up mode, as a superadmin: `closed`, `invitation`, or `open` to addresses of
+        `mail_domains`.
+        """
         _domain_for_change(request, domain_id)
         asked = SignUpInput(data=request.data)
         asked.is_valid(raise_exception=True)

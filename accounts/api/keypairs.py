@@ -1,4 +1,6 @@
-"""REST of keypairs: one's own, and those of people whose accounts one may change."""
+"""REST endpoints of API tokens: the caller's own, and those of users whose accounts the caller may
+edit.
+"""
 
 from datetime import timedelta
 from types import MappingProxyType
@@ -31,7 +33,7 @@ from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 @extend_schema_view(get=extend_schema(operation_id="list_keypairs"))
 class KeyPairListView(ListAPIView[KeyPair]):
-    """Your API tokens; their secrets are not kept and cannot be shown again."""
+    """List your API tokens. Secrets are not stored and cannot be shown again."""
 
     token_scopes = FOR_ADMIN
     serializer_class = KeyPairOut
@@ -45,8 +47,9 @@ class KeyPairListView(ListAPIView[KeyPair]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """A new API token. Its text is in this answer and nowhere else. One created with a token reaches no further than that
-        token: no scope more, no day longer."""
+        """Create an API token. Its text is only in this response. A token created with a token has
+        no further scopes and expires no later.
+        """
         demand_newest_secret(request)
         asked = KeyPairCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -62,13 +65,14 @@ class KeyPairView(APIView):
 
     @extend_schema(operation_id="read_keypair", responses={200: KeyPairOut})
     def get(self, request: Request, keypair_id: int) -> Response:
-        """One of your tokens."""
+        """Show one of your tokens."""
         return Response(KeyPairOut(credentials_keypairs.access_keypair(actor_of(request), keypair_id)).data)
 
     @extend_schema(operation_id="change_keypair", request=KeyPairChangeInput, responses={200: KeyPairOut})
     def patch(self, request: Request, keypair_id: int) -> Response:
-        """Another name or other scopes; `is_active` false stops a token until it is true again. What it may no longer do
-        ends within seconds."""
+        """Change name or scopes. `is_active` false suspends a token until it is true again.
+        Connections that it may no longer open end within seconds.
+        """
         demand_newest_secret(request)
         asked = KeyPairChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -79,8 +83,9 @@ class KeyPairView(APIView):
 
     @extend_schema(operation_id="delete_keypair", responses={204: None})
     def delete(self, request: Request, keypair_id: int) -> Response:
-        """Revoke a token; it is refused from now on, and what it opened ends within seconds. A token of any scope may end
-        itself; to end others it needs `admin`."""
+        """Revoke a token. It is rejected at once, and its connections end within seconds. A token
+        of any scope may revoke itself; to revoke others it needs `admin`.
+        """
         credentials_keypairs.delete_keypair(actor=actor_of(request), keypair_id=keypair_id)
         return Response(status=204)
 
@@ -92,8 +97,10 @@ class KeyPairRotationView(APIView):
         operation_id="rotate_keypair", request=KeyPairRotateInput, responses={200: KeyPairCreatedOut}
     )
     def post(self, request: Request, keypair_id: int) -> Response:
-        """A new secret for a token; its text is in this answer and nowhere else. The old secret ends at once, or after
-        `grace_hours`. A token of any scope may rotate itself; to rotate others it needs `admin`."""
+        """Create a new secret for a token. Its text is only in this response. The old secret ends
+        at once, or after `grace_hours`. A token of any scope may rotate itself; to rotate others it
+        needs `admin`.
+        """
         demand_newest_secret(request)
         asked = KeyPairRotateInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -106,7 +113,7 @@ class KeyPairRotationView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_user_keypairs"))
 class UserKeyPairListView(ListAPIView[KeyPair]):
-    """The API tokens of a person whose account you may change."""
+    """List the API tokens of a user whose account you may edit."""
 
     token_scopes = FOR_ADMIN
     serializer_class = KeyPairOut
@@ -121,7 +128,9 @@ class UserKeyPairView(APIView):
 
     @extend_schema(operation_id="revoke_keypair", responses={204: None})
     def delete(self, request: Request, user_id: int, keypair_id: int) -> Response:
-        """Revoke a token of such a person; it is refused from now on, and what it opened ends within seconds."""
+        """Revoke a token of a user whose account you may edit. It is rejected at once, and its
+        connections end within seconds.
+        """
         credentials_keypairs.revoke_keypair(actor=actor_of(request), user_id=user_id, keypair_id=keypair_id)
         return Response(status=204)
 
@@ -132,8 +141,9 @@ def _shown_once(keypair: KeyPair, token: str, *, status: int) -> Response:
 
 
 def demand_newest_secret(request: Request) -> None:
-    """A secret that was replaced may be in other hands: it makes and changes no tokens, or its thief could keep one. Raises
-    PermissionDenied."""
+    """Require that a token presents its newest secret. A replaced secret may be stolen, and its
+    thief must not obtain a token by it. Raises PermissionDenied.
+    """
     its = request.auth
     if isinstance(its, KeyPair) and its.shown_secret_hash != its.secret_hash:
         raise PermissionDenied(

@@ -1,4 +1,4 @@
-"""REST of limits: one's own, and those of people whom one looks after."""
+"""REST endpoint of limits: the caller's own, and those of users the caller looks after."""
 
 from typing import Any
 
@@ -48,9 +48,10 @@ class LimitListView(APIView):
         responses={200: EffectiveLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def get(self, request: Request) -> Response:
-        """What you, or somebody whom you look after, may use: for each limit the tightest, who sets it, and
-        what is used and left of it; then each limit at each level, and each list of what may be used. What is not in them is
-        unlimited."""
+        """Show the limits of yourself or of a user you look after: the tightest value of each limit
+        with its source, use and rest; then each limit at each level, and each allow-list. Limits
+        that are not listed are unlimited.
+        """
         email, name = asked_once(request, "user"), asked_once(request, "project")
         scopes = _scopes(actor_of(request), email, name)
         lists = [list_as_json(each) for each in allow_lists.every(scopes)]

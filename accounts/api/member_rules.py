@@ -1,4 +1,4 @@
-"""REST of the rules by which people are members of a project."""
+"""REST endpoints of a project's membership rules."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ class MemberRulesView(APIView):
 
     @extend_schema(operation_id="read_member_rules", responses={200: MemberRulesOut})
     def get(self, request: Request, project_id: int) -> Response:
-        """By which rules people are members of the project. One that fits is enough."""
+        """Show the membership rules of a project. A user who matches one rule becomes a member."""
         actor = actor_of(request)
         return _answer(actor, access_project(actor, project_id, Action.VIEW_MEMBERS))
 
@@ -87,7 +87,9 @@ class MemberRulesView(APIView):
         operation_id="write_member_rules", request=MemberRulesInput, responses={200: MemberRulesOut}
     )
     def put(self, request: Request, project_id: int) -> Response:
-        """These rules in place of those of before. People join and leave within a minute; whoever was added by hand stays."""
+        """Replace the membership rules. Users join and leave within a minute; members added by hand
+        stay.
+        """
         actor = actor_of(request)
         access_project(actor, project_id, Action.EDIT)
         rules = _rules_in(request)
@@ -102,7 +104,7 @@ class RuleImpactView(APIView):
         operation_id="check_member_rules", request=MemberRulesInput, responses={200: RuleImpactOut}
     )
     def post(self, request: Request, project_id: int) -> Response:
-        """Who would join and who would leave if these were the rules. Changes nothing."""
+        """Show the users who would join or leave under these rules. Changes nothing."""
         project = access_project(actor_of(request), project_id, Action.EDIT)
         rules = membership_sync.rules_asked_for(_rules_in(request))
         return Response(RuleImpactOut(membership_sync.impact_of_rules(project, rules)).data)

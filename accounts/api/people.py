@@ -1,4 +1,4 @@
-"""REST of people: reading, adding, changing, closing, purging."""
+"""REST endpoints of users: list, create, change, close, reopen, purge."""
 
 from typing import Any
 
@@ -64,8 +64,10 @@ class UserFilter(filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(operation_id="list_users"))
 class UserListView(ListAPIView[User]):
-    """People whom you may see: yourself, the members of projects that you administer, and all of the domain for its
-    administrator and monitor. Of their projects you see those that you are in or oversee."""
+    """List the users visible to you: yourself, members of projects that you administer, and for a
+    domain's administrator and monitor all of the domain. Their projects are shown if you are a
+    member or oversee them.
+    """
 
     token_scopes = FOR_ADMIN
     serializer_class = UserOut
@@ -79,7 +81,9 @@ class UserListView(ListAPIView[User]):
     @extend_schema(operation_id="create_user", request=UserCreateInput, responses={201: UserCreatedOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Add a person, as an administrator of the domain. Without a password the answer has a link for the first sign-in."""
+        """Create a user, as an administrator of the domain. Without a password the response has a
+        link for the first sign-in.
+        """
         asked = UserCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
@@ -94,13 +98,15 @@ class UserView(APIView):
 
     @extend_schema(operation_id="read_user", responses={200: UserOut})
     def get(self, request: Request, user_id: int) -> Response:
-        """One person."""
+        """Show one user."""
         return Response(_shown(actor_of(request), user_id))
 
     @extend_schema(operation_id="change_user", request=UserChangeInput, responses={200: UserOut})
     def patch(self, request: Request, user_id: int) -> Response:
-        """Change address, name, role or domain of a person. Nobody gives a role above their own, or changes the own one; who
-        is tied to a domain by sessions, folders or memberships is not moved."""
+        """Change address, name, role or domain of a user. You cannot assign a role above your own
+        or change your own role. A user with sessions, folders or memberships in a domain cannot
+        move to another.
+        """
         actor = actor_of(request)
         access_user(actor, user_id, Action.EDIT)
         asked = UserChangeInput(data=request.data)
@@ -115,7 +121,9 @@ class UserView(APIView):
 
     @extend_schema(operation_id="purge_user", responses={204: None})
     def delete(self, request: Request, user_id: int) -> Response:
-        """Purge a closed account that has no folders any more. Where history refers to it, a nameless row stays."""
+        """Purge a closed account without folders. If history refers to it, an anonymised row
+        stays.
+        """
         offboarding.purge_user(actor=actor_of(request), user_id=user_id)
         return Response(status=204)
 
@@ -125,13 +133,16 @@ class UserClosingView(APIView):
 
     @extend_schema(operation_id="read_user_closing", responses={200: ClosingOut, 403: ErrorOut})
     def get(self, request: Request, user_id: int) -> Response:
-        """What closing the account would let go of, and the report of the last time."""
+        """Show the resources that closing the account would affect, and the report of the last
+        closing.
+        """
         return Response(_closing(actor_of(request), user_id))
 
     @extend_schema(operation_id="close_user", request=CloseInput, responses={202: ClosingOut})
     def post(self, request: Request, user_id: int) -> Response:
-        """Close an account: logins, tokens and memberships end at once, sessions are stopped, and folders are kept, handed
-        over or deleted. The report fills while that is done."""
+        """Close an account. Logins, tokens and memberships end at once, sessions are stopped, and
+        folders are kept, handed over or deleted. The report is updated meanwhile.
+        """
         actor = actor_of(request)
         access_user(actor, user_id, Action.CLOSE)
         asked = CloseInput(data=request.data)
@@ -143,7 +154,7 @@ class UserClosingView(APIView):
 
     @extend_schema(operation_id="reopen_user", responses={200: UserOut})
     def delete(self, request: Request, user_id: int) -> Response:
-        """Open the account again. Tokens and memberships do not come back."""
+        """Reopen an account. Tokens and memberships are not restored."""
         return Response(UserOut(offboarding.reopen_user(actor=actor_of(request), user_id=user_id)).data)
 
 

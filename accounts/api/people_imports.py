@@ -1,4 +1,4 @@
-"""REST of taking people in from a file."""
+"""REST endpoints of importing users from a file."""
 
 from dataclasses import asdict
 from typing import Any
@@ -71,8 +71,9 @@ class PeopleImportListView(APIView):
         responses={201: PeopleImportOut, 403: ErrorOut},
     )
     def post(self, request: Request) -> Response:
-        """Read a CSV file of people. As a dry run, nobody is changed until it is started; else the good rows are taken in,
-        each by itself: many in the background."""
+        """Check a CSV file of users. A dry run changes nothing until it is started; otherwise valid
+        rows are imported one by one, large files in the background.
+        """
         asked = PeopleImportInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), asked.validated_data
@@ -87,12 +88,12 @@ class PeopleImportView(APIView):
 
     @extend_schema(operation_id="read_user_import", responses={200: PeopleImportOut})
     def get(self, request: Request, import_id: int) -> Response:
-        """How far one of your imports is."""
+        """Show the progress of one of your imports."""
         return Response(_shown(access_import(actor_of(request), import_id)))
 
     @extend_schema(operation_id="start_user_import", request=None, responses={202: PeopleImportOut})
     def post(self, request: Request, import_id: int) -> Response:
-        """Take the good rows of a dry run in. Once it is started, this changes nothing."""
+        """Import the valid rows of a dry run. No effect on a started import."""
         return Response(
             _shown(user_import.start_import(actor=actor_of(request), import_id=import_id)), status=202
         )
@@ -100,7 +101,7 @@ class PeopleImportView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_user_import_rows"))
 class PeopleImportRowListView(ListAPIView[PeopleImportLine]):
-    """The rows of one of your imports, with what each would do or did."""
+    """List the rows of one of your imports with their planned effect or result."""
 
     token_scopes = FOR_ADMIN
     serializer_class = PeopleImportRowOut
@@ -120,7 +121,9 @@ class PeopleImportLinkView(APIView):
         operation_id="create_user_import_links", request=None, responses={200: SignInLinkOut(many=True)}
     )
     def post(self, request: Request, import_id: int) -> Response:
-        """Fresh links for all whom one of your imports added and who never signed in. Shown this once."""
+        """Create new sign-in links for all users added by one of your imports who never signed in.
+        Shown only once.
+        """
         links = user_import.create_links(actor=actor_of(request), import_id=import_id)
         told = [
             {"email": email, "sign_in_url": settings.BERTH_URL + reverse("sign-in-once", args=[code])}

@@ -1,4 +1,4 @@
-"""What goes over the wire about the people, projects and domains that one administers."""
+"""REST serializers of users, projects and domains for their administrators."""
 
 from typing import Any
 
@@ -119,7 +119,7 @@ class DomainCreateInput(InputSerializer):
 
 
 class NamedChangeInput(InputSerializer):
-    """Of a project or a domain."""
+    """Change of a project or a domain."""
 
     name = TextField(max_length=64, required=False)
     title = TextField(max_length=120, required=False, allow_blank=True)

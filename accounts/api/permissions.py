@@ -1,4 +1,4 @@
-"""What tokens may do over REST: so many requests in a minute, and what their scopes open."""
+"""REST permissions of tokens: request rate limit and scopes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +14,12 @@ from common.token_scopes import sufficient_scopes
 
 
 class TokenPermission(BasePermission):
-    """Of every view of REST. A login of the portal's pages has no scopes: it is the person."""
+    """Default permission of all REST views. Logins of the portal's pages have no scopes and act as
+    their user.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """True. Raises TooManyRequests, PermissionDenied."""
+        """Return true. Raises TooManyRequests, PermissionDenied."""
         if isinstance(request.auth, KeyPair):
             demand_rate(_rate_of(request, request.auth))
             demand_scopes(request.auth, sufficient_scopes(view, request.method or ""))
@@ -25,7 +27,7 @@ class TokenPermission(BasePermission):
 
 
 class RateHeadersMiddleware:
-    """Tells programs how many requests they have left, with each answer."""
+    """Adds the remaining number of requests to each response to a token."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -39,7 +41,7 @@ class RateHeadersMiddleware:
 
 
 def _rate_of(request: Request, keypair: KeyPair) -> Rate | None:
-    """Counted once, however often the framework asks about one request."""
+    """Count the request once, even if several permission checks run."""
     told = request._request
     if not hasattr(told, "rate"):
         told.rate = count_request(keypair)  # type: ignore[attr-defined]

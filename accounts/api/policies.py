@@ -1,4 +1,4 @@
-"""REST of resource policies, and of whom they limit."""
+"""REST endpoints of resource policies and their assignment."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ class PolicyFilter(filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(operation_id="list_policies"))
 class PolicyListView(ListAPIView[ResourcePolicy]):
-    """Resource policies that you govern or that hold in your domain; superadmins see all."""
+    """List resource policies that you manage or that apply in your domain; superadmins see all."""
 
     token_scopes = FOR_ADMIN
     serializer_class = PolicyOut
@@ -65,7 +65,9 @@ class PolicyListView(ListAPIView[ResourcePolicy]):
     @extend_schema(operation_id="create_policy", request=PolicyCreateInput, responses={201: PolicyOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Create a policy of your domain or, as a superadmin, of the whole installation. It limits nobody yet."""
+        """Create a policy of your domain or, as a superadmin, of the whole installation. It is not
+        assigned yet.
+        """
         asked = PolicyCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), dict(asked.validated_data)
@@ -80,14 +82,15 @@ class PolicyView(APIView):
 
     @extend_schema(operation_id="read_policy", responses={200: PolicyOut})
     def get(self, request: Request, policy_id: int) -> Response:
-        """One resource policy."""
+        """Show one resource policy."""
         return Response(PolicyOut(access_policy(actor_of(request), policy_id, Action.VIEW)).data)
 
     @extend_schema(operation_id="change_policy", request=PolicyChangeInput, responses={200: PolicyOut})
     def patch(self, request: Request, policy_id: int) -> Response:
-        """Change what is named; null takes a limit away. What runs goes on, even above a limit, but for when sessions end: those
-        in which nobody works, or that use too little, end by the new limits, and their owners are warned before. `impact/` tells
-        before whom it would touch."""
+        """Change the given fields; null removes a limit. Running sessions continue even above a
+        limit, except idle or under-utilised ones: they end by the new limits, after a warning to
+        their owners. `impact/` previews the affected objects.
+        """
         actor = actor_of(request)
         access_policy(actor, policy_id, Action.EDIT)
         asked = PolicyChangeInput(data=request.data)
@@ -101,7 +104,7 @@ class PolicyView(APIView):
 
     @extend_schema(operation_id="delete_policy", responses={204: None, 409: ErrorOut})
     def delete(self, request: Request, policy_id: int) -> Response:
-        """Delete a policy that limits nobody."""
+        """Delete a policy that is not assigned."""
         service.delete_policy(actor=actor_of(request), policy_id=policy_id)
         return Response(status=204)
 
@@ -111,7 +114,7 @@ class PolicyUserListView(APIView):
 
     @extend_schema(operation_id="list_policy_users", responses={200: PolicyUserOut(many=True)})
     def get(self, request: Request, policy_id: int) -> Response:
-        """List the objects that it limits; at most a thousand of each level."""
+        """List the objects that the policy limits, at most a thousand of each level."""
         actor = actor_of(request)
         policy = access_policy(actor, policy_id, Action.VIEW)
         found = users_of(actor, policy, most=MOST_USERS)
@@ -124,9 +127,11 @@ class PolicyImpactView(APIView):
 
     @extend_schema(operation_id="check_policy_change", request=PolicyChangeInput, responses={200: ImpactOut})
     def post(self, request: Request, policy_id: int) -> Response:
-        """What a change would mean, without making it: how many it limits, and who uses more than that already. They
-        would keep what runs, and start nothing new until less is in use. Not counted are sessions in
-        which nobody works, or that use too little: they would end, and their owners be warned before."""
+        """Show the effect of a change without making it: the number of objects limited, and those
+        that already use more. These would keep running sessions and could start none until their
+        use is below the limit. Idle or under-utilised sessions, which would end after a warning,
+        are not counted.
+        """
         actor = actor_of(request)
         policy = access_policy(actor, policy_id, Action.EDIT)
         asked = PolicyChangeInput(data=request.data)
@@ -143,8 +148,10 @@ class PolicyAssignmentView(APIView):
         responses={200: AssignmentOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def post(self, request: Request) -> Response:
-        """Let a policy limit a domain, project, person or token from now on; an empty name: none does. What runs goes on, but
-        for when sessions end: those in which nobody works, or that use too little, end by its limits, and their owners are warned before."""
+        """Assign a policy to a domain, project, user or token; an empty name removes it. Running
+        sessions continue, except idle or under-utilised ones: they end by the policy's limits,
+        after a warning to their owners.
+        """
         asked = AssignmentInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), asked.validated_data
@@ -159,7 +166,9 @@ class PolicyAssignmentView(APIView):
 
 
 def _wanted_policy(request: Request, level: Level, domain_id: int, name: str) -> ResourcePolicy | None:
-    """By name or number, of those that may be assigned there; else as it is found, so that the refusal says why not."""
+    """Return the policy by name or number among those that may be assigned there; otherwise any
+    visible one, so that the refusal explains the reason.
+    """
     if not name:
         return None
     actor = actor_of(request)

@@ -1,4 +1,4 @@
-"""What goes over the wire about resource policies."""
+"""REST serializers of resource policies."""
 
 from typing import Any
 
@@ -18,7 +18,9 @@ MOST_SLOTS = 50
 
 
 class AmountsField(serializers.DictField):
-    """{"cpu": 16, "mem": "64g"} in base units; zeros stay, because they forbid."""
+    """Amounts of slots, e.g. {"cpu": 16, "mem": "64g"}, converted to base units. Zeros are kept,
+    because they forbid a slot.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, **options)
@@ -33,7 +35,7 @@ class AmountsField(serializers.DictField):
 
 
 class EntriesField(serializers.ListField):
-    """An allow-list; null is none, which allows everything."""
+    """An allow-list; null means no list, which allows everything."""
 
     def __init__(self, kind: AllowList, **options: Any) -> None:
         one = TextField(max_length=LONGEST_ENTRY)
@@ -68,8 +70,9 @@ _UNMEASURED = (
 
 
 class LimitsInput(InputSerializer):
-    """Limits; null limits nothing; zero forbids, in the fields that take it. Of what is allowed null is everything, an empty
-    list nothing."""
+    """Limits of a policy. null means unlimited; zero forbids, in fields that accept it. For
+    allow-lists null allows everything, an empty list nothing.
+    """
 
     max_sessions = _count("Live sessions.")
     max_pending_sessions = _count("Sessions that wait.")
@@ -143,7 +146,9 @@ class PolicyChangeInput(LimitsInput):
 
 
 class PolicyOut(serializers.Serializer[Any]):
-    """Amounts in base units: cpu in millicores, devices in thousandths, bytes, seconds. null limits nothing."""
+    """A policy. Amounts in base units: cpu in millicores, devices in thousandths, bytes, seconds.
+    null means unlimited.
+    """
 
     id = serializers.IntegerField()
     name = serializers.CharField()

@@ -1,4 +1,4 @@
-"""REST of projects with their members, and of domains."""
+"""REST endpoints of projects with their members, and of domains."""
 
 from types import MappingProxyType
 from typing import Any
@@ -68,7 +68,9 @@ class DomainFilter(NamedFilter):
 
 @extend_schema_view(get=extend_schema(operation_id="list_projects"))
 class ProjectListView(ListAPIView[Project]):
-    """Projects that you can see: your own; administrators and monitors see all that are theirs, archived ones too."""
+    """List the projects visible to you: your own; for administrators and monitors all that they
+    oversee, archived ones included.
+    """
 
     token_scopes = FOR_ADMIN
     token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
@@ -98,14 +100,16 @@ class ProjectView(APIView):
 
     @extend_schema(operation_id="read_project", responses={200: ManagedProjectOut})
     def get(self, request: Request, project_id: int) -> Response:
-        """One project."""
+        """Show one project."""
         return Response(ManagedProjectOut(access_project(actor_of(request), project_id, Action.VIEW)).data)
 
     @extend_schema(
         operation_id="change_project", request=NamedChangeInput, responses={200: ManagedProjectOut}
     )
     def patch(self, request: Request, project_id: int) -> Response:
-        """Change a project, archive it (`is_active` false) or take it into use again. Live sessions must end before."""
+        """Change a project, archive it (`is_active` false) or restore it. A project with live
+        sessions cannot be archived.
+        """
         actor = actor_of(request)
         access_project(actor, project_id, Action.EDIT)
         asked = NamedChangeInput(data=request.data)
@@ -115,7 +119,7 @@ class ProjectView(APIView):
 
     @extend_schema(operation_id="purge_project", responses={204: None})
     def delete(self, request: Request, project_id: int) -> Response:
-        """Purge an archived project that has neither folders nor sessions in its history."""
+        """Purge an archived project without folders and without sessions in its history."""
         archiving.purge_project(actor=actor_of(request), project_id=project_id)
         return Response(status=204)
 
@@ -124,7 +128,7 @@ class ProjectView(APIView):
     get=extend_schema(operation_id="list_members", responses={200: MemberOut(many=True), 403: ErrorOut})
 )
 class MemberListView(ListAPIView[Membership]):
-    """Who is in a project that you manage or watch."""
+    """List the members of a project that you administer or monitor."""
 
     token_scopes = FOR_ADMIN
     serializer_class = MemberOut
@@ -141,7 +145,7 @@ class MemberListView(ListAPIView[Membership]):
     @extend_schema(operation_id="add_member", request=MemberInput, responses={201: MemberOut})
     @takes_idempotency_key
     def post(self, request: Request, project_id: int) -> Response:
-        """Take a person of the domain into the project; again with another role, it changes the role."""
+        """Add a user of the domain to the project, or change the role of a member."""
         actor = actor_of(request)
         project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
         asked = MemberInput(data=request.data)
@@ -157,7 +161,9 @@ class MemberView(APIView):
 
     @extend_schema(operation_id="remove_member", responses={204: None})
     def delete(self, request: Request, project_id: int, user_id: int) -> Response:
-        """Take a person out of the project. Their sessions in it are not stopped; they can enter them no more."""
+        """Remove a user from the project. Their sessions in it are not stopped, but they lose
+        access to them.
+        """
         actor = actor_of(request)
         membership = access_member(actor, project_id, user_id)
         service.remove_member(actor=actor, project=membership.project, user=membership.user)
@@ -166,7 +172,7 @@ class MemberView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_domains"))
 class DomainListView(ListAPIView[Domain]):
-    """Your domain; superadmins and monitors see all."""
+    """List your domain; superadmins and monitors see all domains."""
 
     token_scopes = FOR_ADMIN
     serializer_class = ManagedDomainOut
@@ -191,12 +197,12 @@ class DomainView(APIView):
 
     @extend_schema(operation_id="read_domain", responses={200: ManagedDomainOut})
     def get(self, request: Request, domain_id: int) -> Response:
-        """One domain."""
+        """Show one domain."""
         return Response(ManagedDomainOut(access_domain(actor_of(request), domain_id, Action.VIEW)).data)
 
     @extend_schema(operation_id="change_domain", request=DomainChangeInput, responses={200: ManagedDomainOut})
     def patch(self, request: Request, domain_id: int) -> Response:
-        """Change a domain, close it (`is_active` false) or open it again, as a superadmin."""
+        """Change a domain, close it (`is_active` false) or reopen it, as a superadmin."""
         actor = actor_of(request)
         access_domain(actor, domain_id, Action.EDIT)
         asked = DomainChangeInput(data=request.data)
@@ -206,6 +212,6 @@ class DomainView(APIView):
 
     @extend_schema(operation_id="purge_domain", responses={204: None})
     def delete(self, request: Request, domain_id: int) -> Response:
-        """Purge a closed domain without people, projects and history."""
+        """Purge a closed domain without users, projects and history."""
         archiving.purge_domain(actor=actor_of(request), domain_id=domain_id)
         return Response(status=204)

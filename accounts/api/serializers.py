@@ -1,4 +1,4 @@
-"""What goes over the wire about people. Flat; named for the operation."""
+"""REST serializers of the caller's own account, API tokens and memberships."""
 
 from datetime import timedelta
 from typing import Any
@@ -27,7 +27,7 @@ class MeOut(serializers.Serializer[Any]):
 
 
 class OwnTokenOut(serializers.Serializer[Any]):
-    """The token by which one asks."""
+    """The token that authenticates the request."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -79,7 +79,7 @@ class KeyPairChangeInput(InputSerializer):
 
 
 class HoursField(serializers.FloatField):
-    """A number; not true, and not a text that reads like one."""
+    """Number of hours; rejects booleans and numeric strings."""
 
     def to_internal_value(self, data: Any) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float):

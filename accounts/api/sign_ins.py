@@ -1,4 +1,6 @@
-"""REST of signing in: one's own browsers, and what administrators may do about how somebody signs in."""
+"""REST endpoints of sign-in: the caller's own browser logins, and administrators' control of a
+user's sign-in.
+"""
 
 from typing import Any
 
@@ -64,7 +66,7 @@ class EndedOut(serializers.Serializer[Any]):
 
 @extend_schema_view(get=extend_schema(operation_id="list_logins"))
 class LoginListView(ListAPIView[BrowserLogin]):
-    """The browsers in which you are signed in, the last used first."""
+    """List the browsers in which you are signed in, last used first."""
 
     token_scopes = FOR_ADMIN
     is_private = True
@@ -76,7 +78,9 @@ class LoginListView(ListAPIView[BrowserLogin]):
 
     @extend_schema(operation_id="end_other_logins", responses={200: EndedOut})
     def delete(self, request: Request) -> Response:
-        """Sign every browser out but the one that asks; what they hold open ends within seconds."""
+        """Sign out all browsers except the calling one. Their open connections end within
+        seconds.
+        """
         count = logins_service.end_other_logins(actor=actor_of(request), but=_session_key(request))
         return Response({"ended": count})
 
@@ -87,7 +91,7 @@ class LoginView(APIView):
 
     @extend_schema(operation_id="end_login", responses={204: None})
     def delete(self, request: Request, login_id: str) -> Response:
-        """Sign one browser out."""
+        """Sign out one browser."""
         logins_service.end_login(actor=actor_of(request), login_id=login_id)
         return Response(status=204)
 
@@ -97,13 +101,14 @@ class UserSignInView(APIView):
 
     @extend_schema(operation_id="read_user_sign_in", responses={200: SignInOut})
     def get(self, request: Request, user_id: int) -> Response:
-        """How a person signs in, for administrators of the account."""
+        """Show how a user signs in, as an administrator of the account."""
         return Response(_shown(actor_of(request), user_id))
 
     @extend_schema(operation_id="change_user_sign_in", request=SignInInput, responses={200: SignInOut})
     def patch(self, request: Request, user_id: int) -> Response:
-        """Demand another password before anything else, or say from which networks the account may be used. What is open
-        elsewhere ends within seconds."""
+        """Require a password change, or set the networks from which the account may be used.
+        Connections that violate it end within seconds.
+        """
         actor = actor_of(request)
         access_user(actor, user_id, Action.EDIT)
         asked = SignInInput(data=request.data)
@@ -117,7 +122,9 @@ class UserSecondFactorView(APIView):
 
     @extend_schema(operation_id="reset_user_second_factor", responses={204: None})
     def delete(self, request: Request, user_id: int) -> Response:
-        """Remove authenticator app, passkeys and recovery codes of somebody who has lost them. Make sure that it is they who ask."""
+        """Remove authenticator app, passkeys and recovery codes of a user who lost them. Verify the
+        identity of the requester first.
+        """
         second_factor.reset_second_factor(actor=actor_of(request), user_id=user_id)
         return Response(status=204)
 
@@ -127,7 +134,7 @@ class UserLoginListView(APIView):
 
     @extend_schema(operation_id="end_user_logins", responses={200: EndedOut})
     def delete(self, request: Request, user_id: int) -> Response:
-        """Sign a person out of every browser. Tokens go on working."""
+        """Sign a user out of all browsers. Tokens keep working."""
         return Response({"ended": admin_control.end_user_logins(actor=actor_of(request), user_id=user_id)})
 
 
@@ -136,8 +143,9 @@ class UserPasswordMailView(APIView):
 
     @extend_schema(operation_id="mail_password_link", request=None, responses={202: None})
     def post(self, request: Request, user_id: int) -> Response:
-        """Mail the person a link by which they choose another password. 409 where no mail is set up, or the password is kept
-        elsewhere."""
+        """Mail the user a password reset link. 409 if mail is not configured, or the password is
+        kept by a provider or directory.
+        """
         admin_control.mail_password_link(actor=actor_of(request), user_id=user_id)
         return Response(status=202)
 

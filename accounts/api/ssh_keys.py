@@ -1,4 +1,6 @@
-"""REST of SSH public keys: one's own, and those of people whose accounts one may change."""
+"""REST endpoints of SSH public keys: the caller's own, and those of users whose accounts the caller
+may edit.
+"""
 
 from typing import Any
 
@@ -46,7 +48,7 @@ class SshKeyAddInput(InputSerializer):
 
 @extend_schema_view(get=extend_schema(operation_id="list_ssh_keys"))
 class SshKeyListView(ListAPIView[SshKey]):
-    """Your SSH public keys."""
+    """List your SSH public keys."""
 
     token_scopes = FOR_ADMIN
     serializer_class = SshKeyOut
@@ -62,8 +64,10 @@ class SshKeyListView(ListAPIView[SshKey]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Add a public key: ed25519, ECDSA, RSA of 2048 bits and more, and those of security keys. One added with a token
-        ends with that token, which needs the scopes `sessions`, `folders` and `admin`."""
+        """Add a public key: Ed25519, ECDSA, RSA with at least 2048 bits, or a key of a security
+        key. A key added with a token expires with it; the token needs the scopes `sessions`,
+        `folders` and `admin`.
+        """
         demand_newest_secret(request)
         asked = SshKeyAddInput(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -76,19 +80,19 @@ class SshKeyView(APIView):
 
     @extend_schema(operation_id="read_ssh_key", responses={200: SshKeyOut})
     def get(self, request: Request, ssh_key_id: int) -> Response:
-        """One of your keys."""
+        """Show one of your keys."""
         return Response(SshKeyOut(ssh_keys.access_ssh_key(actor_of(request), ssh_key_id)).data)
 
     @extend_schema(operation_id="remove_ssh_key", responses={204: None})
     def delete(self, request: Request, ssh_key_id: int) -> Response:
-        """Remove a key; it opens nothing from now on."""
+        """Remove a key. It stops working at once."""
         ssh_keys.remove_ssh_key(actor=actor_of(request), ssh_key_id=ssh_key_id)
         return Response(status=204)
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_user_ssh_keys"))
 class UserSshKeyListView(ListAPIView[SshKey]):
-    """The SSH public keys of a person whose account you may change."""
+    """List the SSH public keys of a user whose account you may edit."""
 
     token_scopes = FOR_ADMIN
     serializer_class = SshKeyOut
@@ -103,6 +107,6 @@ class UserSshKeyView(APIView):
 
     @extend_schema(operation_id="revoke_ssh_key", responses={204: None})
     def delete(self, request: Request, user_id: int, ssh_key_id: int) -> Response:
-        """Remove a key of such a person; it opens nothing from now on."""
+        """Remove an SSH key of a user whose account you may edit. It stops working at once."""
         ssh_keys.revoke_ssh_key(actor=actor_of(request), user_id=user_id, ssh_key_id=ssh_key_id)
         return Response(status=204)

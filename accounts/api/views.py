@@ -1,4 +1,4 @@
-"""REST about oneself: who am I."""
+"""REST endpoint of the calling user."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,6 +14,6 @@ class MeView(APIView):
 
     @extend_schema(operation_id="me", responses={200: WhoAmIOut})
     def get(self, request: Request) -> Response:
-        """The person whom the token or the login belongs to, and what that token may do."""
+        """Show the user of the token or login, and the scopes of the token."""
         token = OwnTokenOut(request.auth).data if request.auth is not None else None
         return Response({**MeOut(request.user).data, "token": token})

@@ -1,1 +1,1 @@
-"""Budgets and prices."""
+"""Budgets of users and projects, and prices of resources."""

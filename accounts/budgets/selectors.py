@@ -1,4 +1,6 @@
-"""Reads of budgets: what is spent of them, who sees them, whom they bind, and what one that is yet to come would mean."""
+"""Queries for budgets: spending, visibility, affected users, and the impact of an unsaved
+budget.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ from common.errors import Conflict, NotFound
 from common.values.money import format_money
 from common.values.text import quoted
 
-Owner = tuple[Level, int]  # a project or a person
+Owner = tuple[Level, int]  # a project or a user
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
 UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
 ANY_BUDGET = (
@@ -51,26 +53,28 @@ PERIODS = {
 
 @dataclass(frozen=True, slots=True)
 class BudgetImpact:
-    """What a budget that is not saved yet would mean: `state` with what is spent of it already, and how many people start
-    sessions on it."""
+    """Effect of an unsaved budget: `state` with its spending so far, and the number of users whose
+    sessions count against it.
+    """
 
     state: BudgetState
     people_count: int
 
 
 def today() -> date:
-    """Days of budgets and prices are those of UTC."""
+    """Today in UTC, the time zone of budgets and prices."""
     return clock.now().astimezone(UTC).date()
 
 
 def tomorrow() -> date:
-    """The first day whose prices may still be set: hours of today that are over keep theirs."""
+    """First day whose prices may be set: past hours keep their price."""
     return today() + timedelta(days=1)
 
 
 def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list[BudgetState]:
-    """The budgets of these projects and people that hold now, with what is spent of each up to now; running sessions count.
-    One query where there is none, else at most 3."""
+    """Return the budgets of these projects and users in the current period, with spending up to now
+    including running sessions. One query if there are none, else at most 3.
+    """
     now = at or clock.now()
     ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
     theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
@@ -79,7 +83,9 @@ def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list
 
 
 def have_budgets(owners: Collection[Owner]) -> bool:
-    """Whether any of these has a budget, of any time: asked in few words where people mostly have none. One query."""
+    """Return true if any owner has a budget of any period. A cheap check, as most users have none.
+    One query.
+    """
     ids = {level.value: [pk for each, pk in owners if each is level] for level in OWNERS}
     with prepared_cursor() as cursor:
         cursor.execute(_ANY, ids)
@@ -87,8 +93,9 @@ def have_budgets(owners: Collection[Owner]) -> bool:
 
 
 def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:
-    """The same for these budgets, with their owners; terms that are over or yet to come too. 2 queries, 1 where no
-    money is counted."""
+    """Return the states of these budgets, past and future terms included. Owners are read from the
+    budgets. 2 queries, or 1 if none counts money.
+    """
     now, budgets = at or clock.now(), list(budgets)
     if not budgets:
         return []
@@ -115,12 +122,12 @@ def _prices() -> list[budget_arithmetic.Price]:
 
 
 def refusals(states: Iterable[BudgetState]) -> list[str]:
-    """A sentence for each budget that refuses new sessions."""
+    """Return a sentence for each budget that refuses new sessions."""
     return [_spent_sentence(state) for state in states if state.refuses]
 
 
 def visible_budgets(actor: Actor) -> QuerySet[Budget]:
-    """Of oneself, of the projects that one knows, and of the people whom one sees."""
+    """Budgets of the actor, of projects known to the actor and of users visible to the actor."""
     budgets = Budget.objects.select_related("project__domain", "user__domain").order_by("pk")
     if sees_everything(actor):
         return budgets.filter(Q(user=None) | Q(user__purged_at=None))
@@ -128,7 +135,9 @@ def visible_budgets(actor: Actor) -> QuerySet[Budget]:
 
 
 def access_budget(actor: Actor, budget_id: int, action: Action) -> Budget:
-    """To look at it, or to change it as whoever may limit its owner. Raises NotFound, PermissionDenied."""
+    """Fetch one budget, for any other action than VIEW only if the actor may limit its owner.
+    Raises NotFound, PermissionDenied.
+    """
     budget = visible_budgets(actor).filter(pk=budget_id).first()
     if budget is None:
         raise NotFound(_("There is no such budget among those that you may see."))
@@ -143,12 +152,12 @@ def access_budget(actor: Actor, budget_id: int, action: Action) -> Budget:
 
 
 def may_change_budget(actor: Actor, budget: Budget) -> bool:
-    """At most 2 queries."""
+    """Return true if the actor may change the budget. At most 2 queries."""
     return may_limit(actor, budget.owner) and (may_do_everything(actor) or not budget.is_central)
 
 
 def may_limit(actor: Actor, owner: Project | User) -> bool:
-    """At most 2 queries."""
+    """Return true if the actor may limit the owner. At most 2 queries."""
     if may_do_everything(actor):
         return True
     act = actions_on_project if isinstance(owner, Project) else actions_on_user
@@ -156,8 +165,9 @@ def may_limit(actor: Actor, owner: Project | User) -> bool:
 
 
 def owner_named(actor: Actor, text: str) -> Project | User:
-    """Whom `text` names: the address of a person, or the name of a project; “domain/project” where several domains have one
-    of that name. Raises NotFound, Conflict."""
+    """Return the visible owner that `text` names: e-mail address of a user or name of a project;
+    “domain/project” if the name is ambiguous. Raises NotFound, Conflict.
+    """
     domain, _slash, name = text.strip().rpartition("/")
     if "@" in text:
         found: list[Any] = list(visible_users(actor).filter(email=text.strip().lower())[:1])
@@ -178,13 +188,15 @@ def owner_named(actor: Actor, text: str) -> Project | User:
 
 
 def impact_of_budget(budget: Budget) -> BudgetImpact:
-    """Of one that is saved or not. 3 queries."""
+    """Return the impact of a budget, saved or not. 3 queries."""
     [state] = states_of([budget])
     return BudgetImpact(state, len(people_bound({budget.owner_key})[budget.owner_key]))
 
 
 def people_bound(owners: Collection[Owner]) -> dict[Owner, list[int]]:
-    """Ids of the people whose sessions count for these: a person, or the members of a project, those with an open account. One query."""
+    """Return the ids of active users whose sessions count for these owners: the user, or the
+    members of the project. One query.
+    """
     projects = [pk for level, pk in owners if level is Level.PROJECT]
     people = [pk for level, pk in owners if level is Level.USER]
     found: dict[Owner, list[int]] = {owner: [] for owner in owners}
@@ -199,9 +211,10 @@ def people_bound(owners: Collection[Owner]) -> dict[Owner, list[int]]:
 
 
 def _uses(owners: Collection[Owner], edges: Sequence[date], now: datetime) -> dict[Owner, list[DayUse]]:
-    """From the ledger of what has ended, and from what is held now: in one statement, so that a session which ends meanwhile
-    is in one of them, and not in both. Days from one of `edges` to the next are told as one, the first of them: no period begins
-    and no price changes between."""
+    """Return allocations from the ledger and from live sessions. One statement reads both, so that
+    a session that ends meanwhile is counted exactly once. Days between two `edges` are summed under
+    the first of them: no period begins and no price changes between them.
+    """
     found: dict[Owner, list[DayUse]] = {owner: [] for owner in owners}
     first, *others = _rows_of_uses(owners, edges)
     for level, owner_id, slot, day, held, held_since in first.union(*others, all=True) if others else first:
@@ -214,7 +227,9 @@ def _uses(owners: Collection[Owner], edges: Sequence[date], now: datetime) -> di
 
 
 def _rows_of_uses(owners: Collection[Owner], edges: Sequence[date]) -> Iterator[QuerySet[Any, Any]]:
-    """(level, owner, slot, day, held, held since), the last for what is held now, the day for what has ended."""
+    """Yield queries of (level, owner, slot, day, amount, held since). Live allocations have no day,
+    ended ones no `held since`.
+    """
     no_day, no_instant = Cast(Value(None), DateField()), Cast(Value(None), DateTimeField())
     amount = DecimalField(max_digits=40, decimal_places=0)
     since, *later = (Value(edge, DateField()) for edge in edges)
@@ -259,7 +274,7 @@ def _state(
 
 
 def warning_of(state: BudgetState) -> str:
-    """For a budget that is used up, or nearly; "" for others."""
+    """Return the warning for a budget that is used up or nearly used up; "" for others."""
     if not state.is_current or not state.is_nearly_used_up:
         return ""
     if state.is_used_up:
@@ -278,7 +293,7 @@ def warning_of(state: BudgetState) -> str:
 
 
 def amount_words(unit: Unit, amount: Decimal) -> str:
-    """Money in the currency of the installation; of hours the number."""
+    """Format an amount: money in the currency of the installation, hours as a number."""
     return format_money(amount) if unit is Unit.MONEY else str(amount)
 
 

@@ -1,4 +1,4 @@
-"""Writes of budgets and prices."""
+"""Creates, changes and deletes budgets and prices."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -40,7 +40,9 @@ def create_budget(  # noqa: PLR0913 -- all by name
     warn_percent: int = 80,
     is_hard: bool = False,
 ) -> Budget:
-    """For a project or a person whom the actor may limit. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Create a budget for a project or user that the actor may limit. Raises NotFound,
+    PermissionDenied, InvalidInput.
+    """
     wanted = {
         "unit": unit, "amount": amount, "period": period, "starts_on": starts_on, "ends_on": ends_on,
         "warn_percent": warn_percent, "is_hard": is_hard,
@@ -56,7 +58,9 @@ def create_budget(  # noqa: PLR0913 -- all by name
 
 @transaction.atomic
 def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -> Budget:
-    """Other values for these columns of COLUMNS. What runs goes on. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Set these columns of COLUMNS. Running sessions continue. Raises NotFound, PermissionDenied,
+    InvalidInput.
+    """
     Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
     budget = access_budget(actor, budget_id, Action.LIMIT)
     before = _values(budget)
@@ -72,7 +76,7 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
 
 @transaction.atomic
 def delete_budget(*, actor: Actor, budget_id: int) -> None:
-    """Raises NotFound, PermissionDenied."""
+    """Delete a budget that the actor may change. Raises NotFound, PermissionDenied."""
     Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
     budget = access_budget(actor, budget_id, Action.LIMIT)
 
@@ -84,8 +88,9 @@ def delete_budget(*, actor: Actor, budget_id: int) -> None:
 
 @transaction.atomic
 def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -> Price:
-    """What an hour costs from that day on. Hours that were held keep their price, so it begins tomorrow or later. Raises
-    PermissionDenied, InvalidInput."""
+    """Set the price of an hour from a day on. Past hours keep their price, so the earliest day is
+    tomorrow. Raises PermissionDenied, InvalidInput.
+    """
     require_superadmin(actor)
     if not is_slot_name(slot_name):
         sentence = _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
@@ -107,7 +112,9 @@ def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -
 
 @transaction.atomic
 def delete_price(*, actor: Actor, price_id: int) -> None:
-    """One that begins tomorrow or later: the one before it goes on. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Delete a price that begins tomorrow or later; the previous price continues. Raises NotFound,
+    PermissionDenied, InvalidInput.
+    """
     require_superadmin(actor)
     price = Price.objects.select_for_update().filter(pk=price_id).first()
     if price is None:
@@ -120,7 +127,9 @@ def delete_price(*, actor: Actor, price_id: int) -> None:
 
 
 def new_budget(actor: Actor, level: Level, owner_id: int, wanted: Mapping[str, Any]) -> Budget:
-    """What create_budget would save, for `wanted` by the names of COLUMNS. Raises what it raises."""
+    """Build the unsaved budget of `create_budget`; `wanted` is keyed by COLUMNS. Raises NotFound,
+    PermissionDenied, InvalidInput.
+    """
     owner = access_limited(actor, level, owner_id)
     if not isinstance(owner, (Project, User)):
         raise InvalidInput(_("Projects and people have budgets."), fields={"level": [_("project or user.")]})
@@ -134,7 +143,7 @@ def new_budget(actor: Actor, level: Level, owner_id: int, wanted: Mapping[str, A
 
 
 def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
-    """Sets what update_budget would save. Raises InvalidInput."""
+    """Apply the changes of `update_budget` without saving. Raises InvalidInput."""
     for column in COLUMNS:
         if column in changes:
             setattr(budget, column, changes[column])
@@ -146,7 +155,9 @@ def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
 
 
 def _lock_owner(budget: Budget) -> None:
-    """Wait for those who are admitted by the budgets of this owner, and have others wait (ADR 8)."""
+    """Lock the budget's owner, so that admissions judged by its budgets and this change wait for
+    each other (ADR 8).
+    """
     level, owner_id = budget.owner_key
     owners = Project.objects if level is Level.PROJECT else User.objects
     owners.select_for_update(no_key=True).get(pk=owner_id)
@@ -166,7 +177,9 @@ def _check_days(budget: Budget) -> None:
 
 
 def _demand_not_begun(day: date) -> None:
-    """A day has one price, so one from today on would be that of hours which are over, too."""
+    """Raise InvalidInput unless the day is in the future. A day has one price, so a price from
+    today would also change past hours.
+    """
     if day <= today():
         sentence = _("What was held keeps its price: begin tomorrow or later (UTC).")
         raise InvalidInput(sentence, fields={"since": [sentence]})

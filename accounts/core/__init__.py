@@ -1,1 +1,3 @@
-"""Rules of accounts: roles, authorization, limits, sign-in requirements. Pure."""
+"""Pure rules of accounts: roles, authorization, limits, allow-lists, budgets, sign-in
+requirements.
+"""

@@ -1,8 +1,10 @@
-"""Allow-lists: which registries, images and storage hosts several scopes let be used. Pure.
+"""Allow-lists: registries, images and storage hosts that the policies of several scopes permit.
+Pure.
 
-A scope without a list allows everything, an empty list allows nothing, and all scopes hold at once. An image comes from the
-place before its name: `ghcr.io/acme` allows what is below it; what is named without a registry, because machines built it or it
-came from Docker Hub, is `local`.
+A scope without a list allows everything, an empty list allows nothing, and the lists of all scopes
+apply together. An image's registry is the path before its name: `ghcr.io/acme` allows everything
+below it. An image named without a registry (built on an agent, or from Docker Hub) belongs to
+`local`.
 """
 
 import re
@@ -18,13 +20,13 @@ from common.values.text import check_text, quoted
 MOST_ENTRIES = 100
 LONGEST_ENTRY = 255
 SHOWN_ENTRIES = 5
-NONE = "none"  # how an empty list is typed
-# Engines name its images without a host, so that entries with one would fit nothing.
+NONE = "none"  # input for an empty list
+# Docker names images of Docker Hub without a host, so entries with one would match nothing.
 DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 
 
 class AllowList(StrEnum):
-    """What there are lists of."""
+    """Kinds of allow-lists."""
 
     REGISTRIES = "registries"
     IMAGES = "images"
@@ -36,7 +38,7 @@ TITLES = {
     AllowList.IMAGES: gettext_noop("Images"),
     AllowList.STORAGE_HOSTS: gettext_noop("Storage hosts of new folders"),
 }
-# {scope} begins the sentence, {entries} is the list in words, {asked} what was asked for.
+# Placeholders: {scope} begins the sentence, {entries} is the list, {asked} the refused value.
 REFUSALS = {
     AllowList.REGISTRIES: gettext_noop(
         "{scope} may use images from {entries} alone; this one comes from {asked}."
@@ -55,7 +57,9 @@ _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/@*-]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The list of one scope, and what somebody asks for that is not in it ("": nothing is asked)."""
+    """The list of one scope, and the requested value that is not in it ("" if nothing is
+    requested).
+    """
 
     kind: AllowList
     level: Level
@@ -71,7 +75,7 @@ class Allowance:
 
     @property
     def scope_name(self) -> str:
-        """As administrators read it."""
+        """Name of the scope for administrators."""
         return scope_name(self.level, self.scope)
 
     @property
@@ -80,17 +84,17 @@ class Allowance:
 
     @property
     def words(self) -> str:
-        """ "ghcr.io, local/berth", the first of them; "" for an empty list."""
+        """First entries joined by commas, e.g. "ghcr.io, local/berth"; "" for an empty list."""
         return entry_words(self.entries)
 
     @property
     def refusal(self) -> str:
-        """The sentence that says no, and who could change that."""
+        """Sentence that refuses the request and names the role that can change the list."""
         return paragraph((self.reason, self.who_changes))
 
     @property
     def reason(self) -> str:
-        """The sentence that says no."""
+        """Sentence that refuses the request."""
         sentence = REFUSALS if self.entries else REFUSALS_OF_ALL
         return _(sentence[self.kind]).format(
             scope=self.scope_title, entries=self.words, asked=quoted(self.asked, LONGEST_ENTRY)
@@ -104,7 +108,7 @@ class Allowance:
 
 
 def every(scopes: Iterable[Scope], kinds: Iterable[AllowList] = AllowList) -> tuple[Allowance, ...]:
-    """Each list of each scope, by kind, the widest scope first."""
+    """Return each list of each scope, by kind, then from the widest scope to the narrowest."""
     ordered = in_order(scopes)
     return tuple(
         _allowance(scope, kind) for kind in kinds for scope in ordered if kind.value in scope.allowed
@@ -112,7 +116,9 @@ def every(scopes: Iterable[Scope], kinds: Iterable[AllowList] = AllowList) -> tu
 
 
 def refusals(scopes: Iterable[Scope], asked: Mapping[AllowList, str]) -> tuple[Allowance, ...]:
-    """Every list that does not have what is asked for; none: all scopes allow it. By level, then as `asked` has them."""
+    """Return every list that lacks a requested value; empty if all scopes allow all. Ordered by
+    level, then as `asked`.
+    """
     return tuple(
         _allowance(scope, kind, text)
         for scope in in_order(scopes)
@@ -122,7 +128,9 @@ def refusals(scopes: Iterable[Scope], asked: Mapping[AllowList, str]) -> tuple[A
 
 
 def check_entries(kind: AllowList, entries: Sequence[object]) -> list[str]:
-    """The list as it is kept, each entry once. Raises ValueError with a sentence."""
+    """Return the entries in canonical form without duplicates. Raises ValueError with a
+    sentence.
+    """
     if len(entries) > MOST_ENTRIES:
         raise ValueError(
             _("At most {most} entries; these are {count}.").format(most=MOST_ENTRIES, count=len(entries))
@@ -131,7 +139,7 @@ def check_entries(kind: AllowList, entries: Sequence[object]) -> list[str]:
 
 
 def check_known_hosts(entries: Iterable[str], hosts: Sequence[str]) -> None:
-    """Raises ValueError with a sentence where one of them is no storage host."""
+    """Raise ValueError with a sentence if an entry is not a storage host."""
     for entry in entries:
         if entry not in hosts:
             raise ValueError(
@@ -142,13 +150,15 @@ def check_known_hosts(entries: Iterable[str], hosts: Sequence[str]) -> None:
 
 
 def entry_words(entries: Sequence[str]) -> str:
-    """ "ghcr.io, local/berth", the first of them; "" where there is none."""
+    """Join the first entries by commas, e.g. "ghcr.io, local/berth"; "" if there are none."""
     shown = _(", ").join(entries[:SHOWN_ENTRIES])
     return f"{shown} …" if len(entries) > SHOWN_ENTRIES else shown
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether `text` is what `pattern` says, in which `*` stands for any characters. As long as both together."""
+    """Return true if `text` matches `pattern`, where `*` matches any characters. Linear in the
+    length of both.
+    """
     first, *others = pattern.split("*")
     if not others:
         return pattern == text
@@ -174,7 +184,7 @@ def _has(kind: AllowList, entries: Iterable[str], text: str) -> bool:
 
 
 def _patterns(entry: str) -> tuple[str, ...]:
-    """A name without a tag means each of its tags."""
+    """Return the patterns of an entry; a name without a tag matches all of its tags and digests."""
     has_tag = "@" in entry or ":" in entry.rpartition("/")[2]
     return (entry,) if has_tag else (entry, f"{entry}:*", f"{entry}@*")
 

@@ -1,7 +1,7 @@
-"""Who may do what to domains, projects, people and resource policies: declared tables, and what follows from them. Pure.
+"""Permission tables: actions each role may take on domains, projects, users and policies. Pure.
 
-Nobody acts on somebody above themselves, gives a role above their own, or ends their own account; so whoever is
-delegated a domain or a project can never reach further than that.
+Nobody acts on a user above their own role, gives a role above their own, or closes their own
+account; so a delegated domain or project never grants more than that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,24 +15,24 @@ class Action(StrEnum):
     VIEW = "view"
     CREATE = "create"
     EDIT = "edit"
-    MOVE = "move"  # into another domain
-    CLOSE = "close"  # an account, a project or a domain; and open it again
+    MOVE = "move"  # to another domain
+    CLOSE = "close"  # close or reopen an account, project or domain
     PURGE = "purge"
     VIEW_MEMBERS = "view_members"
     MANAGE_MEMBERS = "manage_members"
-    LIMIT = "limit"  # by a resource policy
-    VIEW_AS = "view_as"  # look at the portal as that person, read-only (accounts.logins.impersonation)
+    LIMIT = "limit"  # assign a resource policy
+    VIEW_AS = "view_as"  # read-only impersonation (accounts.logins.impersonation)
 
 
 class Relation(StrEnum):
-    """What somebody is to a domain, a project or a person."""
+    """Relation of an actor to a domain, project or user."""
 
     SUPERADMIN = "superadmin"
     MONITOR = "monitor"
-    DOMAIN_ADMIN = "domain_admin"  # of the domain that it is or belongs to
-    DOMAIN_MONITOR = "domain_monitor"  # the same
-    PROJECT_ADMIN = "project_admin"  # of the project, or of one that the person is in
-    BELONGS = "belongs"  # is in the domain or the project, or is that person
+    DOMAIN_ADMIN = "domain_admin"  # of the domain itself, or of the domain that the object belongs to
+    DOMAIN_MONITOR = "domain_monitor"  # like DOMAIN_ADMIN, read-only
+    PROJECT_ADMIN = "project_admin"  # of the project, or of a project of the user
+    BELONGS = "belongs"  # member of the domain or project, or the user oneself
 
 
 Actions = frozenset[Action]
@@ -87,10 +87,10 @@ ON_POLICIES: ActionTable = {
     Relation.BELONGS: NOTHING,
 }
 NOT_ON_ONESELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE, Action.VIEW_AS})
-# Nobody looks as somebody who sees more than a domain: superadmins and monitors, nor as who only looks themselves.
+# Impersonation is limited to roles that see at most one domain and are not read-only themselves.
 NOT_LOOKED_AS = (Role.SUPERADMIN, *MONITORS)
 
-# Which roles each role gives: none that reaches or sees further than itself.
+# Roles that each role may assign: none that reaches or sees further than itself.
 GIVES: Mapping[Role, tuple[Role, ...]] = {
     Role.USER: (),
     Role.DOMAIN_MONITOR: (),
@@ -108,8 +108,9 @@ _AT_HOME = {
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What somebody is at this moment. `role` is None for whoever has no open account; Berth itself stands as a
-    superadmin who is nobody. Projects are those of the own domain alone."""
+    """Current role, domain and projects of an actor. `role` is None without an active account. The
+    system has the role superadmin and user_id 0. Only projects of the own domain are listed.
+    """
 
     user_id: int = 0
     role: Role | None = None
@@ -119,7 +120,7 @@ class Standing:
 
 
 def roles_to_give(standing: Standing) -> tuple[Role, ...]:
-    """None for people who give none at all."""
+    """Return the roles that the actor may assign; empty for most users."""
     return () if standing.role is None else GIVES[standing.role]
 
 
@@ -128,7 +129,7 @@ def on_domain(standing: Standing, domain_id: int) -> Actions:
 
 
 def on_project(standing: Standing, *, project_id: int, domain_id: int) -> Actions:
-    """For a project that is yet to be made, its id is 0."""
+    """Return the allowed actions on a project. `project_id` is 0 for a project to be created."""
     relations = _of_domain(standing, domain_id) - {Relation.BELONGS}
     if project_id in _administered_by(standing):
         relations |= {Relation.PROJECT_ADMIN}
@@ -140,7 +141,9 @@ def on_project(standing: Standing, *, project_id: int, domain_id: int) -> Action
 def on_person(
     standing: Standing, *, user_id: int, role: Role, domain_id: int, project_ids: Collection[int] = ()
 ) -> Actions:
-    """For an account that is yet to be made, its id is 0 and its role the one that it shall have."""
+    """Return the allowed actions on a user. For an account to be created `user_id` is 0 and `role`
+    the intended role.
+    """
     relations = _of_domain(standing, domain_id) - {Relation.BELONGS}
     if not _administered_by(standing).isdisjoint(project_ids):
         relations |= {Relation.PROJECT_ADMIN}
@@ -157,7 +160,9 @@ def on_person(
 
 
 def on_policy(standing: Standing, domain_id: int | None) -> Actions:
-    """For a policy of a domain, or with None of the whole installation."""
+    """Return the allowed actions on a policy of a domain, or of the whole installation if
+    `domain_id` is None.
+    """
     return _allowed(ON_POLICIES, _of_domain(standing, domain_id or 0))
 
 
@@ -170,7 +175,9 @@ def _of_domain(standing: Standing, domain_id: int) -> set[Relation]:
 
 
 def _administered_by(standing: Standing) -> frozenset[int]:
-    """A monitor changes nothing of others: being admin of a project sleeps meanwhile."""
+    """Return the administered project ids; empty for monitors, whose project admin role is
+    suspended.
+    """
     return frozenset() if standing.role in MONITORS else standing.administered_ids
 
 

@@ -1,8 +1,8 @@
-"""The arithmetic of budgets: how long slots were held, day by day, what that costs, and what is left of a budget. Pure and exact:
-whole microseconds, fractions and decimals, days of UTC.
+"""Budget arithmetic: allocated slots per day, their cost, and the rest of a budget. Pure.
 
-What is held is amount × time in `SlotMicroseconds`: base units of a slot (common.values.resources) times microseconds. A day has one
-price for a slot, the newest that holds then; a slot without one costs nothing.
+Exact: whole microseconds, fractions and decimals; days are UTC. Allocation is amount × time in
+`SlotMicroseconds`: base units of a slot (common.values.resources) times microseconds. A slot has
+one price per day, the newest that applies; a slot without a price costs nothing.
 """
 
 from collections import Counter
@@ -24,23 +24,23 @@ CENT = Decimal("0.01")
 
 
 class Unit(StrEnum):
-    """What a budget counts."""
+    """Unit of a budget."""
 
     MONEY = "money"
-    DEVICE_HOURS = "device_hours"  # of accelerators, of all kinds together
+    DEVICE_HOURS = "device_hours"  # of accelerators of all kinds together
 
 
 class Period(StrEnum):
-    """How long a budget holds before it begins anew."""
+    """Length of a budget's period, after which it starts again."""
 
     MONTH = "month"
     QUARTER = "quarter"
-    TERM = "term"  # from one day to another, once
+    TERM = "term"  # fixed first and last day, once
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """`amount` of a slot, held since an instant and still so."""
+    """`amount` of a slot, allocated since an instant and still allocated."""
 
     slot: str
     amount: int
@@ -49,7 +49,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class DayUse:
-    """What of a slot was held on one day."""
+    """Allocation of one slot on one day."""
 
     day: date
     slot: str
@@ -58,7 +58,7 @@ class DayUse:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of an hour of one core, GiB or device, from a day on."""
+    """Price of an hour of one core, GiB or device, from a day on."""
 
     slot: str
     since: date
@@ -68,8 +68,9 @@ class Price:
 def bounds(
     period: Period, day: date, starts_on: date | None = None, ends_on: date | None = None
 ) -> tuple[date, date]:
-    """The period that `day` is in: its first day, and the first that is not in it any more. A term has its own, whichever day
-    it is."""
+    """Return the period that contains `day` as (first day, day after the last). With `starts_on`
+    and `ends_on` (a term) their period, whatever `day` is.
+    """
     if starts_on is not None and ends_on is not None:
         return starts_on, min(ends_on, date.max - timedelta(days=1)) + timedelta(days=1)
     months = 3 if period is Period.QUARTER else 1
@@ -79,7 +80,7 @@ def bounds(
 
 
 def split_by_day(holding: Holding, until: datetime) -> list[DayUse]:
-    """What was held up to `until`, for each day of UTC on which it was; nothing where it began later."""
+    """Split the allocation up to `until` by UTC day; empty if it began later."""
     at, found = holding.since.astimezone(UTC), []
     end = until.astimezone(UTC)
     while at < end:
@@ -91,23 +92,23 @@ def split_by_day(holding: Holding, until: datetime) -> list[DayUse]:
 
 
 def within(uses: Iterable[DayUse], first: date, end: date) -> list[DayUse]:
-    """Those of the days from `first` on, before `end`."""
+    """Return the uses on days in [first, end)."""
     return [use for use in uses if first <= use.day < end]
 
 
 def cost(uses: Iterable[DayUse], prices: Sequence[Price]) -> Fraction:
-    """What they cost, not rounded."""
+    """Return the unrounded cost of the uses."""
     by_slot: dict[str, list[Price]] = {}
     for price in sorted(prices, key=lambda each: each.since):
         by_slot.setdefault(price.slot, []).append(price)
-    held: Counter[tuple[str, Decimal]] = Counter()  # whole numbers are quicker to add than fractions
+    held: Counter[tuple[str, Decimal]] = Counter()  # integers add faster than fractions
     for use in uses:
         held[use.slot, _price_on(by_slot.get(use.slot, ()), use.day)] += use.held
     return sum((_hours(slot, amount) * Fraction(price) for (slot, price), amount in held.items()), Fraction())
 
 
 def device_hours(uses: Iterable[DayUse]) -> Fraction:
-    """Hours of whole devices."""
+    """Return hours of whole devices."""
     return Fraction(sum(use.held for use in uses if use.slot not in (CPU, MEM)), HOUR * MILLI)
 
 
@@ -116,24 +117,28 @@ def spent(unit: Unit, uses: Iterable[DayUse], prices: Sequence[Price]) -> Fracti
 
 
 def rounded(amount: Fraction) -> Decimal:
-    """To the cent, or hundredth of an hour, for people; decisions are made before."""
+    """Round to the cent or hundredth of an hour, for display only; decisions use the exact
+    value.
+    """
     exact = Decimal(amount.numerator) / Decimal(amount.denominator)
     return exact.quantize(CENT, ROUND_HALF_UP)
 
 
 def _hours(slot: str, held: SlotMicroseconds) -> Fraction:
-    """Hours of one core, GiB or device."""
+    """Convert to hours of one core, GiB or device."""
     return Fraction(held, HOUR * (GIB if slot == MEM else MILLI))
 
 
 def _price_on(prices: Sequence[Price], day: date) -> Decimal:
-    """Of prices that are sorted by their first day."""
+    """Return the price on a day, from prices sorted by first day; 0 if none applies."""
     return next((price.per_hour for price in reversed(prices) if price.since <= day), Decimal())
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """A budget in its present period; a term in its own, which may be over or yet to come."""
+    """A budget with its spending in the current period. A term has its own period, which may be
+    past or future.
+    """
 
     id: int
     level: Level  # project or user
@@ -146,7 +151,7 @@ class BudgetState:
     warn_percent: int
     period: Period
     first: date
-    end: date  # the first day that is not in it
+    end: date  # day after the last
     is_current: bool = True
 
     @property
@@ -171,5 +176,5 @@ class BudgetState:
 
     @property
     def refuses(self) -> bool:
-        """Nothing new begins until the period ends or the budget is raised."""
+        """True if new sessions are refused until the period ends or the budget is raised."""
         return self.is_hard and self.is_used_up and self.is_current

@@ -1,6 +1,7 @@
-"""What the settings say of identity providers: whom they may vouch for, and what becomes of people they bring. Pure.
+"""Parses the settings of identity providers (OIDC, LDAP): trusted mail domains and onboarding of
+new users. Pure.
 
-Whatever is wrong stops the start of Berth, with the variable that is to be mended.
+Invalid settings stop the start of Berth with an error that names the variable.
 """
 
 import re
@@ -19,7 +20,7 @@ _ID = re.compile(r"[a-z][a-z0-9]{0,30}")
 
 
 class Unknown(StrEnum):
-    """What becomes of somebody who has no account here."""
+    """Treatment of a signed-in person without an account here."""
 
     REFUSE = "refuse"
     CREATE = "create"
@@ -27,8 +28,10 @@ class Unknown(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`trusts`: behind the @ of which addresses the word of this provider counts; EVERY_ADDRESS: all. `domain` and
-    `projects` are for people whom it makes known. `groups` are {group there: projects here}; None: it says nothing of groups."""
+    """Onboarding rules of one provider. `trusts`: mail domains for which its addresses count as
+    verified; EVERY_ADDRESS means all. `domain` and `projects` apply to new users. `groups` is
+    {provider group: projects}; None if the provider reports no groups.
+    """
 
     trusts: tuple[str, ...]
     unknown: Unknown = Unknown.REFUSE
@@ -60,7 +63,7 @@ class OidcProvider:
 
 
 class Wrong(ValueError):
-    """A variable that cannot be used; the sentence names it."""
+    """Invalid environment variable; the message names it."""
 
 
 def file_text(path: str) -> str:
@@ -70,7 +73,7 @@ def file_text(path: str) -> str:
 def read_oidc_providers(
     environment: Mapping[str, str], read_file: Callable[[str], str] = file_text
 ) -> tuple[OidcProvider, ...]:
-    """Those that BERTH_OIDC names. Raises Wrong."""
+    """Read the providers that BERTH_OIDC lists. Raises Wrong."""
     ids = environment.get("BERTH_OIDC", "").split()
     for each in ids:
         if not _ID.fullmatch(each):
@@ -95,7 +98,7 @@ def _oidc_provider(provider_id: str, its: "Variables", read_file: Callable[[str]
 
 
 def read_admission(its: "Variables") -> Admission:
-    """The part that all kinds of providers share. Raises Wrong."""
+    """Read the settings that all kinds of providers share. Raises Wrong."""
     names = its.needed("TRUSTS").split()
     try:
         trusts = tuple(names) if names == [EVERY_ADDRESS] else tuple(check_mail_domains(names))
@@ -117,7 +120,7 @@ def read_admission(its: "Variables") -> Admission:
 
 
 def demand_tls(url: str, name: str) -> None:
-    """Raises Wrong for an address that others on the way could answer for; on this machine alone nothing is on the way."""
+    """Raise Wrong unless the URL uses TLS; plain HTTP is accepted for loopback addresses only."""
     parts = urlsplit(url)
     is_safe = parts.scheme == "https" or parts.hostname in LOOPBACK
     if not parts.hostname or parts.scheme not in ("https", "http") or not is_safe:
@@ -125,7 +128,7 @@ def demand_tls(url: str, name: str) -> None:
 
 
 def _groups(its: "Variables") -> dict[str, tuple[str, ...]]:
-    """Of `staff:vision,teaching; students:teaching`; groups may have spaces."""
+    """Parse e.g. `staff:vision,teaching; students:teaching`; names of groups may contain spaces."""
     found = {}
     for part in filter(None, (part.strip() for part in its.get("GROUPS").split(";"))):
         group, colon, projects = part.rpartition(":")
@@ -138,7 +141,7 @@ def _groups(its: "Variables") -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """Those that begin with `prefix`."""
+    """Environment variables with the prefix `prefix`."""
 
     environment: Mapping[str, str]
     prefix: str
@@ -155,7 +158,9 @@ class Variables:
         return self.get(end)
 
     def secret(self, end: str, read: Callable[[str], str]) -> str:
-        """What stands in the file that it names. Raises Wrong for one that cannot be read, or is empty."""
+        """Return the content of the file that the variable names. Raises Wrong if it is unreadable
+        or empty.
+        """
         try:
             secret = read(self.needed(end)).strip()
         except OSError as error:
@@ -167,8 +172,9 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory (LDAP) whose passwords count here. `starts_tls`: an ldap:// address that is spoken to under TLS. `ca_file`:
-    with the authorities that its certificate may come from; "": those of the machine."""
+    """An LDAP directory that verifies passwords. `starts_tls`: use StartTLS on an ldap:// URL.
+    `ca_file`: trusted certificate authorities; "" means those of the operating system.
+    """
 
     url: str
     starts_tls: bool
@@ -186,7 +192,7 @@ class Directory:
 def read_directory(
     environment: Mapping[str, str], read_file: Callable[[str], str] = file_text
 ) -> Directory | None:
-    """That of BERTH_LDAP_URL; None without it. Raises Wrong."""
+    """Read the directory of BERTH_LDAP_URL; None if it is unset. Raises Wrong."""
     its = Variables(environment, "BERTH_LDAP_")
     if not its.get("URL"):
         return None

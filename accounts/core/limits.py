@@ -1,7 +1,7 @@
-"""The arithmetic of limits: what several scopes allow, what is used of it, and what a request would need. Pure.
+"""Limit arithmetic: the limits of several scopes, their use, and the demand of a request. Pure.
 
-A limit has a name: `sessions`, `folders`, or of one slot, `slots.cpu`. Amounts are in base units. A name that a scope does
-not have is unlimited there.
+A limit has a name: `sessions`, `folders`, or with a slot, `slots.cpu`. Amounts are in base units. A
+name that a scope lacks is unlimited in that scope.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from common.i18n import gettext_noop
 from common.values.durations import duration_words
 from common.values.resources import CPU, MEM, format_amount, format_bytes
 
-HIGHEST_PRIORITY = 100  # of a session; its negative is the lowest
+HIGHEST_PRIORITY = 100  # of a session; the lowest is its negative
 
 
 class Level(StrEnum):
-    """Where limits stand, from the widest to the narrowest."""
+    """Levels that have limits, from the widest to the narrowest."""
 
     DOMAIN = "domain"
     PROJECT = "project"
@@ -27,46 +27,46 @@ class Level(StrEnum):
 
 
 class Limit(StrEnum):
-    """What is limited. Those of slots have a name for each slot."""
+    """Limits of a policy. SLOTS and PENDING_SLOTS have one name per slot."""
 
-    SLOTS = "slots"  # held by sessions that have their machine
-    SESSIONS = "sessions"  # live ones, waiting or not
+    SLOTS = "slots"  # allocated to sessions that have an agent
+    SESSIONS = "sessions"  # live, pending ones included
     PENDING_SESSIONS = "pending_sessions"
-    PENDING_SLOTS = "pending_slots"  # asked for by sessions that wait
+    PENDING_SLOTS = "pending_slots"  # requested by pending sessions
     CONTAINERS = "containers"  # of one session
     LIFETIME = "lifetime_s"  # of one session, from RUNNING on
     IDLE_TIMEOUT = "idle_timeout_s"  # of one session
-    LEAST_CPU = "min_cpu_percent"  # of what one session holds, over a window
+    LEAST_CPU = "min_cpu_percent"  # of a session's allocation, over a window
     LEAST_MEM = "min_mem_percent"
     LEAST_DEVICE = "min_device_percent"
     LEAST_DEVICE_MEM = "min_device_mem_percent"
     USE_WINDOW = "use_window_s"
-    USE_GRACE = "use_grace_s"  # from where one session uses too little to its end
+    USE_GRACE = "use_grace_s"  # from the first low utilisation to the session's end
     EXTENSIONS = "extensions"  # of one session
-    EXTENSION = "extension_s"  # each of them
+    EXTENSION = "extension_s"  # length of one extension
     PRIORITY = "priority"  # of one session
     FOLDERS = "folders"
-    FOLDER_BYTES = "folder_bytes"  # as they were measured last; sessions write without asking
+    FOLDER_BYTES = "folder_bytes"  # as last measured; writes are not checked
     KEYPAIRS = "keypairs"
-    REQUESTS = "requests"  # of one token, in a minute
-    BROWSERS = "browsers"  # in which one person is signed in at once
+    REQUESTS = "requests"  # of one token, per minute
+    BROWSERS = "browsers"  # concurrent logins of one user
 
     def of_slot(self, slot: str) -> str:
         return f"{self.value}.{slot}"
 
 
-# Limits of each request, token or person by itself: nothing adds up.
+# Limits of a single request, token or user: nothing is summed.
 CEILINGS = frozenset(
     {
         Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSIONS, Limit.EXTENSION,
         Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
     }
 )  # fmt: skip
-# What each session has to use at least: nobody asks for it, and the largest is the tightest.
+# Minimum utilisation of a session: never requested, and the largest value is the tightest.
 FLOORS = frozenset({Limit.LEAST_CPU, Limit.LEAST_MEM, Limit.LEAST_DEVICE, Limit.LEAST_DEVICE_MEM})
 SPANS = frozenset({Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION})
-# Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
-# and nobody signs in to one.
+# Limits that exist at some levels only: folders have no keypair; tokens and logins belong to a
+# user; requests of a token belong to no project.
 STANDS_AT = {
     Limit.FOLDERS: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.FOLDER_BYTES: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
@@ -104,7 +104,7 @@ SCOPES = {
     Level.USER: gettext_noop("Your account"),
     Level.KEYPAIR: gettext_noop("The token “{name}”"),
 }
-# {scope} begins the sentence; {asked}, {used}, {left} and {value} are amounts in words.
+# Placeholders: {scope} begins the sentence; {asked}, {used}, {left}, {value} are formatted amounts.
 REFUSALS = {
     Limit.SLOTS: gettext_noop("{scope} may have at most {value} allocated; you asked for {asked}."),
     Limit.SESSIONS: gettext_noop("{scope} has reached its limit of live sessions ({used} of {value})."),
@@ -145,7 +145,7 @@ REFUSALS = {
     ),
 }
 
-# Nothing is asked for, but more is used than allowed: what is measured can get there. {over} is by how much.
+# For measured limits that are exceeded without a request. {over} is the excess.
 EXCESSES = {
     Limit.FOLDER_BYTES: gettext_noop(
         "{scope} uses {used} for folders, {over} more than its limit of {value}."
@@ -155,8 +155,10 @@ EXCESSES = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A domain, project, user or keypair: the limits of its policy, and what is used of them now. `allowed` are its
-    allow-lists by their names (`allow_lists`); `is_central`: superadmins change the policy; `use_rule`: of the least uses among its limits."""
+    """A domain, project, user or keypair with the limits of its policy and their current use.
+    `allowed`: its allow-lists by name (`allow_lists`). `is_central`: only superadmins change the
+    policy. `use_rule` combines its minimum utilisations.
+    """
 
     level: Level
     id: int
@@ -169,21 +171,24 @@ class Scope:
     use_rule: UseRule = UseRule.ANY
 
     def left(self, limit: str) -> int:
-        """Never below zero: a limit may be set below what is used. Zero of what has to be used at least, because nobody may use that
-        up. Only for limits that the scope has."""
+        """Return the unused rest of a limit of this scope. Never negative, although a limit may be
+        below its use. 0 for minimum utilisations.
+        """
         if is_floor(limit):
             return 0
         used = self.used.get(limit, 0) if adds_up(limit) else 0
         return max(0, self.limits[limit] - used)
 
     def is_joint(self, limit: str) -> bool:
-        """Whether it is enough to reach another least use of the same policy."""
+        """Return true if reaching another minimum utilisation of the same policy suffices."""
         return is_floor(limit) and is_joint(self.use_rule, [name for name in self.limits if is_floor(name)])
 
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """One limit of one scope: its value, what is used and left of it, and what somebody asks for. `is_joint`: as its scope says."""
+    """One limit of one scope: value, use, rest and requested amount. `is_joint`: see
+    Scope.is_joint.
+    """
 
     limit: str
     level: Level
@@ -197,12 +202,12 @@ class LimitState:
 
     @property
     def title(self) -> str:
-        """ "Live sessions", "Memory in sessions"."""
+        """Title of the limit, e.g. "Live sessions" or "Memory in sessions"."""
         return title_of(self.limit)
 
     @property
     def scope_name(self) -> str:
-        """As administrators read it, where `scope_title` speaks to the person."""
+        """Name of the scope for administrators; `scope_title` addresses the user."""
         return scope_name(self.level, self.scope)
 
     @property
@@ -211,12 +216,12 @@ class LimitState:
 
     @property
     def over(self) -> int:
-        """By how much what is used is above the limit; 0 where it is not."""
+        """Amount by which the use exceeds the limit; 0 if it does not."""
         return max(0, self.used - self.value)
 
     @property
     def refusal(self) -> str:
-        """The sentence that says no."""
+        """Sentence that refuses the request, or reports the excess if nothing is requested."""
         kind, names = kind_of(self.limit), ("value", "used", "left", "asked", "over")
         amounts = {name: format_limit(self.limit, getattr(self, name)) for name in names}
         is_excess = kind in EXCESSES and not self.asked
@@ -225,12 +230,14 @@ class LimitState:
 
 
 def scope_title(level: Level, name: str) -> str:
-    """ "The project “vision”", "Your account"."""
+    """Return e.g. "The project “vision”" or "Your account", addressed to the user."""
     return _(SCOPES[level]).format(name=name)
 
 
 def scope_name(level: Level, name: str) -> str:
-    """The same as administrators read it: of a person the address."""
+    """Return the name of a scope for administrators: the e-mail address of a user, else its
+    title.
+    """
     return name if level is Level.USER else scope_title(level, name)
 
 
@@ -239,12 +246,12 @@ def kind_of(limit: str) -> Limit:
 
 
 def slot_of(limit: str) -> str:
-    """The slot of `slots.cpu`; "" of limits that have none."""
+    """Return the slot of a name such as `slots.cpu`; "" for limits without slots."""
     return limit.partition(".")[2]
 
 
 def title_of(limit: str) -> str:
-    """ "Live sessions", "Memory in sessions"."""
+    """Return the title of a limit, e.g. "Live sessions" or "Memory in sessions"."""
     slot = slot_of(limit)
     return _(TITLES[kind_of(limit)]).format(slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot)
 
@@ -254,7 +261,7 @@ def stands_at(limit: str, level: Level) -> bool:
 
 
 def adds_up(limit: str) -> bool:
-    """Whether all that a scope has counts against it together."""
+    """Return true if a scope's use is summed for this limit."""
     return kind_of(limit) not in CEILINGS | FLOORS
 
 
@@ -263,13 +270,15 @@ def is_floor(limit: str) -> bool:
 
 
 def is_looser(limit: str, value: int, other: int) -> bool:
-    """Whether `value` of it lets more pass than `other`."""
+    """Return true if `value` of this limit permits more than `other`."""
     return value < other if is_floor(limit) else value > other
 
 
 def hits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
-    """Every limit that would be exceeded if `asked` were granted on top of what is used; none: it may be granted. What is
-    not asked for hits nothing, even where a limit is below what is used already. By level, then by name."""
+    """Return every limit that would be exceeded if `asked` were granted; empty if it may be
+    granted. A limit that is not requested is never hit, even if its use exceeds it. Ordered by
+    level, then name.
+    """
     found = [
         _state(scope, limit, asked=amount)
         for scope in in_order(scopes)
@@ -280,7 +289,7 @@ def hits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState,
 
 
 def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
-    """Every limit that `asked` would exceed even if nothing were used."""
+    """Return every limit that `asked` would exceed even without any use."""
     found = [
         _state(scope, limit, asked=amount)
         for scope in in_order(scopes)
@@ -291,8 +300,9 @@ def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState
 
 
 def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[LimitState, ...]:
-    """The refusal of a priority above 0 that no policy of the whole installation allows: whoever has none goes before
-    nobody, and administrators of a domain let nobody there go before other domains."""
+    """Return the refusal of a priority above 0 unless a policy of the whole installation allows
+    one. Policies of a domain cannot allow it: their administrators must not overtake other domains.
+    """
     is_raised = any(scope.is_central and Limit.PRIORITY in scope.limits for scope in scopes)
     if priority <= 0 or is_raised:
         return ()
@@ -300,14 +310,16 @@ def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[Lim
 
 
 def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
-    """The scopes that use more of `limit` than they may, by level."""
+    """Return the scopes whose use of `limit` exceeds it, by level."""
     states = (_state(scope, limit.value) for scope in in_order(scopes) if limit.value in scope.limits)
     return tuple(state for state in states if state.over)
 
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
-    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. Of what has to be used at
-    least, the largest, and each joint one, which says nothing without the others of its scope. In the order of Limit."""
+    """Return the tightest state of each limit: least rest, then smallest value, then widest scope.
+    For minimum utilisations the largest; joint ones are all kept, because they only apply together.
+    In the order of Limit.
+    """
     tightest: dict[tuple[object, ...], LimitState] = {}
     for scope in in_order(scopes):
         for limit in scope.limits:
@@ -320,13 +332,13 @@ def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
 
 
 def every(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
-    """Each limit of each scope, in the order of Limit, the widest scope first."""
+    """Return each limit of each scope, in the order of Limit, then from the widest scope."""
     states = [_state(scope, limit) for scope in in_order(scopes) for limit in scope.limits]
     return tuple(sorted(states, key=lambda state: _place(state.limit)))
 
 
 def ceiling(scopes: Iterable[Scope], limit: Limit) -> int | None:
-    """The smallest value of a limit that is of each request by itself; None if nobody sets it."""
+    """Return the smallest value of a per-request limit; None if no scope sets it."""
     return min((scope.limits[limit] for scope in scopes if limit in scope.limits), default=None)
 
 
@@ -336,7 +348,7 @@ def in_order(scopes: Iterable[Scope]) -> list[Scope]:
 
 
 def format_limit(limit: str, amount: int) -> str:
-    """An amount of a limit for people: "2 cores", "3", "1 h 30 min"."""
+    """Format an amount for display, e.g. "2 cores", "3", "1 h 30 min"."""
     kind, slot = kind_of(limit), slot_of(limit)
     if slot:
         return format_amount(slot, amount)
@@ -348,7 +360,7 @@ def format_limit(limit: str, amount: int) -> str:
 
 
 def _room(state: LimitState) -> tuple[int, int]:
-    """What leaves less comes first."""
+    """Sort key: tighter states come first."""
     return (-state.value, 0) if is_floor(state.limit) else (state.left, state.value)
 
 
@@ -367,6 +379,6 @@ def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
 
 
 def _place(limit: str) -> tuple[int, bool, bool, str]:
-    """CPU and memory before devices."""
+    """Sort key in the order of Limit; CPU and memory before devices."""
     slot = slot_of(limit)
     return list(Limit).index(kind_of(limit)), slot != CPU, slot != MEM, slot

@@ -1,4 +1,4 @@
-"""Who is a member of a project by rule: what rules there are, and how they are written. Pure."""
+"""Membership rules of projects: kinds, syntax, and comparison of group names. Pure."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ LONGEST_GROUP = 300
 
 
 class RuleKind(StrEnum):
-    ALL = "all"  # everybody of the domain
-    MAIL = "mail"  # whose proved address ends with @value
-    GROUP = "group"  # who is in this group of an identity provider, “provider:group”
+    ALL = "all"  # every user of the domain
+    MAIL = "mail"  # users with a verified address that ends with @value
+    GROUP = "group"  # members of a group of an identity provider, “provider:group”
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,8 +25,9 @@ class MemberRule:
 
 
 def check_rules(rules: Iterable[tuple[str, str]], providers: Collection[str]) -> tuple[MemberRule, ...]:
-    """Of (kind, value), each once, in order; `providers` are the names of those that say groups. Raises ValueError with a
-    sentence."""
+    """Return the rules from (kind, value) pairs, sorted, without duplicates. `providers` are the
+    names of providers that report groups. Raises ValueError with a sentence.
+    """
     found = sorted({_checked(RuleKind(kind), value.strip(), providers) for kind, value in rules})
     if len(found) > MOST_RULES:
         raise ValueError(
@@ -53,20 +54,24 @@ def _checked(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRu
                 value=quoted(value, 80), known=known
             )
         )
-    written = f"{provider}:{group_name(group.strip())}"  # may be longer than what was typed
+    written = f"{provider}:{group_name(group.strip())}"  # may be longer than the input
     return MemberRule(kind, check_text(written, max_length=LONGEST_GROUP))
 
 
 def group_name(group: str) -> str:
-    """Return the form in which a group is compared: one that is named by its whole place in a directory without regard to case
-    and to spaces between its parts, any other as it is written; both in Unicode normalisation form C."""
+    """Return the canonical form of a group name for comparison. A distinguished name is compared
+    without regard to case and to spaces between its parts, other names literally; both in Unicode
+    normalisation form C.
+    """
     parts = parts_of_place(group)
     return normalised(",".join(parts) if parts else group)
 
 
 def parts_of_place(group: str) -> tuple[str, ...]:
-    """Of `CN=Staff, OU=Groups` ("cn=staff", "ou=groups"); none of what is no such name. A sign that is escaped by a
-    backslash, as hexadecimal digits or as itself, is the same sign, and separates nothing."""
+    """Split a distinguished name: `CN=Staff, OU=Groups` gives ("cn=staff", "ou=groups"). Empty for
+    other names. A character escaped by a backslash, as hexadecimal digits or literally, is that
+    character and separates nothing.
+    """
     group = normalised(group)
     parts, part, place = [], "", 0
     while place < len(group):
@@ -96,8 +101,10 @@ def _of_place(part: str) -> str:
 
 
 def names_of_group(group: str) -> frozenset[str]:
-    """By which a directory's group may be meant: its whole place, or its common name alone; of a group without a place its
-    name. A common name that looks like a place is none: it would pass for another group."""
+    """Return the names by which rules may refer to a directory group: its distinguished name, or
+    its common name alone; for other groups the name. A common name that looks like a distinguished
+    name is left out, because it would match another group.
+    """
     parts = parts_of_place(group)
     if not parts:
         return frozenset({group_name(group)})
@@ -109,5 +116,5 @@ def names_of_group(group: str) -> frozenset[str]:
 
 
 def _common_name(group: str) -> str:
-    """As it is written, with its case."""
+    """Return the common name as it is written, with its case."""
     return normalised(group).partition(",")[0].partition("=")[2].strip()

@@ -1,4 +1,4 @@
-"""Roles and what each may do: the whole permission table of people. Pure."""
+"""Roles of users and the permissions of each role. Pure."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from common.i18n import gettext_noop
 
 
 class Role(StrEnum):
-    """What a user is in the own domain; MONITOR and SUPERADMIN reach across domains."""
+    """Role of a user in the own domain; MONITOR and SUPERADMIN apply to all domains."""
 
     USER = "user"
     DOMAIN_MONITOR = "domain_monitor"
@@ -16,19 +16,19 @@ class Role(StrEnum):
 
 
 class ProjectRole(StrEnum):
-    """What a user is in one project."""
+    """Role of a user in one project."""
 
     MEMBER = "member"
     ADMIN = "admin"
 
 
-# They see what the administrator of the same reach sees, and change nothing of it.
+# Read-only: see what the administrator of the same reach sees, and change nothing.
 MONITORS = (Role.DOMAIN_MONITOR, Role.MONITOR)
-# Who sees the whole domain, or all of them.
+# Roles that see a whole domain, or all domains.
 OVERSEERS_OF_DOMAIN = (Role.DOMAIN_MONITOR, Role.DOMAIN_ADMIN)
 OVERSEERS_OF_ALL = (Role.MONITOR, Role.SUPERADMIN)
 
-# Translated where they are shown.
+# Translated when displayed.
 ROLE_TITLES = {
     Role.USER: gettext_noop("User"),
     Role.DOMAIN_MONITOR: gettext_noop("Domain monitor"),
@@ -41,7 +41,7 @@ PROJECT_ROLE_TITLES = {
     ProjectRole.ADMIN: gettext_noop("Project admin"),
 }
 
-# Object permissions, granted with guardian on a Project or a Domain; the bundle of each role stands here once.
+# Object permissions granted with guardian on a Project or Domain, bundled by role.
 PROJECT_PERMISSIONS = {
     ProjectRole.MEMBER: ("use_project",),
     ProjectRole.ADMIN: ("use_project", "manage_project"),

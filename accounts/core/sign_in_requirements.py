@@ -1,4 +1,4 @@
-"""What may be asked of somebody before they go on: from which addresses, with which second factor. Pure."""
+"""Requirements after sign-in: allowed networks, second factor, password change. Pure."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -12,7 +12,7 @@ MOST_NETWORKS = 50
 
 
 class SecondFactor(StrEnum):
-    """Whom a domain asks for a second factor."""
+    """Users of a domain who must have a second factor."""
 
     OPTIONAL = "optional"
     ADMINS = "admins"
@@ -20,9 +20,9 @@ class SecondFactor(StrEnum):
 
 
 class Demand(StrEnum):
-    """What stands between somebody who is signed in and everything else."""
+    """Action required of a signed-in user before anything else."""
 
-    ADDRESS = "address"  # they are elsewhere than they may be
+    ADDRESS = "address"  # the client's address is not allowed
     PASSWORD = "password"
     SECOND_FACTOR = "second_factor"
 
@@ -32,8 +32,9 @@ def needs_second_factor(policy: str, role: str) -> bool:
 
 
 def parse_networks(lines: Collection[str]) -> list[str]:
-    """Networks like 10.0.0.0/8 or single addresses, as they are kept: without repeats, hosts' bits or empty lines. Raises
-    ValueError with a sentence."""
+    """Return networks (10.0.0.0/8) or single addresses in canonical form, without host bits,
+    duplicates and empty lines. Raises ValueError with a sentence.
+    """
     networks = list(dict.fromkeys(str(_network(line.strip())) for line in lines if line.strip()))
     if len(networks) > MOST_NETWORKS:
         raise ValueError(
@@ -45,7 +46,9 @@ def parse_networks(lines: Collection[str]) -> list[str]:
 
 
 def is_allowed_from(ip: str, networks: Sequence[str]) -> bool:
-    """No networks are everywhere. What is no address is nowhere."""
+    """Return true if `ip` is in one of the networks. An empty list allows all; an invalid address
+    is allowed only by an empty list.
+    """
     if not networks:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Who may make an account for themselves, and which addresses are at home where. Pure."""
+"""Rules of sign-up and invitations: sign-up modes, mail domains, states of an invitation. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,9 @@ _MAIL_DOMAIN = re.compile(r"(?=.{3,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])
 
 
 class SignUp(StrEnum):
-    """By whom accounts of a domain come to be, beside its administrators; each allows what the one before does."""
+    """Sign-up mode of a domain; each mode also allows what the one before does. Administrators can
+    always add users.
+    """
 
     CLOSED = "closed"
     INVITATION = "invitation"
@@ -33,16 +35,18 @@ class InvitationState(StrEnum):
     USED = "used"
     EXPIRED = "expired"
     REVOKED = "revoked"
-    VOID = "void"  # whoever invited may not do so any more, or the domain takes nobody
+    VOID = "void"  # the inviter lost the permission, or the domain accepts nobody this way
 
 
 def mail_domain_of(email: str) -> str:
-    """What stands behind the @, in lower case; "" if there is none."""
+    """Return the part after the @ in lower case; "" if there is none."""
     return email.strip().lower().rpartition("@")[2] if "@" in email else ""
 
 
 def check_mail_domains(names: Sequence[str]) -> list[str]:
-    """The names in lower case, each once, without an @ before them. Raises ValueError with a sentence."""
+    """Return the names in lower case, without duplicates and without a leading @. Raises ValueError
+    with a sentence.
+    """
     found = list(dict.fromkeys(name.strip().lower().removeprefix("@") for name in names if name.strip()))
     for name in found:
         if not _MAIL_DOMAIN.fullmatch(name):
@@ -60,7 +64,9 @@ def state_of_invitation(
     is_used_up: bool,
     is_backed: bool,
 ) -> InvitationState:
-    """`is_backed`: whoever invited may still add such a person, and the domain takes people that way."""
+    """Return the state of an invitation. `is_backed`: the inviter may still add such a user, and
+    the domain accepts users this way.
+    """
     if is_used_up:
         return InvitationState.USED
     if is_revoked:

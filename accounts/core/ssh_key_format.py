@@ -1,4 +1,4 @@
-"""SSH public keys as people paste them: one line of a file `id_….pub`. Pure."""
+"""Parses and validates SSH public keys: one line of an `id_….pub` file. Pure."""
 
 import base64
 import binascii
@@ -31,12 +31,14 @@ _OTHER_FORM = "BEGIN SSH2 PUBLIC KEY"
 
 
 class PrivateKeyGiven(ValueError):
-    """The sentence says what to do. What was given is shown, kept and logged nowhere."""
+    """A private key was pasted; the message states what to do. The input is never shown, stored or
+    logged.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """`text` is the type and the key in base64, in the one form that it has; `comment` is what stood behind it."""
+    """`text` is type and base64 key in canonical form; `comment` is the rest of the line."""
 
     key_type: str
     text: str
@@ -44,13 +46,15 @@ class PublicKey:
 
     @property
     def fingerprint(self) -> str:
-        """As `ssh-keygen -l` prints it: "SHA256:…"."""
+        """Fingerprint as printed by `ssh-keygen -l`: "SHA256:…"."""
         digest = hashlib.sha256(base64.b64decode(self.text.partition(" ")[2])).digest()
         return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def read_public_key(line: str) -> PublicKey:
-    """Raises PrivateKeyGiven, and ValueError with a sentence for all else that is no key with which one may sign in."""
+    """Parse one line. Raises PrivateKeyGiven, or ValueError with a sentence for anything else that
+    is not a usable key.
+    """
     if any(mark in line for mark in _PRIVATE):
         raise PrivateKeyGiven(
             _(
@@ -74,12 +78,12 @@ def read_public_key(line: str) -> PublicKey:
 
 
 def check_key_name(name: str) -> str:
-    """`name` without spaces around it; it may be empty. Raises ValueError with a sentence."""
+    """Return `name` stripped; it may be empty. Raises ValueError with a sentence."""
     return check_text(name, max_length=MAX_NAME_LENGTH).strip()
 
 
 def _parts(line: str) -> tuple[str, str, str]:
-    """Type, base64 and comment."""
+    """Split a line into type, base64 and comment."""
     words = line.split(maxsplit=2)
     if not words:
         raise ValueError(_("Paste the line of a public key, like that of ~/.ssh/id_ed25519.pub."))
@@ -104,7 +108,7 @@ def _parts(line: str) -> tuple[str, str, str]:
 
 
 def _checked_body(key_type: str, body: str) -> str:
-    """The base64 in its one form, of a key of that type."""
+    """Return the canonical base64 of a key of that type. Raises ValueError with a sentence."""
     broken = _("The key is damaged or cut off. Paste the whole line again.")
     try:
         wire = base64.b64decode(body, validate=True)

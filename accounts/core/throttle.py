@@ -1,7 +1,7 @@
-"""How often a password, a code or a mail may be asked for: by one place, by one address, for one account. Pure.
+"""Rate limits of passwords, codes and mails: per network, per address, per account. Pure.
 
-Whoever guesses runs into a bound, and no stranger can keep the owner of an account out: what strangers use up does not count
-for a browser in which that account was signed in lately.
+Guessing is limited, and attempts of strangers cannot lock out the owner of an account: they do not
+count for a trusted device, in which that account signed in lately.
 """
 
 from collections.abc import Mapping
@@ -12,21 +12,23 @@ from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
 from types import MappingProxyType
 
-IPV6_PREFIX = 64  # what one customer has to choose from
+IPV6_PREFIX = 64  # size of one customer's network
 UNKNOWN = "unknown"
 
 
 class Purpose(StrEnum):
     PASSWORD = "password"
-    CODE = "code"  # of a second factor
-    RESET = "reset"  # a mail with a link for another password
-    PROVIDER = "provider"  # a way to an identity provider, which Berth asks first
-    SIGN_UP = "sign_up"  # a mail with a link that makes an account
-    JOIN = "join"  # an account, by an invitation or such a link
+    CODE = "code"  # second factor
+    RESET = "reset"  # mail with a link to reset the password
+    PROVIDER = "provider"  # redirect to an identity provider, for which Berth contacts it first
+    SIGN_UP = "sign_up"  # mail with a link to create an account
+    JOIN = "join"  # account created by an invitation or sign-up link
 
 
 class Limit(StrEnum):
-    """What is counted: attempts at one account from one place, from one address, and at one account from everywhere."""
+    """Counted attempts: one account from one place, one address, and one account from
+    everywhere.
+    """
 
     PLACE = "place"
     ADDRESS = "address"
@@ -35,14 +37,14 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`burst` attempts at once, and one more after each `refill`."""
+    """Rate limit of `burst` attempts at once, and one more after each `refill`."""
 
     burst: int
     refill: timedelta
 
     @property
     def span(self) -> timedelta:
-        """After so long nothing of what was used up is left."""
+        """Time after which all attempts are available again."""
         return self.burst * self.refill
 
 
@@ -79,8 +81,9 @@ RATES: Mapping[Purpose, Mapping[Limit, Rate]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Whence:
-    """From where somebody tries: their network, the browser if the account was signed in there lately ("" if not), and
-    whether it was from that network."""
+    """Origin of an attempt: network, trusted device ("" if none), and true if the account signed in
+    from that network before.
+    """
 
     network: str
     device: str = ""
@@ -88,7 +91,9 @@ class Whence:
 
 
 def network_of(ip: str) -> str:
-    """What counts as one address: of version 6 the network that one customer has. UNKNOWN for what is no address."""
+    """Return the network that counts as one address: the address itself for IPv4, the /64 prefix
+    for IPv6; UNKNOWN for an invalid address.
+    """
     try:
         address = ip_address(ip)
     except ValueError:
@@ -101,7 +106,9 @@ def network_of(ip: str) -> str:
 
 
 def counted(purpose: Purpose, account: str, whence: Whence) -> list[tuple[Limit, str]]:
-    """On which counts an attempt stands, the narrowest first: [(limit, key)]. A key tells nobody what was typed."""
+    """Return the counts that an attempt adds to as [(limit, key)], narrowest first. Keys are hashes
+    and do not reveal the input.
+    """
     if whence.device:
         return [(Limit.PLACE, _key(purpose, Limit.PLACE, account, whence.device))]
     counts = [

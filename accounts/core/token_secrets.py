@@ -1,6 +1,6 @@
-"""Random credentials and their hashes. Pure.
+"""Generates and hashes API secrets. Pure.
 
-A secret here has 256 random bits, so one round of SHA-256 keeps it: there is nothing to guess.
+A secret has 256 random bits and cannot be guessed, so one round of SHA-256 suffices.
 """
 
 import base64
@@ -15,13 +15,13 @@ from common.values.text import check_text
 MAX_NAME_LENGTH = 60
 USUAL_LIFE = timedelta(days=90)
 LONGEST_GRACE = timedelta(hours=24)
-# So long before its end its person is told, if it lives at least twice as long.
+# Warnings before expiry, for tokens that live at least twice as long.
 WARNED_BEFORE = (timedelta(days=7), timedelta(days=1))
 _TOKEN = re.compile(r"(bk[a-z2-7]{16})\.([A-Za-z0-9_-]{43})")
 
 
 def check_token_name(name: str) -> str:
-    """`name` without spaces around it, if it may name a token. Raises ValueError with a sentence."""
+    """Return `name` stripped. Raises ValueError with a sentence if it cannot name a token."""
     name = check_text(name, max_length=MAX_NAME_LENGTH).strip()
     if not name:
         raise ValueError(_("Give the token a name of 1 to {most} characters.").format(most=MAX_NAME_LENGTH))
@@ -29,7 +29,7 @@ def check_token_name(name: str) -> str:
 
 
 def new_access_key() -> str:
-    """ "bk" and 16 base32 characters (80 bits): the public half of a keypair."""
+    """Return a new public half of a keypair: "bk" and 16 base32 characters (80 bits)."""
     return "bk" + base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 
@@ -46,13 +46,15 @@ def matches(secret: str, secret_hash: str) -> bool:
 
 
 def split_token(token: str) -> tuple[str, str] | None:
-    """(access key, secret) of "<access_key>.<secret>", or None if it has another shape."""
+    """Split "<access_key>.<secret>" into (access key, secret); None for another format."""
     match = _TOKEN.fullmatch(token)
     return (match[1], match[2]) if match else None
 
 
 def warning_due(*, created_at: datetime, expires_at: datetime, now: datetime) -> timedelta | None:
-    """The latest of WARNED_BEFORE that has come for a token which has not ended; None if none has."""
+    """Return the latest entry of WARNED_BEFORE that is due for a token; None if none is, or if it
+    has expired.
+    """
     left, life = expires_at - now, expires_at - created_at
     due = [before for before in WARNED_BEFORE if left <= before and life >= 2 * before]
     return min(due) if due and left > timedelta() else None

@@ -1,4 +1,4 @@
-"""People in a CSV file, as spreadsheets save it: read without believing anything of it. Pure."""
+"""Parses CSV files of users, as spreadsheets save them. Treats the content as untrusted. Pure."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ COLUMNS = ("email", "name", "role", "projects", "policy", "domain")
 REQUIRED = "email"
 ALIASES = {"e-mail": "email"}
 LONGEST = {"email": 254, "name": 120, "role": 20, "projects": 2000, "policy": 64, "domain": 64}
-LINE = "line"  # in place of a field, for what is wrong with a whole line
+LINE = "line"  # key of faults that concern a whole line
 MOST_ROWS = 5000
 MOST_BYTES = 2 * 2**20
 TEMPLATE = (
@@ -26,8 +26,9 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One person. `number` is that of the row in a spreadsheet; of `values` the empty ones are absent; `faults` say by field
-    what cannot be read."""
+    """One user. `number` is the row number in a spreadsheet; `values` omits empty cells; `faults`
+    is {field: sentence}.
+    """
 
     number: int
     values: dict[str, str]
@@ -39,13 +40,14 @@ class Line:
 
     @property
     def projects(self) -> list[str]:
-        """Names, each once."""
+        """Names of projects without duplicates."""
         return list(dict.fromkeys(self.values.get("projects", "").split()))
 
 
 def read_people_file(content: bytes) -> list[Line]:
-    """The lines of a file with a head, in UTF-8 with or without a mark of its own, with commas or semicolons. Raises
-    ValueError with the sentence for a file that cannot be taken at all."""
+    """Parse a file with a header row, in UTF-8 with or without byte order mark, separated by commas
+    or semicolons. Raises ValueError with a sentence for a file that cannot be read at all.
+    """
     if len(content) > MOST_BYTES:
         raise ValueError(_("The file is larger than {most} MiB.").format(most=MOST_BYTES // 2**20))
     text = _decoded(content)
@@ -131,13 +133,13 @@ def _line(number: int, columns: Sequence[str], cells: Sequence[str]) -> Line:
 
 
 def _plain(cell: str) -> str:
-    """Without the mark that exports put before what a spreadsheet would calculate."""
+    """Remove the apostrophe that exports put before formulas."""
     text = cell.strip()
     return text[1:] if text[:1] == "'" and text[1:2] in ("=", "+", "-", "@") else text
 
 
 def _with_doubles(lines: Sequence[Line]) -> list[Line]:
-    """Of one address in several rows, in any letter case, only the first counts."""
+    """Mark later rows that repeat an address, in any letter case, as faulty."""
     first: dict[str, int] = {}
     marked = []
     for line in lines:

@@ -1,5 +1,6 @@
-"""How much a session has to use of what it holds: the columns and bounds that resource groups and policies share, and where
-they contradict a lifetime. Pure."""
+"""Minimum utilisation of sessions: columns and bounds shared by resource groups and policies.
+Pure.
+"""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -16,7 +17,9 @@ LEAST_GRACE_S = 600
 
 
 class UseRule(StrEnum):
-    """Which of the amounts that have a least use must be below it, of one group or one policy."""
+    """Combination of several minimum utilisations of one group or policy: all or any of them must
+    be missed.
+    """
 
     ALL = "all"
     ANY = "any"
@@ -29,14 +32,16 @@ RULES = {
 
 
 def is_joint(rule: str, least_uses: Iterable[object]) -> bool:
-    """Whether it is enough to reach one of these."""
+    """Return true if reaching one of these minimum utilisations suffices."""
     return rule == UseRule.ALL and len(list(least_uses)) > 1
 
 
 def may_end_more(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether sessions that run may end by the columns of a policy `after`, which went on by those `before`. Of amounts and spans any other
-    one counts; of a window and a grace also that there is none, for the group's may be shorter; of which all had to be missed, that it is
-    fewer now, or any one."""
+    """Return true if a policy change from `before` to `after` may end running sessions that
+    `before` let run. Any new value of an idle timeout or minimum utilisation counts. Any change of
+    window or grace counts, also to none, because the group's may be shorter. For a joint rule,
+    fewer minimum utilisations or the rule "any" count.
+    """
     if any(before[name] != after[name] is not None for name in ("max_idle_s", *LEAST_USES)):
         return True
     if any(before[name] != after[name] for name in ("use_window_s", "use_grace_s")):
@@ -48,12 +53,14 @@ def may_end_more(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def has_least_use(row: object) -> bool:
-    """Whether sessions end for using too little, as a group or a policy says it."""
+    """Return true if a group or policy sets a minimum utilisation."""
     return any(getattr(row, column) is not None for column in LEAST_USES)
 
 
 def too_late_to_end(lifetime_s: int | None, needed_s: int) -> str:
-    """The sentence that a window and a grace of `needed_s` together end nobody before the lifetime does; "" where they do."""
+    """Return the sentence that window and grace of `needed_s` together never end a session before
+    its maximum lifetime does; "" if they can.
+    """
     if lifetime_s is None or needed_s < lifetime_s:
         return ""
     return _(

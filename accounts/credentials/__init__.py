@@ -1,1 +1,1 @@
-"""API keypairs, SSH keys and the request rates of programs."""
+"""API keypairs, SSH keys and the request rate limit of tokens."""

@@ -1,4 +1,4 @@
-"""API keypairs: creation, change and deletion, and what an actor may see."""
+"""Creates, changes, rotates and deletes API keypairs, and selects those visible to an actor."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -30,8 +30,10 @@ WHOLE = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
 def create_keypair(
     *, actor: Actor, name: str, scopes: Collection[str] | None = None, expires_at: datetime | None = None
 ) -> tuple[KeyPair, str]:
-    """A new keypair of the actor and its token text, which is shown this once. Without `scopes` all that the actor has;
-    one made with a token ends no later than that token. Raises InvalidInput, PermissionDenied, LimitExceeded."""
+    """Create a keypair of the actor and return it with its token, which is shown only once.
+    `scopes` defaults to all that the actor has. A keypair created with a token expires no later
+    than that token. Raises InvalidInput, PermissionDenied, LimitExceeded.
+    """
     user = user_of(actor)
     name = _checked_name(name)
     if expires_at is not None and expires_at <= clock.now():
@@ -68,8 +70,10 @@ def update_keypair(
     scopes: Collection[str] | None = None,
     is_active: bool | None = None,
 ) -> KeyPair:
-    """Another name or other scopes, None leaves it; `is_active` False: it opens nothing until it is active again.
-    Connections that it opened and might not open now end within seconds. Raises NotFound, InvalidInput, PermissionDenied."""
+    """Set name or scopes (None keeps them) or suspend the keypair with `is_active` False.
+    Connections that it may no longer open end within seconds. Raises NotFound, InvalidInput,
+    PermissionDenied.
+    """
     keypair, maker = _locked(actor, keypair_id), acting_token(actor)
     _demand_administration(maker)
     wanted: dict[str, Any] = {
@@ -91,8 +95,10 @@ def update_keypair(
 
 @transaction.atomic
 def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelta()) -> tuple[KeyPair, str]:
-    """The keypair with a new secret, and its token text, which is shown this once. The secret before works for `grace`,
-    and what was opened by it no longer; all older ones end at once. Raises NotFound, InvalidInput, PermissionDenied."""
+    """Create a new secret and return the keypair with its token, which is shown only once. The
+    previous secret works for `grace` and connections opened with it end with it; older secrets end
+    at once. Raises NotFound, InvalidInput, PermissionDenied.
+    """
     if not timedelta() <= grace <= token_secrets.LONGEST_GRACE:
         sentence = _("The old secret may go on working for 0 to {hours} hours.").format(
             hours=int(token_secrets.LONGEST_GRACE / timedelta(hours=1))
@@ -115,7 +121,7 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
 
 @transaction.atomic
 def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
-    """A token may end itself, whatever its scopes. Raises NotFound, PermissionDenied."""
+    """Delete a keypair. A token may always delete itself. Raises NotFound, PermissionDenied."""
     keypair, maker = _locked(actor, keypair_id), acting_token(actor)
     if maker is not None and maker.pk != keypair.pk:
         _demand_administration(maker)
@@ -125,7 +131,9 @@ def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
 
 @transaction.atomic
 def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
-    """Delete a token of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    """Delete a token of a user whose account the actor may edit. Raises NotFound,
+    PermissionDenied.
+    """
     access_user(actor, user_id, Action.EDIT)
     keypair = access_keypair_of(actor, user_id, keypair_id)
     audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
@@ -138,7 +146,9 @@ def _locked(actor: Actor, keypair_id: int) -> KeyPair:
 
 
 def acting_token(actor: Actor) -> KeyPair | None:
-    """The token by which the actor acts; None for people themselves. Raises NotAuthenticated where it was deleted."""
+    """Return the token by which the actor acts; None without a token. Raises NotAuthenticated if it
+    was deleted.
+    """
     if actor.keypair_id is None:
         return None
     maker = visible_keypairs(actor).filter(pk=actor.keypair_id).first()
@@ -148,8 +158,10 @@ def acting_token(actor: Actor) -> KeyPair | None:
 
 
 def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> KeyPair | None:
-    """For what outlives a token and opens all that its person may: only a token that opens as much makes it. The token, None
-    for people themselves. Raises PermissionDenied with `missing`, which names {scopes}, or `bound` for a token with a policy."""
+    """Require a token with all scopes and no policy, for actions that outlive the token and grant
+    everything its user may do. Returns the token, or None without one. Raises PermissionDenied with
+    `missing`, which has the placeholder {scopes}, or with `bound` for a token with a policy.
+    """
     token = acting_token(actor)
     if token is None:
         return None
@@ -163,8 +175,9 @@ def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> 
 
 
 def still_whole(token: str, at: datetime | None = None) -> Q:
-    """Of rows that have this token by which they came to be: whether it could make them at that moment, now if none is given.
-    A new secret changes nothing: the token is the same one."""
+    """Filter for rows whose creating token (field name `token`) still satisfies
+    `demand_whole_token` at an instant, default now. A rotated secret changes nothing.
+    """
     its_end = Q(**{f"{token}__expires_at": None}) | Q(**{f"{token}__expires_at__gt": at or clock.now()})
     its = {"is_active": True, "policy": None, "scopes__contains": sorted(WHOLE)}
     return its_end & Q(**{f"{token}__{name}": value for name, value in its.items()})
@@ -182,8 +195,9 @@ def _demand_administration(maker: KeyPair | None) -> None:
 
 
 def _demand_within(maker: KeyPair | None, scopes: Collection[str], of: KeyPair | None = None) -> None:
-    """Whoever has the token that comes of this reaches no further than by `maker`: no scope more, no policy less, and, for
-    a keypair that is there already, no day more."""
+    """Require that a token creates none with wider rights: no further scope, no fewer policies and,
+    for an existing keypair, no later expiry. Raises PermissionDenied.
+    """
     if maker is None or (of is not None and of.pk == maker.pk and set(scopes) <= set(maker.scopes)):
         return
     if maker.policy_id is not None:
@@ -224,7 +238,7 @@ def _checked_scopes(scopes: Collection[str]) -> list[str]:
 
 
 def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
-    """The actor's own keypairs; nobody sees another's."""
+    """The actor's own keypairs."""
     return KeyPair.objects.filter(user_id=actor.user_id or 0)
 
 
@@ -236,7 +250,9 @@ def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
 
 
 def keypairs_of(actor: Actor, user_id: int) -> QuerySet[KeyPair]:
-    """Of a person whose account the actor may change; their secrets are nowhere. Raises NotFound, PermissionDenied."""
+    """Keypairs of a user whose account the actor may edit; without secrets, which are not stored.
+    Raises NotFound, PermissionDenied.
+    """
     return KeyPair.objects.filter(user=access_user(actor, user_id, Action.EDIT))
 
 
@@ -248,7 +264,7 @@ def access_keypair_of(actor: Actor, user_id: int, keypair_id: int) -> KeyPair:
 
 
 def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
-    """The token has one of these. Raises PermissionDenied."""
+    """Require that the token has one of these scopes. Raises PermissionDenied."""
     if not may(keypair.scopes, sufficient):
         raise PermissionDenied(
             _("This token may not do this: its scopes are {scopes}.").format(
@@ -264,8 +280,10 @@ def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
 
 
 def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
-    """The keypair with this access key if it, its user and its domain are active and it has not expired; with the least of the
-    rates that policies allow it, and the least of those that superadmins wrote. One query."""
+    """Return the keypair with this access key if it is active and unexpired and its user and domain
+    are active. `policy_rate` is the smallest request rate of its policies, `central_rate` that of
+    installation-wide policies. One query.
+    """
     with prepared_cursor() as cursor:
         cursor.execute(_usable_statement(), {"key": access_key, "at": at or clock.now()})
         row = cursor.fetchone()
@@ -274,7 +292,7 @@ def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | Non
     its, persons = len(columns_of(KeyPair)), len(columns_of(User))
     keypair, user = instance_of(KeyPair, row[:its]), instance_of(User, row[its : its + persons])
     domain = instance_of(Domain, row[its + persons : -2])
-    # By inner joins.
+    # Guaranteed by inner joins.
     assert keypair is not None
     assert user is not None
     assert domain is not None

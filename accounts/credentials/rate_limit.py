@@ -1,7 +1,9 @@
-"""How many requests a token may send in a minute: the least that policies of the token, its person and their domain say, else the
-setting; where all of them are a domain's own, no more than the setting. Counted in Redis, by one exchange for each request.
+"""Rate limit of API tokens in requests per minute, counted in Redis with one round trip per
+request.
 
-Redis carries no truth: while it does not answer, nobody is refused and nothing is counted (ADR 0025).
+The limit is the smallest one of the policies of the token, its user and their domain, else the
+setting. If all of these policies belong to a domain, it does not exceed the setting. Without Redis
+nothing is limited or counted (ADR 0025).
 """
 
 import time
@@ -26,7 +28,9 @@ _silent_until = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Of one token in the present minute: requests with this one, the most there may be, and when it begins anew."""
+    """State of one token in the current minute: requests including this one, their limit, and the
+    seconds until the next minute.
+    """
 
     used: int
     limit: int
@@ -48,9 +52,10 @@ class Rate:
 
 
 def count_request(keypair: KeyPair) -> Rate | None:
-    """Count one request of this token, as `usable_keypair` found it, by the clock that all web processes share. None where
-    nothing limits it, and while Redis does not answer; of a Redis that hangs only one request in ASKED_AGAIN_AFTER_S learns
-    that anew."""
+    """Count one request of a token that `usable_keypair` returned, by the shared clock of the web
+    processes. Returns None without a limit or while Redis is unavailable; after a failure Redis is
+    retried once in ASKED_AGAIN_AFTER_S.
+    """
     global _silent_until
     limit = _limit_of(keypair)
     if limit is None or time.monotonic() < _silent_until:
@@ -70,7 +75,9 @@ def count_request(keypair: KeyPair) -> Rate | None:
 
 
 def _limit_of(keypair: KeyPair) -> int | None:
-    """None: any number. Only policies of the whole installation lift what the setting says."""
+    """Return the limit per minute; None means unlimited. Only installation-wide policies may exceed
+    the setting.
+    """
     setting: int | None = settings.BERTH_TOKEN_REQUESTS or None
     if keypair.policy_rate is None:
         return setting
@@ -80,7 +87,7 @@ def _limit_of(keypair: KeyPair) -> int | None:
 
 
 def demand_rate(rate: Rate | None) -> None:
-    """Raises TooManyRequests."""
+    """Raise TooManyRequests if the rate is exceeded."""
     if rate is not None and rate.is_exceeded:
         raise TooManyRequests(
             _("This token may send {limit} requests in a minute, and has.").format(limit=rate.limit),

@@ -1,4 +1,4 @@
-"""SSH public keys: one's own, and those of people whose accounts one may change."""
+"""Adds, removes and selects SSH public keys of users."""
 
 from datetime import datetime
 
@@ -21,7 +21,7 @@ MOST_KEYS = 50
 
 
 def visible_ssh_keys(actor: Actor) -> QuerySet[SshKey]:
-    """The actor's own."""
+    """The actor's own SSH keys."""
     return SshKey.objects.select_related("keypair").filter(user_id=actor.user_id or 0)
 
 
@@ -33,13 +33,15 @@ def access_ssh_key(actor: Actor, ssh_key_id: int) -> SshKey:
 
 
 def ssh_keys_of_person(actor: Actor, user_id: int) -> QuerySet[SshKey]:
-    """Of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    """SSH keys of a user whose account the actor may edit. Raises NotFound, PermissionDenied."""
     return SshKey.objects.select_related("keypair").filter(user=access_user(actor, user_id, Action.EDIT))
 
 
 def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshKey]:
-    """Those by which this person may sign in from there; none of a closed account or domain, of who has to choose another
-    password first, and of a token that may not add keys any more. One query."""
+    """SSH keys with which this user may sign in from `ip`. Empty for a closed account or domain and
+    while a password change is required; without keys whose creating token may no longer add keys.
+    One query.
+    """
     if not is_allowed_from(ip, user.allowed_networks):
         return SshKey.objects.none()
     return SshKey.objects.filter(
@@ -54,8 +56,10 @@ def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshK
 
 @transaction.atomic
 def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
-    """A key of the actor; without a name it has that of its comment. One added with a token ends with that token.
-    Raises InvalidInput, PermissionDenied, Conflict (it is there), LimitExceeded."""
+    """Add a key of the actor; the name defaults to the key's comment. A key added with a token
+    expires with it. Raises InvalidInput, PermissionDenied, Conflict (already present),
+    LimitExceeded.
+    """
     user = user_of(actor)
     read = _read(public_key)
     name = _name_for(read, name)
@@ -89,13 +93,15 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
 
 @transaction.atomic
 def remove_ssh_key(*, actor: Actor, ssh_key_id: int) -> None:
-    """Raises NotFound."""
+    """Remove one of the actor's own keys. Raises NotFound."""
     _remove(actor, access_ssh_key(actor, ssh_key_id))
 
 
 @transaction.atomic
 def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
-    """Remove a key of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    """Remove a key of a user whose account the actor may edit. Raises NotFound,
+    PermissionDenied.
+    """
     found = ssh_keys_of_person(actor, user_id).filter(pk=ssh_key_id).first()
     if found is None:
         raise NotFound(_("There is no such SSH key of this person."))
@@ -124,7 +130,9 @@ def _name_for(key: PublicKey, name: str) -> str:
 
 
 def _demanded_token(actor: Actor) -> KeyPair | None:
-    """Whoever comes in by the key reaches no further than the token by which it is added. Raises PermissionDenied."""
+    """Require that the token by which a key is added grants at least as much as the key. Raises
+    PermissionDenied.
+    """
     return demand_whole_token(
         actor,
         missing=_("Your token may not add SSH keys: it does not have the scopes {scopes}."),

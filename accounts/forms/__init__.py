@@ -1,1 +1,1 @@
-"""Form fields that pages of several apps use."""
+"""Form fields shared by pages of several apps."""

@@ -1,4 +1,6 @@
-"""Fields in which limits are written in the words of people; what they give is in base units. An empty one is unlimited."""
+"""Form fields for limits: input in display units, value in base units. An empty field means
+unlimited.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -28,7 +30,9 @@ ENTRIES_EXAMPLE = gettext_lazy("One a line; an empty field allows all, “none�
 
 
 class SlotsField(forms.CharField):
-    """Amounts of slots as people write them; kept in base units, zeros too: a zero forbids."""
+    """Field for amounts of slots in display units, such as “cpu=16, mem=64g”. Value in base units;
+    zeros are kept, because they forbid a slot.
+    """
 
     def prepare_value(self, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -47,7 +51,7 @@ class SlotsField(forms.CharField):
 
 
 def typed_amount(name: str, amount: int) -> str:
-    """As it is typed: "0.5", "64g"."""
+    """Return the input form of an amount, e.g. "0.5" or "64g"."""
     if name != MEM:
         return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
     unit = next(((size, sign) for size, sign in UNITS if amount and amount % size == 0), (1, ""))
@@ -55,7 +59,7 @@ def typed_amount(name: str, amount: int) -> str:
 
 
 def parse_amount(name: str, amount: object) -> int:
-    """In base units. Raises ValueError."""
+    """Convert an amount to base units. Raises ValueError with a sentence."""
     if not is_slot_name(name):
         raise ValueError(
             _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
@@ -66,7 +70,9 @@ def parse_amount(name: str, amount: object) -> int:
 
 
 class ParsedField(forms.CharField):
-    """Text that `parse` understands (it raises ValueError with the sentence); `show` writes a value as it is typed."""
+    """Text field with value `parse(text)`, which raises ValueError with a sentence; `show` gives
+    its input form.
+    """
 
     def __init__(self, parse: Callable[[str], int], show: Callable[[int], str] = str, **options: Any) -> None:
         widget = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
@@ -85,7 +91,9 @@ class ParsedField(forms.CharField):
 
 
 class EntriesField(forms.CharField):
-    """An allow-list, one entry a line or with commas between. Empty: no list, which allows all; NONE alone: an empty one."""
+    """Field for an allow-list, entries separated by newlines or commas. Empty: no list, all
+    allowed; NONE: an empty list, nothing allowed.
+    """
 
     def __init__(self, kind: AllowList, **options: Any) -> None:
         widget = forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
@@ -109,7 +117,7 @@ class EntriesField(forms.CharField):
 
 
 def typed_entries(entries: Sequence[str]) -> str:
-    """As a list is typed."""
+    """Return the input form of an allow-list."""
     return "\n".join(entries) or NONE
 
 
@@ -132,7 +140,7 @@ def duration_field(**options: Any) -> ParsedField:
 
 
 def span_field(least_s: int, most_s: int = MOST_COUNT, **options: Any) -> ParsedField:
-    """A length of time between these two."""
+    """Return a field for a duration between these bounds."""
     return ParsedField(lambda text: _parse_span(text, least_s, most_s), typed_duration, **options)
 
 

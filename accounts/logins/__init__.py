@@ -1,1 +1,3 @@
-"""Browser logins: required actions, trusted devices, impersonation, revocation."""
+"""Browser and token logins: validity, required actions, trusted devices, impersonation,
+revocation.
+"""

@@ -1,4 +1,6 @@
-"""What people can lose access by, by whichever way the rows are written: services, Django admin, the framework."""
+"""Connects the models whose changes can revoke access, however the rows are written, to the
+access-revocation broadcast.
+"""
 
 from typing import Any
 
@@ -10,7 +12,7 @@ from common.messaging.access_revocation import ring_on_commit
 
 WRITTEN = (User, Domain, Project, Membership, KeyPair)
 DELETED = (*WRITTEN, BrowserLogin, Viewing)
-# Written at each sign-in; takes nothing from anybody.
+# Written at each sign-in; revokes nothing.
 HARMLESS = frozenset({"last_login"})
 
 

@@ -1,4 +1,6 @@
-"""In how many browsers one person may be signed in: one more sign-in ends the oldest login, and its browser says why."""
+"""Concurrent-login limit: a further sign-in ends the user's oldest login, and its browser shows the
+reason.
+"""
 
 import re
 from datetime import timedelta
@@ -26,13 +28,16 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def most_browsers(user: User) -> int | None:
-    """The least that the policies of the person and of their domain allow; None: any number. One query."""
+    """Return the smallest limit of the policies of the user and the domain; None means unlimited.
+    One query.
+    """
     return ceiling(scopes_of_person(user), Limit.BROWSERS)
 
 
 def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
-    """Somebody has just signed in with `session`: it counts from now on, and of the others the oldest end that are too many.
-    Sign-ins of one person wait for each other here, so no two stay where one may. One query where nothing limits them."""
+    """Save the new login `session` of `user` and end the oldest others beyond the limit. Concurrent
+    sign-ins of one user are serialised by a row lock. One query without a limit.
+    """
     most = most_browsers(user)
     if most is None:
         return
@@ -53,8 +58,10 @@ def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
 
 
 def keep_reason(request: HttpRequest, response: HttpResponse) -> None:
-    """Have a browser whose login gave way keep that until somebody signs in there; the cookie of the login itself goes with
-    this answer. One query for a browser with a login that is over, else none."""
+    """Set a cookie in a browser whose login was ended by the limit, so that it can show the reason
+    until the next sign-in; this response drops the login's own cookie. One query for a browser with
+    an ended login, else none.
+    """
     if COOKIE in request.COOKIES and request.user.is_authenticated:
         response.delete_cookie(COOKIE, samesite="Lax")
         return
@@ -66,7 +73,9 @@ def keep_reason(request: HttpRequest, response: HttpResponse) -> None:
 
 
 def why_ended(request: HttpRequest) -> str:
-    """The sentence for who is sent to the sign-in page of such a browser; "" for everybody else. At most one query."""
+    """Return the sentence for the sign-in page of a browser whose login was ended by the limit;
+    else "". At most one query.
+    """
     names = {_name_of_login(request), request.COOKIES.get(COOKIE, "")}
     names = {name for name in names if _NAME.fullmatch(name)}
     ended = EndedLogin.objects.filter(pk__in=names).order_by("-ended_at").first() if names else None
@@ -80,7 +89,7 @@ def why_ended(request: HttpRequest) -> str:
 
 
 def purge_ended_logins() -> None:
-    """Forget those whose browsers have forgotten their logins, too."""
+    """Delete ended logins that are older than the login cookie's lifetime."""
     lasted = timedelta(seconds=settings.SESSION_COOKIE_AGE)
     EndedLogin.objects.filter(ended_at__lt=clock.now() - lasted).delete()
 

@@ -1,4 +1,4 @@
-"""Looking at the portal as another person, read-only and for a while: the rule, how it begins, and how it ends."""
+"""Impersonation: starts, checks and ends a read-only view of the portal as another user."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -25,18 +25,19 @@ LONGEST_REASON = 200
 
 
 def viewing_lasts() -> timedelta:
-    """No time at all where it is switched off."""
+    """Length of an impersonation; zero if the feature is switched off."""
     return timedelta(minutes=settings.BERTH_VIEW_AS_MINUTES)
 
 
 def viewing_in(login: BrowserLogin | None) -> Viewing | None:
-    """Whom the portal is shown as in this browser, whether or not that still stands (`why_over`). No query."""
+    """Return the impersonation in this browser, valid or not (see `why_over`). No query."""
     return getattr(login, "viewing", None)
 
 
 def why_over(viewing: Viewing, viewer: User) -> str:
-    """The reason for which it does not stand any more, "" while it does. No query, for a viewer with an open account who comes
-    from the database as they are now."""
+    """Return the code of the reason that ends the impersonation; "" while it is valid. No query.
+    `viewer` must be an active user freshly read from the database.
+    """
     person = viewing.person
     if viewing.ends_at <= clock.now():
         return "time_over"
@@ -52,7 +53,9 @@ def why_over(viewing: Viewing, viewer: User) -> str:
 
 
 def access_viewed(actor: Actor, user_id: int) -> User:
-    """The person, for whoever may look as them. Raises NotFound, PermissionDenied, Conflict."""
+    """Fetch the user to impersonate. Raises NotFound, PermissionDenied, Conflict (closed
+    account).
+    """
     person = access_user(actor, user_id, Action.VIEW_AS)
     if not viewing_lasts():
         raise PermissionDenied(
@@ -68,8 +71,9 @@ def access_viewed(actor: Actor, user_id: int) -> User:
 
 @transaction.atomic
 def start_viewing(*, actor: Actor, login_key: str, user_id: int, reason: str) -> Viewing:
-    """From the next request on the browser of this login of the actor shows the portal as the person sees it. What it showed
-    before ends. Raises NotFound, PermissionDenied, Conflict, InvalidInput."""
+    """Start an impersonation in the browser of this login of the actor, effective with the next
+    request. Replaces a running one. Raises NotFound, PermissionDenied, Conflict, InvalidInput.
+    """
     lock_people(actor, user_id)
     person = access_viewed(actor, user_id)
     reason = _checked(reason)
@@ -91,15 +95,16 @@ def start_viewing(*, actor: Actor, login_key: str, user_id: int, reason: str) ->
 
 @transaction.atomic
 def end_viewing(viewing: Viewing, *, origin: Actor, why: str) -> None:
-    """The browser shows the portal as its own person sees it again. `origin` says from where it was asked; again it does
-    nothing."""
+    """End the impersonation. `origin` is the requesting actor. Idempotent."""
     for found in Viewing.objects.select_for_update(of=("self",)).filter(pk=viewing.pk):
         found.ended_by = (origin, why)  # type: ignore[attr-defined]
         found.delete()
 
 
 def record_end(sender: object, instance: Viewing, **more: object) -> None:
-    """Receiver of `post_delete`: in the access log by whichever way it ended, with the login, the account or by itself."""
+    """Record the end of an impersonation in the audit log. Receiver of `post_delete`, so that ends
+    by sign-out, account closure and expiry are recorded as well.
+    """
     viewer = instance.login.user
     assert viewer is not None, "nobody looks who is not signed in"
     is_late = instance.ends_at <= clock.now()
@@ -113,13 +118,13 @@ def record_end(sender: object, instance: Viewing, **more: object) -> None:
 
 
 def viewed_in(login_key: str) -> User | None:
-    """Whom the portal is shown as in the browser of this login. One query."""
+    """Return the impersonated user in the browser of this login, or None. One query."""
     viewings = Viewing.objects.select_related("person").filter(login_id=login_key, ends_at__gt=clock.now())
     return next((found.person for found in viewings), None)
 
 
 def seen_as(viewer: Actor, person: User) -> Actor:
-    """`viewer`, who looks as `person`."""
+    """Return the actor `person` with `viewer` recorded as the impersonating user."""
     return Actor(
         kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id,
         ip=viewer.ip, request_id=viewer.request_id, via=viewer.via, user_agent=viewer.user_agent,

@@ -1,4 +1,6 @@
-"""Mails about ways in. They hold secrets, so they wait nowhere: they are sent when the transaction has committed, once."""
+"""Sends mails with sign-in secrets once, after commit. They bypass the outbox, which would store
+the secrets.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -52,7 +54,9 @@ def password_link(user: User, url: str) -> EmailMessage:
 
 
 def why_no_mail(user: User) -> str:
-    """The reason why nothing but ways in is mailed to this person; "" if something may be. At most one query."""
+    """Return the reason why only sign-in mails may be sent to this user; "" if all may. At most one
+    query.
+    """
     if not settings.BERTH_MAIL:
         return _("No mail is set up here, so none can be sent.")
     if EmailAddress.objects.filter(user=user, email=user.email, verified=False).exists():
@@ -63,7 +67,9 @@ def why_no_mail(user: User) -> str:
 
 
 def send_on_commit(message: EmailMessage, then: Callable[[], None] = lambda: None) -> None:
-    """Where mail is set up. A mail that cannot be sent is logged and lost; `then` is called for one that was."""
+    """Send the mail after commit if mail is configured. A failure is logged and not retried; `then`
+    runs after success.
+    """
     if settings.BERTH_MAIL:
         transaction.on_commit(partial(_send, message, then), robust=True)
 

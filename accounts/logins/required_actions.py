@@ -1,4 +1,6 @@
-"""What stands between somebody who is signed in and everything else, at each request and while a connection is open."""
+"""Required actions (allowed network, password change, second factor), checked per request and for
+open connections.
+"""
 
 from collections.abc import Collection, Mapping
 
@@ -10,22 +12,25 @@ from accounts.core.sign_in_requirements import Demand, is_allowed_from, needs_se
 from accounts.models import User
 from common.errors import BerthError, PermissionDenied
 
-# User, address, is a program.
+# (user, IP address, true for programs)
 Caller = tuple[User, str, bool]
 
 SECOND_FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 
 
 def demand_on(user: User, *, ip: str, is_program: bool = False) -> Demand | None:
-    """`user` comes with the domain. One query, only where the domain asks for a second factor."""
+    """Return the required action of one caller, or None. `user` must carry its domain. One query,
+    only if the domain requires a second factor.
+    """
     return demands_on({(user, ip, is_program)}).get((user, ip, is_program))
 
 
 def demands_on(callers: Collection[Caller]) -> Mapping[Caller, Demand]:
-    """Those of whom something is asked. At most one query, any number of callers.
+    """Return the required action of each caller that has one. At most one query for any number of
+    callers.
 
-    Programs have no second factor: tokens go on working where it is asked for later, or taken away. A password that has to
-    be changed may be in other hands, so their tokens wait, too.
+    Programs have no second factor: tokens keep working if it is required later, or removed. A
+    password that must be changed may be known to others, so tokens wait for that as well.
     """
     asked = {
         user.pk for user, _ip, is_program in callers if not is_program and is_asked_for_second_factor(user)
@@ -36,7 +41,7 @@ def demands_on(callers: Collection[Caller]) -> Mapping[Caller, Demand]:
 
 
 def demand_of(caller: Caller, *, has_second_factor: bool) -> Demand | None:
-    """The rule itself. No query."""
+    """Return the required action of one caller, or None. No query."""
     user, ip, is_program = caller
     if not is_allowed_from(ip, user.allowed_networks):
         return Demand.ADDRESS
@@ -47,12 +52,14 @@ def demand_of(caller: Caller, *, has_second_factor: bool) -> Demand | None:
 
 
 def with_second_factor(user_ids: Collection[int]) -> set[int]:
-    """Those of them who have one. One query."""
+    """Return the ids of those users who have a second factor. One query."""
     return set(_second_factors().filter(user_id__in=user_ids).values_list("user_id", flat=True))
 
 
 def has_second_factor(user: str) -> Exists:
-    """The same as part of a query on rows that have this field."""
+    """Query expression that is true for rows whose field `user` refers to a user with a second
+    factor.
+    """
     return Exists(_second_factors().filter(user_id=OuterRef(user)))
 
 
@@ -62,7 +69,7 @@ def _second_factors() -> QuerySet[Authenticator]:
 
 
 def refusal_for(demand: Demand, ip: str) -> BerthError:
-    """In the words of the demand."""
+    """Return the error that describes a required action."""
     if demand is Demand.ADDRESS:
         return PermissionDenied(
             _("Your account may not be used from {address}.").format(address=ip or "—"),
@@ -83,5 +90,7 @@ def refusal_for(demand: Demand, ip: str) -> BerthError:
 
 
 def is_asked_for_second_factor(user: User) -> bool:
-    """By the own domain, which comes with `user`."""
+    """Return true if the user's domain requires a second factor. `user` must carry its domain. No
+    query.
+    """
     return needs_second_factor(user.domain.second_factor, user.role)

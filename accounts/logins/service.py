@@ -1,4 +1,6 @@
-"""Logins that outlast one request: event streams, terminals and apps hold on to one and ask again and again."""
+"""Validates logins of long-lived connections (event streams, terminals, apps) and ends browser
+logins.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -28,8 +30,10 @@ NOTE_USE_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a request was let in by: a browser session or a keypair of `user_id`; of a keypair, the hash of the secret
-    that was shown, and the scope that it must keep ("": none in particular); from where."""
+    """Credential by which a request was accepted: a browser session or a keypair of `user_id`. For
+    a keypair, `secret_hash` is the hash of the presented secret and `scope` the scope that it must
+    keep ("" for none). `ip` is the client's address.
+    """
 
     user_id: int
     session_key: str = ""
@@ -40,7 +44,7 @@ class Login:
 
 
 def login_of(request: object) -> Login:
-    """The login of a signed-in request of DRF or of Django."""
+    """Return the login of an authenticated DRF or Django request."""
     user_id: int = request.user.pk  # type: ignore[attr-defined]
     keypair = getattr(request, "auth", None)
     if keypair is not None:
@@ -55,7 +59,7 @@ def _address_of(request: object) -> str:
 
 
 def login_by(keypair: KeyPair, scope: str = "", *, ip: str) -> Login:
-    """Of a keypair that `keypair_of_token` found."""
+    """Return the login of a keypair that `keypair_of_token` returned."""
     return Login(
         user_id=keypair.user_id,
         keypair_id=keypair.pk,
@@ -66,7 +70,7 @@ def login_by(keypair: KeyPair, scope: str = "", *, ip: str) -> Login:
 
 
 def keypair_of_token(token: str) -> KeyPair | None:
-    """The keypair, with its user, that this token opens now. One query."""
+    """Return the valid keypair of this token with its user, or None. One query."""
     halves = token_secrets.split_token(token)
     keypair = usable_keypair(halves[0]) if halves else None
     if halves is None or keypair is None:
@@ -79,7 +83,9 @@ def keypair_of_token(token: str) -> KeyPair | None:
 
 
 def note_use(keypair: KeyPair, ip: str) -> None:
-    """When and from where it was used last; written at most once in NOTE_USE_EVERY, also where many use it at once."""
+    """Record time and address of the last use. At most one write per NOTE_USE_EVERY, also under
+    concurrency.
+    """
     now = clock.now()
     if keypair.last_used_at is None or now - keypair.last_used_at > NOTE_USE_EVERY:
         is_due = Q(last_used_at=None) | Q(last_used_at__lt=now - NOTE_USE_EVERY)
@@ -88,12 +94,13 @@ def note_use(keypair: KeyPair, ip: str) -> None:
 
 
 def live_logins(logins: Collection[Login]) -> dict[Login, User]:
-    """Those that would still be let in, with their users. Three queries, any number of logins, and one where a domain asks
-    for second factors.
+    """Return the logins that are still valid, with their users. Three queries for any number of
+    logins, and one if a domain requires second factors.
 
-    Signing out, a changed password, a deleted or expired token, a closed account or domain all end one; so does what is
-    demanded of the person before anything else (`accounts.logins.required_actions`). A browser in which somebody looks as the person
-    (`accounts.logins.impersonation`) is a login of the person, too, and ends with what ends that.
+    A login ends by sign-out, a changed password, a deleted or expired token, a closed account or
+    domain, and by a required action (`accounts.logins.required_actions`). A browser in which
+    another user impersonates the person (`accounts.logins.impersonation`) counts as a login of the
+    person and ends with the impersonation.
     """
     users = User.objects.select_related("domain").in_bulk({login.user_id for login in logins})
     sessions = _sessions({login.session_key for login in logins if login.session_key})
@@ -116,8 +123,10 @@ def lets_in(
     keypair: KeyPair | None,
     has_second_factor: bool,
 ) -> bool:
-    """The same of one login, by rows that were read for it: `browser` with its user and viewing, each person with the domain;
-    whoever is signed in there has a second factor or not. No query."""
+    """Return true if one login is still valid, judged by rows already read: `browser` with user and
+    impersonation, each user with the domain. `has_second_factor` refers to the user signed in
+    there. No query.
+    """
     caller = _caller_by(login, user=user, browser=browser, keypair=keypair)
     return caller is not None and demand_of(caller, has_second_factor=has_second_factor) is None
 
@@ -125,7 +134,7 @@ def lets_in(
 def _caller_by(
     login: Login, *, user: User | None, browser: BrowserLogin | None, keypair: KeyPair | None
 ) -> Caller | None:
-    """Who has to do what is demanded before anything else; None where the login has ended."""
+    """Return the caller to whom required actions apply; None if the login has ended."""
     if user is None or not _is_open(user):
         return None
     is_program = keypair is not None and _still_opens(login, keypair)
@@ -138,7 +147,9 @@ def _is_open(user: User) -> bool:
 
 
 def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
-    """Who is signed in in that browser, if that lets this login in: the person, or who looks as the person."""
+    """Return the user signed in in that browser if the login is theirs or of the user they
+    impersonate; else None.
+    """
     user = row.user if row is not None and row.expire_date > clock.now() else None
     if row is None or user is None or not _is_open(user):
         return None
@@ -151,13 +162,17 @@ def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
 
 
 def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
-    """(user id, project id) of those of them who may use those of them now. One query."""
+    """Return (user id, project id) of the given users and projects where the user may use the
+    project now. One query.
+    """
     memberships = _standing().filter(user_id__in=user_ids, project_id__in=project_ids)
     return set(memberships.values_list("user_id", "project_id"))
 
 
 def has_standing_membership(user: str, project: str) -> Exists:
-    """The same as part of a query on rows that have these fields."""
+    """Query expression that is true for rows whose fields name a user and a project that the user
+    may use now.
+    """
     return Exists(_standing().filter(user_id=OuterRef(user), project_id=OuterRef(project)))
 
 
@@ -166,7 +181,7 @@ def _standing() -> QuerySet[Membership]:
 
 
 def visible_logins(actor: Actor) -> QuerySet[BrowserLogin]:
-    """The browsers in which the actor is signed in, the last used first; nobody sees another's."""
+    """The actor's browser logins, last used first."""
     logins = live_browser_logins(actor.user_id or 0).select_related("user")
     return logins.order_by(F("seen_at").desc(nulls_last=True), "session_key")
 
@@ -176,7 +191,9 @@ def live_browser_logins(user_id: int) -> QuerySet[BrowserLogin]:
 
 
 def end_login(*, actor: Actor, login_id: str) -> None:
-    """Sign one of the actor's browsers out; what it holds open ends within seconds. Raises NotFound."""
+    """Sign the actor out of one browser; its open connections end within seconds. Raises
+    NotFound.
+    """
     row = next((row for row in visible_logins(actor) if row.public_id == login_id), None)
     if row is None:
         raise NotFound(_("There is no such login among yours."))
@@ -192,8 +209,9 @@ def end_login(*, actor: Actor, login_id: str) -> None:
 
 @transaction.atomic
 def end_other_logins(*, actor: Actor, but: str) -> int:
-    """Sign the actor out of every browser but the one with this key (of a session), and know none as theirs until they sign in
-    there again; how many they were."""
+    """Sign the actor out of all browsers except the one with session key `but`, and forget all
+    trusted devices. Returns the number of ended logins.
+    """
     count = end_logins(actor.user_id or 0, but=but)
     forget_places(actor.user_id or 0)
     audit_log.record(
@@ -203,13 +221,14 @@ def end_other_logins(*, actor: Actor, but: str) -> int:
 
 
 def end_logins(user_id: int, *, but: str = "") -> int:
-    """Sign this person out of every browser, so that no later change of the account brings one back; how many they were.
-    `but`: the key of one that stays."""
+    """Sign a user out of all browsers except the one with session key `but`, so that reopening the
+    account does not revive a login. Returns the number of ended logins.
+    """
     return BrowserLogin.objects.filter(user_id=user_id).exclude(session_key=but).delete()[0]
 
 
 def _sessions(keys: Collection[str]) -> dict[str, BrowserLogin]:
-    """By their keys, with who is signed in and whom they look as."""
+    """Return browser logins by key, with their users and impersonated users."""
     return BrowserLogin.objects.select_related("user__domain", "viewing__person__domain").in_bulk(keys)
 
 
@@ -222,7 +241,7 @@ def _still_opens(login: Login, keypair: KeyPair) -> bool:
 
 
 def _valid_secrets(keypair: KeyPair) -> tuple[str, ...]:
-    """Hashes of those that it opens to now."""
+    """Return the hashes of the secrets that are valid now."""
     if keypair.old_secret_until is None or keypair.old_secret_until <= clock.now():
         return (keypair.secret_hash,)
     return keypair.secret_hash, keypair.old_secret_hash

@@ -1,4 +1,6 @@
-"""Browsers and networks in which somebody was signed in lately: what strangers try elsewhere does not count there."""
+"""Trusted devices: browsers and networks in which a user signed in lately, exempt from throttling
+by strangers' attempts.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -17,8 +19,10 @@ REMEMBERED = timedelta(days=90)
 
 
 def whence_of(request: HttpRequest, account: str) -> Whence:
-    """From where this request tries to come into `account`: an e-mail address, of nobody perhaps, or "" where a provider has yet
-    to say whose; then known is what anybody was signed in from. One query."""
+    """Return the origin of a sign-in attempt. `account` is an e-mail address, possibly without an
+    account, or "" before a provider has identified the user; then devices and networks of all users
+    count. One query.
+    """
     device = _device_of(request)
     network = network_of(request.META.get("REMOTE_ADDR", ""))
     names = {_device_name(device), _network_name(network)} - {""}
@@ -31,8 +35,9 @@ def whence_of(request: HttpRequest, account: str) -> Whence:
 
 
 def remember_place(request: Any, user: User) -> None:
-    """Somebody is signed in here now. A browser that is new to them is given a name by the answer, whatever name it came
-    with: somebody else may have put that there. Two queries."""
+    """Trust this browser and network for `user`, who is signed in. A browser not yet trusted gets a
+    new secret by the response, because a presented one may have been planted. Two queries.
+    """
     whence = whence_of(request, user.email)
     device = whence.device
     if not device:
@@ -48,13 +53,15 @@ def remember_place(request: Any, user: User) -> None:
 
 
 def forget_places(user_id: int, *, but: HttpRequest | None = None) -> None:
-    """This person is known nowhere any more, but in the browser of that request."""
+    """Remove all trusted devices and networks of a user, except the browser of the request
+    `but`.
+    """
     kept = _device_name(_device_of(but)) if but is not None else ""
     KnownPlace.objects.filter(user_id=user_id).exclude(name=kept).delete()
 
 
 def keep_device(request: HttpRequest, response: HttpResponse) -> None:
-    """Have the browser keep the name that it was given in this request, if it was."""
+    """Set the device cookie if this request created one."""
     device = getattr(request, "device_to_keep", "")
     if device:
         response.set_cookie(
@@ -63,7 +70,7 @@ def keep_device(request: HttpRequest, response: HttpResponse) -> None:
 
 
 def purge_known_places() -> None:
-    """Forget those that were not used for long."""
+    """Delete trusted devices and networks that were not used within REMEMBERED."""
     KnownPlace.objects.filter(seen_at__lt=clock.now() - REMEMBERED).delete()
 
 

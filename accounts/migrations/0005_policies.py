@@ -1,10 +1,12 @@
-"""Policies, and the ledger of limits: `berth_change_use` adds to LimitUse and refuses what a policy does not allow. The
-triggers of the rooms whose rows use something call it (ADR 0024).
+"""Create resource policies and the ledger of their use.
 
-Rows are written in the order of their keys, so that two statements never wait for each other in a circle. Only growth is
-refused: a limit may be set below what is used, and whatever is given back is taken, even where less was counted: a session
-must be able to end. What was a constant for everybody
-becomes the policy of everybody who is there.
+The function `berth_change_use` adds to LimitUse and rejects growth beyond a policy (ADR 0024).
+Triggers of the apps whose rows use a limit call it.
+
+Rows are written in order of their keys, so that statements do not deadlock. Only growth is
+rejected: a limit may be set below its use, and releases always succeed, even if less was counted,
+because a session must be able to end. The former constant limits become the policy of all existing
+users.
 """
 
 import django.db.models.deletion

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 
 def bring_sessions(apps, schema_editor):
-    """Nobody is signed out: rows go over as they are, with whose they are written beside them."""
+    """Copy existing sessions unchanged and add their users, so that nobody is signed out."""
     Session = apps.get_model("sessions", "Session")
     BrowserLogin = apps.get_model("accounts", "BrowserLogin")
     known = set(apps.get_model("accounts", "User").objects.values_list("pk", flat=True))

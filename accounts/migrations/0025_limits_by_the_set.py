@@ -1,4 +1,6 @@
-"""Of what a statement adds, the limits are looked up together: a call of a function for each row took longer than writing it."""
+"""Check the limits once per statement instead of per row: a function call per row took longer than
+writing it.
+"""
 
 from django.db import migrations
 

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             name="max_extensions",
             field=models.PositiveIntegerField(blank=True, null=True),
         ),
-        # No form could set it until now.
+        # No form could set it before.
         migrations.RunSQL(
             "UPDATE accounts_resourcepolicy SET max_idle_s = NULL WHERE max_idle_s = 0",
             migrations.RunSQL.noop,

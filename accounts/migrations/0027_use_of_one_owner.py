@@ -1,5 +1,6 @@
-"""What one session changes in the ledger of limits is written and looked up for its four scopes at once: adding up what many change took
-longer than writing it."""
+"""Write and check the use of one session's four scopes at once: summing up the changes of many
+sessions took longer than writing them.
+"""
 
 from django.db import migrations
 

@@ -1,5 +1,6 @@
-"""The ledger of limits for one owner: what it may have is looked up by the rows that were written, and the function answers, because PL/pgSQL
-asks an expression faster than a query."""
+"""Check the limits of one owner by the rows just written, in the function's return expression,
+because PL/pgSQL evaluates an expression faster than a query.
+"""
 
 from importlib import import_module
 

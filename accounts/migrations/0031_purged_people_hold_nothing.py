@@ -1,4 +1,6 @@
-"""Purged people kept their resource policy, so that nobody could ever delete it."""
+"""Remove resource policies from purged users; they kept them, so that the policies could never be
+deleted.
+"""
 
 from django.apps.registry import Apps
 from django.db import migrations, models

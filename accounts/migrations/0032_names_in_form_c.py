@@ -23,7 +23,7 @@ def normalise(apps: Any, editor: Any) -> None:
 
 
 def normalise_groups(apps: Any, editor: Any) -> None:
-    """Bring the groups of identity providers, with which the rules are compared, into the same form."""
+    """Normalise stored groups of identity providers, which rules are compared with."""
     for account in apps.get_model("socialaccount", "SocialAccount").objects.filter(
         extra_data__has_key="groups"
     ):
@@ -34,8 +34,9 @@ def normalise_groups(apps: Any, editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    """Names in Unicode normalisation form C: names that look alike are one. Where a row has the name already, the other gets a
-    number."""
+    """Normalise names to Unicode normalisation form C, so that equal-looking names are equal. A
+    name that is taken already gets a number.
+    """
 
     dependencies = [
         ("accounts", "0031_purged_people_hold_nothing"),

@@ -1,4 +1,6 @@
-"""Sessions name the authentication backend that signed their user in. Its module has moved: open logins stay open."""
+"""Update the module path of the authentication backend in open sessions, so that they stay
+valid.
+"""
 
 from importlib import import_module
 from typing import Any

@@ -1,4 +1,4 @@
-"""All tables of this app."""
+"""All tables of accounts."""
 
 from accounts.models.browser_login import SIGNED_IN, BrowserLogin, SessionStore, SignInLink, Viewing
 from accounts.models.budget import Budget, DaySlots, Price, holds_on

@@ -1,4 +1,4 @@
-"""Browser logins: the session store of Django with its rows, impersonation, sign-in links."""
+"""Browser logins: Django's session store with its rows, impersonation and sign-in links."""
 
 import re
 from datetime import UTC, datetime
@@ -16,15 +16,16 @@ from common import clock
 
 
 class BrowserLoginManager(BaseSessionManager):
-    """With whom each is looked at the portal as, so that no request asks a second time."""
+    """Manager that joins the impersonated user, so that requests need no second query."""
 
     def get_queryset(self) -> Any:
         return super().get_queryset().select_related("viewing__person__domain")
 
 
 class BrowserLogin(AbstractBaseSession):
-    """A browser's session of Django, and whose login it is: `accounts.models.browser_login` writes it. Of nobody until somebody
-    signs in; deleting it signs that browser out."""
+    """Django session of a browser with its user, written by `SessionStore`. `user` is null until
+    sign-in; deleting the row signs the browser out.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="browser_logins")
     ip = models.CharField(max_length=45, blank=True, help_text="Where it was signed in from.")
@@ -42,13 +43,14 @@ class BrowserLogin(AbstractBaseSession):
 
     @property
     def public_id(self) -> str:
-        """Names it to people and programs; whoever has the key itself is signed in."""
+        """Identifier for display and REST; the session key itself is a credential."""
         return hash_secret(self.session_key)[:16]
 
 
 class Viewing(models.Model):
-    """In this browser the portal is shown as `person` sees it, read-only and for a while (`accounts.logins.impersonation`); whoever is
-    signed in there looks. Ends with the login."""
+    """Impersonation of `person` in this browser: the portal is shown read-only as that user for a
+    limited time (`accounts.logins.impersonation`). Ends with the login.
+    """
 
     login = models.OneToOneField(BrowserLogin, on_delete=models.CASCADE, related_name="viewing")
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
@@ -67,7 +69,7 @@ class Viewing(models.Model):
 
 
 class SignInLink(models.Model):
-    """A link that signs its user in once, within its time."""
+    """One-time sign-in link of a user, with an expiry."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     code_hash = models.CharField(max_length=64, unique=True)
@@ -77,19 +79,21 @@ class SignInLink(models.Model):
         return f"sign-in link for {self.user}"
 
 
-# What a session carries of its sign-in, through changes of its key: {"ip", "user_agent", "at" (seconds)}.
+# Key of sign-in data in a session, kept when its key changes: {"ip", "user_agent", "at" (seconds)}.
 SIGNED_IN = "signed_in"
 
 _KEY = re.compile(r"[a-z0-9]{8,40}")
 
 
 class SessionStore(DatabaseStore):
-    """`row` is what the session was read from; None for a new one. The name of the class is part of how data is signed."""
+    """Session store with a user per row. `row` is the row that the session was read from; None for
+    a new one. The class name is part of the signature of session data.
+    """
 
     row: BrowserLogin | None = None
 
     def _validate_session_key(self, key: str | None) -> bool:
-        """What no session was ever called by is not looked for: the database does not even compare with a NUL."""
+        """Reject malformed keys before a query; PostgreSQL raises for a NUL character."""
         return bool(key and _KEY.fullmatch(key))
 
     @classmethod
@@ -112,7 +116,7 @@ class SessionStore(DatabaseStore):
 
 
 def _describe(row: BrowserLogin, data: dict[str, Any]) -> BrowserLogin:
-    """Whose it is, and from where; sessions of nobody say nothing."""
+    """Set user and origin of the row from the session data; anonymous sessions stay without."""
     if SESSION_KEY in data:
         signed_in = data.get(SIGNED_IN, {})
         row.user_id = int(data[SESSION_KEY])

@@ -1,4 +1,4 @@
-"""Budgets, prices, and the ledger of what was held day by day (ADR 0027)."""
+"""Budgets, prices, and the ledger of daily allocations (ADR 0027)."""
 
 from datetime import date
 from decimal import Decimal
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def holds_on(day: date) -> Q:
-    """For budgets: their period is on `day`. Terms alone begin and end."""
+    """Filter for budgets whose period contains `day`. Only terms begin and end."""
     return ~Q(period=Period.TERM.value) | Q(starts_on__lte=day, ends_on__gte=day)
 
 
 class Price(models.Model):
-    """What an hour of one core, GiB or device costs from a day of UTC on, until a newer one holds."""
+    """Price of an hour of one core, GiB or device, from a UTC day until a newer price applies."""
 
     slot_name = models.CharField(max_length=32)
     since = models.DateField()
@@ -40,7 +40,9 @@ class Price(models.Model):
 
 
 class Budget(models.Model):
-    """How much one person or one project may spend in a period. `is_central`: a superadmin set it, so superadmins change it."""
+    """Spending limit of one user or project per period. `is_central`: set by a superadmin, so only
+    superadmins change it.
+    """
 
     project = models.ForeignKey(
         "accounts.Project", on_delete=models.CASCADE, null=True, blank=True, related_name="budgets"
@@ -91,7 +93,7 @@ class Budget(models.Model):
 
     @property
     def owner_key(self) -> tuple[Level, int]:
-        """Without reading the owner."""
+        """Level and id of the owner, without reading the owner."""
         if self.project_id is not None:
             return Level.PROJECT, self.project_id
         assert self.user_id is not None
@@ -99,18 +101,20 @@ class Budget(models.Model):
 
     @property
     def owner_name(self) -> str:
-        """Name of the project, or e-mail of the person."""
+        """Name of the project, or e-mail address of the user."""
         return self.project.name if self.project else str(self.user)
 
     @property
     def domain_id(self) -> int:
-        """As all that belongs to a domain has it: for the access log."""
+        """Domain of the owner, for the audit log."""
         return self.owner.domain_id
 
 
 class DaySlots(models.Model):
-    """What of a slot ended sessions of one person in one project held on one day of UTC, in base units × microseconds. A
-    trigger adds to it when allocation rows go; nothing of ours writes it. It outlives what it tells of."""
+    """Allocation of one slot by ended sessions of one user in one project on one UTC day, in base
+    units × microseconds. Written only by a database trigger when allocation rows are deleted. Rows
+    outlive the project and user.
+    """
 
     day = models.DateField()
     project_id = models.BigIntegerField()

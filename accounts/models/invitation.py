@@ -1,4 +1,4 @@
-"""Who may make an account for themselves: by a link, and with an address of the domain."""
+"""Invitations and the mail domains whose addresses may sign up."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from common import clock
 
 
 class MailDomain(models.Model):
-    """What stands behind the @ of addresses whose owners are at home in a domain; each at home in one."""
+    """Mail domain whose addresses belong to a domain; each belongs to one."""
 
     name = models.CharField(max_length=253, unique=True)
     domain = models.ForeignKey("accounts.Domain", on_delete=models.CASCADE, related_name="mail_domains")
@@ -28,9 +28,11 @@ class MailDomain(models.Model):
 
 
 class Invitation(models.Model):
-    """A link by which people make accounts for themselves, as whoever invites could make them (`accounts.tenancy.invitations`).
+    """Link by which people create accounts that the inviter could create
+    (`accounts.tenancy.invitations`).
 
-    Without `inviter` it is one that Berth mailed to somebody who signs up. `email`, where there is one, is whose it is.
+    Without `inviter` it is a link that Berth mailed during sign-up. `email`, if set, restricts it
+    to that address.
     """
 
     domain = models.ForeignKey("accounts.Domain", on_delete=models.CASCADE, related_name="invitations")

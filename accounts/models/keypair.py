@@ -11,7 +11,9 @@ from common.token_scopes import TokenScope
 
 
 class KeyPair(models.Model):
-    """API credential of a user. The secret is shown once and kept as a SHA-256 hash (it has 256 random bits)."""
+    """API credential of a user. The secret is shown once and stored as a SHA-256 hash (it has 256
+    random bits).
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="keypairs")
     name = NameField(max_length=60)
@@ -30,9 +32,9 @@ class KeyPair(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     last_used_ip = models.GenericIPAddressField(null=True, blank=True)
-    shown_secret_hash = ""  # of the secret by which this request came (`logins.keypair_of_token`); no column
-    policy_rate: int | None = None  # requests in a minute that policies allow (`usable_keypair`); no column
-    central_rate: int | None = None  # those of the whole installation alone
+    shown_secret_hash = ""  # hash of this request's secret (`logins.keypair_of_token`); no column
+    policy_rate: int | None = None  # requests per minute that policies allow (`usable_keypair`); no column
+    central_rate: int | None = None  # limit of installation-wide policies only
 
     class Meta:
         ordering = ("-created_at", "-id")

@@ -1,4 +1,4 @@
-"""What is kept of attempts to come in, of where that succeeded, and of logins that gave way to another."""
+"""Attempt counts, trusted devices, and logins ended by the concurrent-login limit."""
 
 from django.conf import settings
 from django.db import models
@@ -7,8 +7,9 @@ from common import clock
 
 
 class AttemptCount(models.Model):
-    """How much of one rate is used up: as if each attempt took its `refill`, one after the other, until `spent_until`. What
-    lies in the past counts nothing. Only `accounts.sign_in.throttle` writes it."""
+    """Use of one rate limit, as if each attempt took its `refill`, one after the other, until
+    `spent_until`. Past instants count as unused. Written only by `accounts.sign_in.throttle`.
+    """
 
     key = models.CharField(max_length=64, primary_key=True)
     spent_until = models.DateTimeField(db_index=True)
@@ -18,7 +19,9 @@ class AttemptCount(models.Model):
 
 
 class KnownPlace(models.Model):
-    """A browser (by the hash of its cookie) or a network in which this person was signed in. `accounts.logins.trusted_devices`."""
+    """Trusted device (cookie hash) or network in which this user signed in
+    (`accounts.logins.trusted_devices`).
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=64)
@@ -26,7 +29,7 @@ class KnownPlace(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("user", "name"), name="known_place_once"),)
-        # Who begins a sign-in by a provider is nobody yet.
+        # A sign-in by a provider begins without a user.
         indexes = (models.Index(fields=("name",), name="known_place_by_name"),)
 
     def __str__(self) -> str:
@@ -34,8 +37,9 @@ class KnownPlace(models.Model):
 
 
 class EndedLogin(models.Model):
-    """A login that ended because its person signed in once more than their policy allows; by the hash of its key, so that its
-    browser can say why. `accounts.logins.concurrent_logins`."""
+    """Login that was ended by the concurrent-login limit of the policy. Stored by the hash of its
+    key, so that the browser can show the reason (`accounts.logins.concurrent_logins`).
+    """
 
     key_hash = models.CharField(max_length=64, primary_key=True)
     allowed = models.PositiveIntegerField(help_text="Browsers at once.")

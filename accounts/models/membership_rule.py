@@ -1,4 +1,4 @@
-"""Who becomes a member of a project without anybody adding them."""
+"""Membership rules of projects and their failures."""
 
 from django.conf import settings
 from django.db import models
@@ -11,8 +11,9 @@ _WITHOUT_VALUE = models.Q(kind=RuleKind.ALL.value, value="")
 
 
 class MembershipRule(models.Model):
-    """People of the domain whom it fits are members of the project (`accounts.tenancy.membership_sync`). A project may have many; one that
-    fits is enough."""
+    """Rule that makes matching users of the domain members of the project
+    (`accounts.tenancy.membership_sync`). Of several rules one match suffices.
+    """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="rules")
     kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in RuleKind])
@@ -37,7 +38,9 @@ class MembershipRule(models.Model):
 
 
 class RuleFailure(models.Model):
-    """A person who could not be made what the rules of the project say, and why; gone once they are."""
+    """User to whom the project's rules could not be applied, with the reason. Deleted once they
+    could.
+    """
 
     LONGEST_REASON = 300
 

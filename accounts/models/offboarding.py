@@ -1,4 +1,4 @@
-"""What an offboarding decided about a user."""
+"""Offboarding of a user: decisions and progress."""
 
 from django.db import models
 
@@ -7,9 +7,11 @@ from common import clock
 
 
 class OffBoarding(models.Model):
-    """The end of a person's work here: what of theirs is let go of, and what came of each item (`accounts.tenancy.offboarding`).
+    """Offboarding of a user: the resources to resolve and the result of each
+    (`accounts.tenancy.offboarding`).
 
-    `items` is a list of {"step", "id", "name", "is_done", "text", "arguments"}; the last two are a kept sentence.
+    `items` is a list of {"step", "id", "name", "is_done", "text", "arguments"}; the last two are a
+    stored message.
     """
 
     class Folders(models.TextChoices):

@@ -1,4 +1,4 @@
-"""Domain → project → user, and the credentials of users."""
+"""Domains, projects, users and memberships."""
 
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ name_validator = RegexValidator(
 
 
 class Domain(models.Model):
-    """A tenant. Nobody in it learns that another domain's objects exist."""
+    """A tenant. Its users never learn of objects in other domains."""
 
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
     title = NameField(max_length=120, blank=True)
@@ -67,7 +67,9 @@ class Domain(models.Model):
 
     @property
     def domain_id(self) -> int:
-        """As all that belongs to a domain has it: for the access log."""
+        """Id of the domain itself; attribute shared by all objects of a domain, for the audit
+        log.
+        """
         return self.pk
 
 
@@ -104,9 +106,11 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser, PermissionsMixin):
-    """A person. Signs in by e-mail (kept in lower case); belongs to one domain and any number of its projects.
+    """A user account. Signs in by e-mail address (stored in lower case); belongs to one domain and
+    any number of its projects.
 
-    `role` alone says who is superadmin: there is no second flag in the database that could disagree.
+    `role` is the only source of superadmin rights; there is no second flag that could contradict
+    it.
     """
 
     email = models.EmailField(max_length=254, unique=True)
@@ -154,22 +158,22 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     @property
     def is_superuser(self) -> bool:  # type: ignore[override]
-        """What Django and guardian ask before they look at single permissions."""
+        """True for active superadmins. Django and guardian read it before single permissions."""
         return self.is_active and self.role == Role.SUPERADMIN
 
     @property
     def is_monitor(self) -> bool:
-        """Sees what superadmins see, and changes nothing of it."""
+        """True for active users who see everything that superadmins see, read-only."""
         return self.is_active and self.role == Role.MONITOR
 
     @property
     def is_domain_monitor(self) -> bool:
-        """The same of what admins of the own domain see."""
+        """True for active users who see everything that admins of their domain see, read-only."""
         return self.is_active and self.role == Role.DOMAIN_MONITOR
 
     @property
     def is_staff(self) -> bool:
-        """Who may enter Django admin."""
+        """True for users who may open Django admin."""
         return self.is_superuser
 
     def clean(self) -> None:

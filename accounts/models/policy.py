@@ -1,4 +1,4 @@
-"""Resource policies, and the ledger of what is used of them (ADR 0024)."""
+"""Resource policies, and the ledger of their use (ADR 0024)."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -31,19 +31,21 @@ from common import clock
 from common.db.fields import NameField
 from common.values.resources import MAX_AMOUNT, is_slot_name
 
-# What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
+# Limits from before policies existed. They keep a program in a loop from filling the queue.
 USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
 USE_RULES = [(rule.value, gettext_lazy(words)) for rule, words in RULES.items()]
 
 
 def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
-    """A column of names; null: no list."""
+    """Return a column of names; null means no list."""
     one = models.CharField(max_length=LONGEST_ENTRY)
     return ArrayField(one, null=True, blank=True, help_text=help_text)
 
 
 def _least_use() -> "models.PositiveSmallIntegerField[int | None, int | None]":
-    """A column of percent of what a session holds; null: as the resource group and other policies say."""
+    """Return a column in percent of a session's allocation; null defers to the resource group and
+    other policies.
+    """
     return models.PositiveSmallIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)]
     )
@@ -54,8 +56,10 @@ def _is_null_or(column: str, **bounds: int) -> Q:
 
 
 class ResourcePolicy(models.Model):
-    """Limits under one name, for any number of domains, projects, users and keypairs. Null, or a slot that is not named:
-    unlimited. Zero forbids, and so does an empty list of what is allowed. One of a domain is for what belongs to that domain, and its administrators write it."""
+    """Named limits for any number of domains, projects, users and keypairs. Null, or a slot that is
+    not named, means unlimited; zero and an empty allow-list forbid. A policy with a domain applies
+    only to objects of that domain and is edited by its administrators.
+    """
 
     name = NameField(max_length=64)
     domain = models.ForeignKey(
@@ -175,13 +179,15 @@ class ResourcePolicy(models.Model):
         self._check_least_use()
 
     def _check_least_use(self) -> None:
-        """What a group may say is not asked here: the shortest holds."""
+        """Check the minimum utilisation against the lifetime. Values of resource groups are not
+        considered: the shortest applies.
+        """
         needed_s = (self.use_window_s or 0) + (self.use_grace_s or 0)
         if has_least_use(self) and (too_late := too_late_to_end(self.max_lifetime_s, needed_s)):
             raise ValidationError({"use_grace_s" if self.use_grace_s else "use_window_s": too_late})
 
     def _check_new_hosts(self) -> None:
-        """What the list had before may stay, so that a host that is gone keeps nobody from other changes."""
+        """Check added storage hosts only, so that a removed host does not block other changes."""
         before = ResourcePolicy.objects.filter(pk=self.pk).values_list("allowed_storage_hosts", flat=True)
         kept = before.first() or ()
         if hosts := storage_host_names.get()():
@@ -191,8 +197,9 @@ class ResourcePolicy(models.Model):
 
 
 class LimitUse(models.Model):
-    """How much of one limit one scope uses now. Triggers keep it, and refuse what a policy does not allow; nothing of ours
-    writes it. No row: nothing is used."""
+    """Current use of one limit by one scope; no row means no use. Written only by triggers, which
+    also reject rows that a policy does not allow.
+    """
 
     pk = models.CompositePrimaryKey("level", "scope_id", "resource")
     level = models.CharField(max_length=10, choices=[(level.value, level.value) for level in Level])
@@ -204,7 +211,7 @@ class LimitUse(models.Model):
         return f"{self.used} {self.resource} of {self.level} {self.scope_id}"
 
 
-# The columns of single numbers, by limit; a test compares with the trigger.
+# Integer columns by limit; a test compares them with the trigger.
 COLUMNS = {
     Limit.SESSIONS: "max_sessions",
     Limit.PENDING_SESSIONS: "max_pending_sessions",
@@ -231,20 +238,22 @@ SLOT_COLUMNS = {Limit.SLOTS: "max_slots", Limit.PENDING_SLOTS: "max_pending_slot
 
 
 def limits_of(row: dict[str, Any]) -> dict[str, int]:
-    """The limits that a row of ResourcePolicy sets, by their names in accounts.core.limits."""
+    """Return the limits of a ResourcePolicy row, by their names in accounts.core.limits."""
     numbers = {limit.value: row[column] for limit, column in COLUMNS.items() if row[column] is not None}
     return {**numbers, **dict(_slot_limits(row))}
 
 
 def allowed_of(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The allow-lists that a row of ResourcePolicy has, by their names in accounts.core.allow_lists."""
+    """Return the allow-lists of a ResourcePolicy row, by their names in
+    accounts.core.allow_lists.
+    """
     return {
         kind.value: tuple(row[column]) for kind, column in ALLOW_COLUMNS.items() if row[column] is not None
     }
 
 
 def column_of(limit: str) -> str:
-    """The field that sets a limit: max_sessions, or of one slot max_slots.cpu."""
+    """Return the field that sets a limit: max_sessions, or with a slot, max_slots.cpu."""
     kind, slot = kind_of(limit), slot_of(limit)
     return f"{SLOT_COLUMNS[kind]}.{slot}" if slot else COLUMNS[kind]
 

@@ -1,4 +1,4 @@
-"""Columns that a user chose for a list."""
+"""Column choices of users for lists."""
 
 from django.db import models
 
@@ -6,7 +6,9 @@ from accounts.models.people import User
 
 
 class ListColumns(models.Model):
-    """Which columns of one list a person wants to see: `shown` is {column: bool}; what is not in it is as usual."""
+    """A user's columns of one list. `shown` is {column: bool}; missing columns use their
+    default.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     table = models.CharField(max_length=40)

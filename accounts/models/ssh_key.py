@@ -1,4 +1,4 @@
-"""The SSH public keys of people."""
+"""SSH public keys of users."""
 
 from django.conf import settings
 from django.db import models
@@ -9,10 +9,10 @@ from common.db.fields import NameField
 
 
 class SshKey(models.Model):
-    """With the private half its person will sign in by SSH (`accounts.credentials.ssh_keys.keys_of`).
+    """SSH public key with which its user signs in (`accounts.credentials.ssh_keys.keys_of`).
 
-    One person has a key once. Another one may have the same: were that refused, anybody could learn whose key one is, and take
-    it from them by adding it first.
+    Unique per user only. Refusing a key of another user would reveal its owner, and would let
+    anybody block a key by adding it first.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="ssh_keys")

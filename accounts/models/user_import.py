@@ -1,4 +1,4 @@
-"""Files of people: what was read, and what became of each row."""
+"""Imports of users from files, and the result of each row."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,9 @@ class PeopleImportQuerySet(models.QuerySet["PeopleImport"]):
 
 
 class PeopleImport(models.Model):
-    """A file of people that was read; from `started_at` on its good rows are taken in (`accounts.tenancy.user_import`)."""
+    """An uploaded file of users. Its valid rows are imported from `started_at` on
+    (`accounts.tenancy.user_import`).
+    """
 
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=120)
@@ -38,7 +40,7 @@ class PeopleImport(models.Model):
         return self.name
 
     def tally(self) -> "Tally":
-        """1 query."""
+        """Count rows by outcome and progress. One query."""
         rows = self.lines.order_by().values_list("outcome", "is_done").annotate(count=models.Count("pk"))
         counts: dict[str, int] = {}
         done = to_do = 0
@@ -51,7 +53,9 @@ class PeopleImport(models.Model):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Rows by outcome, and how many of those `to_do` are done; what was refused beforehand is not to do."""
+    """Rows by outcome, rows to import (`to_do`) and how many of them are done. Rows refused at
+    upload are not to do.
+    """
 
     counts: dict[str, int]
     done: int
@@ -59,7 +63,9 @@ class Tally:
 
 
 class PeopleImportLine(models.Model):
-    """One row, and what it would do; once it is done, what came of it. `faults` are {field: sentence}."""
+    """One row with its planned changes; after import, with its result. `faults` is {field:
+    sentence}.
+    """
 
     class Outcome(models.TextChoices):
         NEW = "new"

@@ -1,1 +1,1 @@
-"""Resource policies: who is limited to what."""
+"""Resource policies and their assignment to domains, projects, users and keypairs."""

@@ -1,4 +1,4 @@
-"""Reads of resource policies: who sees which, whom they limit, and who would be above a limit that is yet to come."""
+"""Queries for resource policies: visibility, limited scopes, and the impact of a change."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MODELS: Mapping[Level, type[Domain] | type[Project] | type[User] | type[KeyPair]
     Level.USER: User,
     Level.KEYPAIR: KeyPair,
 }
-# How each of them belongs to a domain, and what people call it.
+# Lookups for the domain and the display name of each level.
 _DOMAIN_OF = {
     Level.DOMAIN: "pk",
     Level.PROJECT: "domain_id",
@@ -51,8 +51,9 @@ _ABOVE = f"""
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Whom a policy limits, by level, and who is above the limits that it shall have: those furthest above first, and how
-    many there are in all. `is_ending`: sessions that run may end by them."""
+    """Effect of new limits: scopes limited by the policy, by level; scopes above the new limits,
+    furthest above first, and their total number. `is_ending`: running sessions may end.
+    """
 
     counts: Mapping[Level, int]
     above: tuple[LimitState, ...] = ()
@@ -65,8 +66,10 @@ class Impact:
 
 
 def visible_policies(actor: Actor, standing: Standing | None = None) -> QuerySet[ResourcePolicy]:
-    """All for superadmins and monitors. For a domain admin those of the own domain, and of the whole installation those that new people
-    get or that limit something in the domain. For nobody else any. No query where the standing is known."""
+    """Policies the actor may see. Superadmins and monitors: all. Domain admins and monitors: those
+    of the own domain, and of the installation-wide ones the default and those in use in the domain.
+    Others: none. No query if `standing` is given.
+    """
     policies = ResourcePolicy.objects.select_related("domain")
     if sees_everything(actor):
         return policies
@@ -84,7 +87,7 @@ def visible_policies(actor: Actor, standing: Standing | None = None) -> QuerySet
 
 
 def access_policy(actor: Actor, policy_id: int, action: Action) -> ResourcePolicy:
-    """Raises NotFound, PermissionDenied."""
+    """Fetch one policy for an action. Raises NotFound, PermissionDenied."""
     policy = visible_policies(actor).filter(pk=policy_id).first()
     if policy is None:
         raise NotFound(_("There is no such resource policy among those that you may see."))
@@ -98,7 +101,7 @@ def access_policy(actor: Actor, policy_id: int, action: Action) -> ResourcePolic
 
 
 def policy_named(actor: Actor, name: str) -> ResourcePolicy:
-    """The visible one of this name; several domains may have one. Raises NotFound, Conflict."""
+    """Return the visible policy with this name. Raises NotFound, or Conflict if several have it."""
     found = list(visible_policies(actor).filter(name=name)[:2])
     if not found:
         sentence = _("There is no resource policy {name} among those that you may see.").format(
@@ -116,8 +119,9 @@ def policy_named(actor: Actor, name: str) -> ResourcePolicy:
 def assignable_policies(
     actor: Actor, level: Level, domain_id: int, standing: Standing | None = None
 ) -> QuerySet[ResourcePolicy]:
-    """Those that `actor` may give to something of that domain, by name: of a domain itself only those of the whole
-    installation, because its own administrators do not limit it."""
+    """Policies that `actor` may assign to an object of that domain, by name. For a domain itself
+    only installation-wide ones, because its own administrators do not limit it.
+    """
     policies = visible_policies(actor, standing).order_by("name")
     is_general = Q(domain=None) if may_do_everything(actor) else Q(domain=None, is_default=True)
     if level is Level.DOMAIN:
@@ -126,7 +130,9 @@ def assignable_policies(
 
 
 def use_counts(actor: Actor, policies: Iterable[ResourcePolicy]) -> dict[int, dict[Level, int]]:
-    """How many of each level these policies limit, by their ids; of other domains none is counted. One query, any number."""
+    """Count the scopes that each policy limits, by policy id and level, within the domain that the
+    actor oversees. One query for any number of policies.
+    """
     ids = [policy.pk for policy in policies]
     counts: dict[int, dict[Level, int]] = {pk: dict.fromkeys(Level, 0) for pk in ids}
     first, *others = (
@@ -143,7 +149,9 @@ def use_counts(actor: Actor, policies: Iterable[ResourcePolicy]) -> dict[int, di
 
 
 def users_of(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[Level, int, str]]:
-    """Whom it limits: (level, id, name), at most so many of each level, by name. One query."""
+    """Return the scopes that a policy limits as (level, id, name), at most `most` per level, by
+    name. One query.
+    """
     first, *others = (
         _seen(actor, level)
         .filter(policy_id=policy.pk)
@@ -156,7 +164,7 @@ def users_of(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[L
 
 
 def impact_of(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, Any]) -> Impact:
-    """What it would mean if `policy` had these columns, and kept its others. 2 queries."""
+    """Return the impact of setting these columns of `policy`. 2 queries."""
     after = {**vars(policy), **columns}
     limits = limits_of(after)
     with connection.cursor() as cursor:
@@ -177,14 +185,14 @@ def impact_of(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, Any]) 
 
 
 def above_now(states: Collection[LimitState]) -> list[LimitState]:
-    """Those of which more is used than allowed."""
+    """Return the states whose use exceeds the limit."""
     return [state for state in states if state.used > state.value]
 
 
 def _seen(
     actor: Actor, level: Level
 ) -> QuerySet[Domain] | QuerySet[Project] | QuerySet[User] | QuerySet[KeyPair]:
-    """What of this level is of a domain that the actor governs."""
+    """Objects of this level in the domain that the actor oversees."""
     rows = MODELS[level]._default_manager.all()
     if sees_everything(actor):
         return rows

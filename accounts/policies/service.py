@@ -1,5 +1,8 @@
-"""Writes of resource policies, and of whom they limit. Whatever runs goes on, even above a limit (ADR 0024), but
-for when sessions end (`least_use.may_end_more`)."""
+"""Creates, changes, deletes and assigns resource policies.
+
+Running sessions continue even above a limit (ADR 0024), except for rules on when sessions end
+(`accounts.core.utilization.may_end_more`).
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -48,8 +51,9 @@ SHOWN = 5
 def create_policy(
     *, actor: Actor, name: str, domain: Domain | None = None, limits: Mapping[str, Any] | None = None
 ) -> ResourcePolicy:
-    """A policy of a domain, or without one of the whole installation; `limits` are columns of ResourcePolicy. Raises
-    InvalidInput, PermissionDenied."""
+    """Create a policy of a domain, or of the whole installation without one. `limits` are columns
+    of ResourcePolicy. Raises InvalidInput, PermissionDenied.
+    """
     if Action.CREATE not in authorization.on_policy(standing_of(actor), domain.pk if domain else None):
         raise refusal_about(
             _("You may not create the policy “{name}” there: only in your own domain, as its administrator."),
@@ -67,8 +71,9 @@ def create_policy(
 def update_policy(
     *, actor: Actor, policy_id: int, name: str | None = None, limits: Mapping[str, Any] | None = None
 ) -> ResourcePolicy:
-    """Another name, or other limits for these columns; what is not named stays. Raises NotFound, PermissionDenied,
-    InvalidInput."""
+    """Set name or limits of a policy; columns not named are kept. Raises NotFound,
+    PermissionDenied, InvalidInput.
+    """
     precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
@@ -87,7 +92,7 @@ def update_policy(
 
 @transaction.atomic
 def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
-    """From now on new people get this one. Raises NotFound, PermissionDenied, Conflict."""
+    """Make a policy the default of new users. Raises NotFound, PermissionDenied, Conflict."""
     precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(is_default=True).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
@@ -113,7 +118,9 @@ def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
 
 @transaction.atomic
 def delete_policy(*, actor: Actor, policy_id: int) -> None:
-    """Raises NotFound, PermissionDenied, Conflict (it limits somebody, or new people get it)."""
+    """Delete an unused policy. Raises NotFound, PermissionDenied, Conflict (in use, or the
+    default).
+    """
     precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
     policy = access_policy(actor, policy_id, Action.PURGE)
@@ -137,11 +144,14 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 
 @transaction.atomic
 def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
-    """Let `policy` limit `target` from now on; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Assign `policy` to `target`; None removes the policy. Raises NotFound, PermissionDenied,
+    InvalidInput.
+    """
     _demand_may_limit(actor, target)
     if isinstance(target, (Domain, Project)):
         precede_admissions()
-    # FOR UPDATE, and before the policy: whoever is admitted by the limits of a token locks it FOR KEY SHARE (ADR 8).
+    # FOR UPDATE, and before the policy: admission by a token's limits locks it FOR KEY SHARE (ADR
+    # 8).
     before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
     was = before.get(pk=target.pk).policy
     lock_policies([policy] if policy is not None else [])
@@ -156,7 +166,9 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
 
 
 def lock_policies(policies: Collection[ResourcePolicy]) -> None:
-    """Keep these policies from deletion until the transaction ends. One query, or none for none. Raises NotFound."""
+    """Lock these policies against deletion until the transaction ends. One query, none without
+    policies. Raises NotFound.
+    """
     named = {policy.pk: policy for policy in policies}
     locked = {policy.pk for policy in lock_by_id(ResourcePolicy, named, RowLock.KEY_SHARE)}
     for key in named.keys() - locked:
@@ -164,7 +176,9 @@ def lock_policies(policies: Collection[ResourcePolicy]) -> None:
 
 
 def access_limited(actor: Actor, level: Level, scope_id: int) -> Limited:
-    """What a policy may be assigned to. Raises NotFound, PermissionDenied."""
+    """Fetch the object of a level to which the actor may assign a policy. Raises NotFound,
+    PermissionDenied.
+    """
     if level is Level.DOMAIN:
         return access_domain(actor, scope_id, Action.LIMIT)
     if level is Level.PROJECT:
@@ -196,8 +210,10 @@ def _demand_may_limit(actor: Actor, target: Limited) -> None:
 def demand_fits(
     actor: Actor, target: Limited, was: ResourcePolicy | None, policy: ResourcePolicy | None
 ) -> None:
-    """What is of a domain limits what belongs to it alone; and what a superadmin gave, a superadmin takes. Raises
-    InvalidInput, PermissionDenied."""
+    """Check that a domain's policy is assigned only to objects of that domain, and that only a
+    superadmin replaces or assigns an installation-wide policy other than the default. Raises
+    InvalidInput, PermissionDenied.
+    """
     home = domain_id_of(target)
     is_foreign = policy is not None and policy.domain_id not in (None, home)
     is_of_it = policy is not None and policy.domain_id is not None and isinstance(target, Domain)
@@ -220,7 +236,7 @@ def _demand_not_own(actor: Actor, policy: ResourcePolicy) -> None:
 
 
 def _check(policy: ResourcePolicy) -> None:
-    """Raises InvalidInput with what is wrong at each field."""
+    """Validate a policy. Raises InvalidInput with the errors of each field."""
     try:
         policy.full_clean()
     except ValidationError as error:

@@ -1,1 +1,1 @@
-"""Ways in: password, directory, identity provider, second factor."""
+"""Sign-in: passwords, LDAP, identity providers, second factors, throttling."""

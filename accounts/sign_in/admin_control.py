@@ -1,4 +1,6 @@
-"""What administrators may say about how somebody signs in."""
+"""Administrators' control of a user's sign-in: password change, allowed networks, sign-out, reset
+mail.
+"""
 
 from collections.abc import Collection
 
@@ -33,9 +35,10 @@ def control_sign_in(
     must_change_password: bool | None = None,
     allowed_networks: Collection[str] | None = None,
 ) -> User:
-    """Whether the person has to choose another password before anything else, and the networks from which the account may be
-    used (none: all); None leaves it. Holds for what is open within seconds. Raises NotFound, PermissionDenied, InvalidInput,
-    and Conflict for networks that would shut the actor out."""
+    """Require a password change or set the networks from which the account may be used (empty:
+    all); None keeps the value. Applies to open connections within seconds. Raises NotFound,
+    PermissionDenied, InvalidInput, and Conflict for networks that would exclude the actor.
+    """
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
     before = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
@@ -49,7 +52,7 @@ def control_sign_in(
     if allowed_networks is not None:
         user.allowed_networks = _networks(allowed_networks)
     if user.pk == actor.user_id and before["allowed_networks"] not in ([], user.allowed_networks):
-        require_superadmin(actor)  # nobody lifts bounds that others set on them
+        require_superadmin(actor)  # nobody lifts restrictions that others set on them
     if user.pk == actor.user_id and not is_allowed_from(actor.ip, user.allowed_networks):
         raise Conflict(
             _(
@@ -71,8 +74,9 @@ def control_sign_in(
 
 @transaction.atomic
 def end_user_logins(*, actor: Actor, user_id: int) -> int:
-    """Sign the person out of every browser, the actor's own included, and know no place as theirs; how many browsers they were.
-    Raises NotFound, PermissionDenied."""
+    """Sign a user out of all browsers, the actor's own included, and forget all trusted devices.
+    Returns the number of ended logins. Raises NotFound, PermissionDenied.
+    """
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
 
@@ -84,8 +88,10 @@ def end_user_logins(*, actor: Actor, user_id: int) -> int:
 
 @transaction.atomic
 def mail_password_link(*, actor: Actor, user_id: int) -> None:
-    """Mail the person a link by which they choose another password. Raises NotFound, PermissionDenied, TooManyRequests, and
-    Conflict where no mail is set up, the account is closed, or the password is kept elsewhere."""
+    """Mail a user a password reset link. Raises NotFound, PermissionDenied, TooManyRequests, and
+    Conflict if mail is not configured, the account is closed, or the password is kept by a provider
+    or directory.
+    """
     user = access_user(actor, user_id, Action.EDIT)
     if not settings.BERTH_MAIL:
         raise Conflict(
@@ -113,5 +119,5 @@ def _networks(lines: Collection[str]) -> list[str]:
 
 
 def _told(facts: dict[str, object]) -> dict[str, object]:
-    """For the access log, which keeps nothing that is named like a secret."""
+    """Rename the fields for the audit log, which drops fields named like secrets."""
     return {"must_change": facts["must_change_password"], "networks": facts["allowed_networks"]}

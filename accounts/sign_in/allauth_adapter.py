@@ -1,4 +1,6 @@
-"""How allauth behaves here: accounts are made by administrators, and closed domains let nobody in."""
+"""Adapter of django-allauth: no public sign-up, throttled passwords, mails and addresses of
+Berth.
+"""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,11 +53,13 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return refusal
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """As all mails about ways in: where mail is set up, and a lost one stops nobody."""
+        """Send a sign-in mail after commit, if mail is configured; a failed mail does not fail the
+        request.
+        """
         send_on_commit(self.render_mail(template_prefix, email, {"request": self.request, **context}))
 
     def get_reset_password_from_key_url(self, key: str) -> str:
-        """At Berth's own address, whatever name the request was sent to."""
+        """Build the link with BERTH_URL, not with the host name of the request."""
         url: str = super().get_reset_password_from_key_url(key)
         return str(settings.BERTH_URL) + urlsplit(url).path
 
@@ -67,8 +71,9 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return [{**way, "description": _(OTHER_WAYS[way["id"]])} for way in ways]
 
     def clean_password(self, password: str, user: User | None = None) -> str:
-        """Who has to choose another password chooses another; who comes by a provider or a directory chooses none here, where
-        it would go on working after they have left there."""
+        """Reject the old password if a change is required. Reject any password for users of a
+        provider or directory: it would remain valid after they have left there.
+        """
         chosen: str = super().clean_password(password, user)
         if user is not None and not user.has_usable_password() and is_vouched_for(user):
             raise ValidationError(_("Your password is kept by your provider or directory."))
@@ -77,11 +82,13 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return chosen
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """As everywhere in the portal: the server has already asked which proxies are believed."""
+        """Return the client's address as the server determined it; trusted proxies are already
+        resolved.
+        """
         return request.META.get("REMOTE_ADDR") or "unknown"
 
     def authenticate(self, request: HttpRequest, **credentials: Any) -> User | None:
-        """No password is looked at that was not counted. Raises TooManyRequests."""
+        """Count the attempt before the password is verified. Raises TooManyRequests."""
         attempt = count_attempt(request, Purpose.PASSWORD, str(credentials.get("email") or ""))
         user: User | None = super().authenticate(request, **credentials)
         if user is not None:

@@ -1,4 +1,6 @@
-"""Who signed in, who tried to, who signed out: in the access log, by whichever way it happened."""
+"""Records sign-ins, failed attempts, sign-outs and password changes in the audit log, from signals
+of Django and allauth.
+"""
 
 from typing import Any, TypeGuard
 
@@ -43,16 +45,19 @@ def connect() -> None:
 
 
 def into_account_of(actor: Actor) -> Q:
-    """Sign-ins into the actor's account and attempts at it, and who looked at the portal as the actor."""
+    """Filter for audit entries of sign-ins to the actor's account, failed attempts, and
+    impersonations of the actor.
+    """
     return Q(
         action__in=(SIGN_IN, VIEW_AS), target_type=User._meta.label_lower, target_id=str(actor.user_id or 0)
     )
 
 
 def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
-    """The last SHOWN into the actor's account and attempts at it, newest first, as the profile shows them:
-    [{"at", "count", "ip", "device", "outcome", "viewer"}]; of somebody who looked at the portal as the actor (`viewer`) not from
-    where. One query."""
+    """Return the last SHOWN sign-ins, attempts and impersonations of the actor's account, newest
+    first: [{"at", "count", "ip", "device", "outcome", "viewer"}]. For an impersonation by `viewer`
+    the address is omitted. One query.
+    """
     entries = AuditEntry.objects.filter(into_account_of(actor))[:SHOWN]
     return [
         {
@@ -68,8 +73,9 @@ def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
 
 
 def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = "") -> None:
-    """One line a minute for each address and place it is tried from. What is no e-mail address may be a password, so it is
-    not kept."""
+    """Record a failed sign-in, at most once a minute per account and address. Input that is no
+    e-mail address may be a password and is not stored.
+    """
     email = email.strip().lower()[:LONGEST_ADDRESS]
     user = User.objects.select_related("domain").filter(email=email).first()
     audit_log.record_refusal(
@@ -84,7 +90,9 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
 
 
 def record_asked_reset(request: HttpRequest, user: User) -> None:
-    """Somebody asks for a mail by which this person chooses another password; how often, `accounts.sign_in.throttle` bounds."""
+    """Record a request for a password reset mail; `accounts.sign_in.throttle` limits their
+    number.
+    """
     audit_log.record(actor=actor_of(request), action=ASK_RESET, target=user)
 
 
@@ -130,8 +138,9 @@ def _on_password(sender: object, request: HttpRequest | None, user: User, **more
 
 
 def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
-    """Whoever reads the mail of the address proves it with that. Where nobody had before, whoever typed it may have left
-    tokens and factors of their own: they go."""
+    """Verify the address of a user who reset the password by mail. If it was unverified, delete
+    keypairs and second factors, which a foreign creator of the account may have left.
+    """
     unproved = EmailAddress.objects.filter(user=user, email=user.email, verified=False)
     if unproved.update(verified=True):
         user.keypairs.all().delete()
@@ -139,8 +148,9 @@ def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> 
 
 
 def password_is_new(user: User, request: HttpRequest | None) -> None:
-    """What ends with a password: all logins and known places but the browser in which it was chosen (that of `request`), links
-    for signing in, and the demand for another one."""
+    """End everything that a password change invalidates: sign-in links, a required change, and all
+    logins and trusted devices except in the browser of `request`.
+    """
     SignInLink.objects.filter(user=user).delete()
     User.objects.filter(pk=user.pk).update(must_change_password=False)
     user.must_change_password = False
@@ -149,12 +159,14 @@ def password_is_new(user: User, request: HttpRequest | None) -> None:
 
 
 def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
-    """Whether the request came through its middleware."""
+    """Return true if the request passed through the portal's middleware."""
     return hasattr(request, "request_id") and hasattr(request, "user")
 
 
 def sign_in_actor(request: Any, user: User) -> Actor:
-    """`user` from where the request came; in the middle of signing in or out the request has nobody or the other."""
+    """Return the actor for `user` with the origin of the request. During sign-in and sign-out
+    `request.user` may be another user or anonymous.
+    """
     there = actor_of(request)
     return Actor(
         kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id,

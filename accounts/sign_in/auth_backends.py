@@ -1,4 +1,4 @@
-"""Who may be signed in; asked at each request."""
+"""Django authentication backends: password and LDAP; also check the account on each request."""
 
 from typing import Any
 
@@ -18,7 +18,9 @@ LDAP = "ldap"
 
 
 class SignInBackend(AuthenticationBackend):
-    """E-mail and password. Closing an account or its domain ends its logins at once."""
+    """Signs in by e-mail address and password. Closing an account or its domain ends its logins at
+    once.
+    """
 
     def user_can_authenticate(self, user: Any) -> bool:
         return bool(user.is_active and user.domain.is_active)
@@ -32,11 +34,14 @@ class SignInBackend(AuthenticationBackend):
 
 
 class DirectoryBackend(SignInBackend):
-    """The password of a directory (LDAP), where one is set up; asked after the password here."""
+    """Verifies the password by the LDAP directory, if configured; tried after the local
+    password.
+    """
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
-        """Raises NoAccount for whom the directory knows and Berth does not let in: their password was right, so they may
-        read why."""
+        """Return the user, or None. Raises NoAccount for a correct directory password without
+        access to Berth; such a user may read the reason.
+        """
         its: Directory | None = settings.BERTH_DIRECTORY
         if its is None or request is None:
             return None
@@ -53,5 +58,5 @@ class DirectoryBackend(SignInBackend):
                 wait_for_proof(request, LDAP, claim)
             record_refused_sign_in(request, email, reason=refusal.reason)
             raise
-        request.signed_in_by = LDAP  # type: ignore[attr-defined]  # for the access log
+        request.signed_in_by = LDAP  # type: ignore[attr-defined]  # for the audit log
         return user

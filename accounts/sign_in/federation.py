@@ -1,4 +1,6 @@
-"""Users of identity providers: linking to accounts here, proof of ownership, account creation."""
+"""Accounts of identity providers: linking to existing accounts, proof of ownership, account
+creation, group memberships.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -29,8 +31,9 @@ LONGEST_SUBJECT, LONGEST_EMAIL, LONGEST_NAME = 191, 254, 119
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a provider says of somebody. `subject` is who it is there, for ever if it `is_lasting`; `groups` is None where it
-    says nothing."""
+    """Identity reported by a provider. `subject` identifies the person there, permanently if
+    `is_lasting`; `groups` is None if the provider reports none.
+    """
 
     subject: str
     email: str
@@ -49,9 +52,11 @@ def read_claim(
     groups: Iterable[str] | None = None,
     is_lasting: bool = True,
 ) -> Claim:
-    """Return what a provider or directory answered, as far as it can be kept and shown: signs that nobody sees are replaced in
-    a name, and a group with any is no group. The subject is kept as it was sent, because accounts are found by it; groups are
-    normalised, as rules and settings that name them are. Raises ValueError for such a subject or address."""
+    """Validate and normalise a provider's answer. In names invisible characters are replaced;
+    groups that contain any are dropped; other groups are normalised like those in rules and
+    settings. The subject is stored as received, because accounts are looked up by it. Raises
+    ValueError for an invalid subject or address.
+    """
     return Claim(
         subject=_checked_subject(subject),
         email=check_text(email, max_length=LONGEST_EMAIL),
@@ -67,7 +72,7 @@ def read_claim(
 def _checked_subject(subject: object) -> str:
     text = check_unicode(subject)
     check_text(text, max_length=LONGEST_SUBJECT)
-    if len(text) > LONGEST_SUBJECT:  # form C may be shorter
+    if len(text) > LONGEST_SUBJECT:  # normalisation form C may be shorter
         raise ValueError("The subject is too long to be kept.")
     return text
 
@@ -81,17 +86,19 @@ def _is_group(name: str) -> bool:
 
 
 class NoAccount(PermissionDenied):
-    """The provider knows this person, and Berth lets nobody in who is so."""
+    """The provider knows the person, but Berth refuses the sign-in."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(
             message, hint=_("Ask an administrator, or sign in with a password."), code="sign_in_refused"
         )
-        self.reason = reason  # a code for the access log
+        self.reason = reason  # code for the audit log
 
 
 class ProofNeeded(NoAccount):
-    """The account of that address is in use or an administrator's: who comes shows that it is theirs."""
+    """The address belongs to an account that is in use or an administrator's; its owner must prove
+    ownership.
+    """
 
     def __init__(self, user: User) -> None:
         super().__init__(
@@ -106,15 +113,16 @@ class ProofNeeded(NoAccount):
 
 
 def is_vouched_for(user: User) -> bool:
-    """Whether a provider or a directory has let this person in."""
+    """Return true if a provider or directory is linked to this user."""
     return bool(SocialAccount.objects.filter(user=user).exists())
 
 
 @transaction.atomic
 def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim: Claim) -> User:
-    """The account that is theirs, made if the provider may do so, in the projects of their groups. An account is theirs if
-    they came before as the same subject, or if it has their address, the provider vouches for it, and nobody has used it
-    (`_take_over`). Raises NoAccount, ProofNeeded."""
+    """Return the user's account, created if the provider may do so, with the memberships of its
+    groups. An existing account matches by subject, or by an address that the provider vouches for
+    if nobody has used the account yet (`_take_over`). Raises NoAccount, ProofNeeded.
+    """
     email = claim.email.strip().lower()
     wait_exclusive(f"admit:{provider_id}:{claim.subject}", wait_s=WAIT_S)
     wait_exclusive(f"admit:{email}", wait_s=WAIT_S)
@@ -142,7 +150,7 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
     if known is None:
         _take_over(user)
         _link(behind, user, provider_id, claim.subject)
-    if claim.groups is not None:  # kept for rules of projects (accounts.tenancy.membership_sync)
+    if claim.groups is not None:  # kept for membership rules of projects (accounts.tenancy.membership_sync)
         its = SocialAccount.objects.filter(provider=provider_id, uid=claim.subject)
         its.update(extra_data={"groups": sorted(claim.groups)})
     if claim.groups is not None and admission.groups is not None:
@@ -152,8 +160,9 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
 
 @transaction.atomic
 def link_proved(*, actor: Actor, user: User, provider_id: str, subject: str, email: str) -> bool:
-    """Connect the account to whom ProofNeeded was said, now that they are signed in as `user`; False if that is somebody
-    else, or the subject somebody's already."""
+    """Link the subject of an earlier ProofNeeded to `user`, who is signed in now. Returns False if
+    `user` has another address or the subject is linked already.
+    """
     wait_exclusive(f"admit:{provider_id}:{subject}", wait_s=WAIT_S)
     is_taken = SocialAccount.objects.filter(provider=provider_id, uid=subject).exists()
     if user.email != email or is_taken:
@@ -169,9 +178,10 @@ def _link(actor: Actor, user: User, provider_id: str, subject: str) -> None:
 
 
 def _take_over(user: User) -> None:
-    """Whoever made the account knows the password or link that they gave it. One that nobody has used yet loses those, with all
-    that could have been made by them; of any other, and of administrators, its owner shows it first, be it without a password:
-    by a passkey, a link, or the way by which they came before. Raises ProofNeeded."""
+    """Prepare an unused account for its owner. Its creator knows its password or link, so these,
+    keypairs and logins are removed. For used accounts and administrators' the owner must prove
+    ownership first, by any other way of signing in. Raises ProofNeeded.
+    """
     if user.last_login is not None or user.role != Role.USER:
         raise ProofNeeded(user)
     user.set_unusable_password()
@@ -198,7 +208,9 @@ def _check_address(admission: Admission, claim: Claim, email: str) -> None:
 
 
 def _check_vouched(user: User, *, is_new: bool) -> None:
-    """Whoever typed an address into an invitation need not be its owner; who comes now is, and would share the account."""
+    """Refuse an account with an unverified address: the user who typed it into an invitation need
+    not own it and would share the account with its owner. Raises NoAccount.
+    """
     if not is_new and EmailAddress.objects.filter(user=user, verified=False).exists():
         raise NoAccount(
             _("The account of {name} was created by somebody who did not prove that address.").format(
@@ -230,8 +242,9 @@ def _make_person(behind: Actor, admission: Admission, email: str, name: str) -> 
 
 
 def _follow_groups(behind: Actor, user: User, admission: Admission, groups: frozenset[str]) -> None:
-    """In those projects that the settings give to groups, the person is a member exactly where a group says so; other projects
-    are left alone, and so are those with rules of their own."""
+    """Align memberships with groups in the projects that the settings map to groups. Other
+    projects, and projects with membership rules, are left alone.
+    """
     wanted = admission.projects_of_groups(groups)
     mapped = Project.objects.filter(domain=user.domain, name__in=admission.mapped_projects, is_active=True)
     mapped = mapped.filter(rules=None)
@@ -258,7 +271,9 @@ def wait_for_proof(request: Any, provider_id: str, claim: Claim) -> None:
 
 
 def accept_proof(request: Any, *, actor: Actor, user: User) -> None:
-    """`user` is signed in: connect them to whoever waits in this browser, if that is them."""
+    """Link the identity that waits for proof in this browser, if it belongs to the signed-in
+    `user`.
+    """
     waiting = request.session.pop(WAITING, None)
     if waiting is not None and waiting.pop("until") > clock.now().timestamp():
         link_proved(actor=actor, user=user, **waiting)

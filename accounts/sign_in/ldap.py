@@ -1,7 +1,7 @@
-"""Passwords of a directory (LDAP): it is asked who somebody is, and whether the password is theirs.
+"""Looks up users in an LDAP directory and verifies their passwords.
 
-It is spoken to under TLS, except on this machine. Everything that it does not answer in time counts as no answer, and whoever
-has a password here signs in by that one.
+TLS is required except on loopback. A timeout counts as no answer; users with a local password can
+sign in by that.
 """
 
 import ssl
@@ -31,9 +31,11 @@ FAULTS = {
 
 
 def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
-    """Who has this login and this password there; None if nobody, if more than one, or if it does not answer."""
+    """Return the identity with this login and password; None if there is none, several, or no
+    answer in time.
+    """
     if not login or not password or len(password) > LONGEST_PASSWORD:
-        return None  # a bind without a password succeeds as nobody: it proves nothing
+        return None  # a bind without a password succeeds anonymously and proves nothing
     try:
         entry = _entry_of(its, login)
         if entry is None or not _is_password_of(its, entry["dn"], password):
@@ -55,22 +57,22 @@ def _claim_of(its: Directory, entry: dict[str, Any]) -> Claim:
     found = entry["attributes"]
     return read_claim(
         subject=str(entry["dn"]).lower(),
-        is_lasting=False,  # a name that its owner has left is given to others
+        is_lasting=False,  # the name of a user who left is given to others
         email=_first(found, its.email_attribute),
-        is_verified=True,  # the directory says so; for which addresses, its settings say
+        is_verified=True,  # vouched for by the directory, for the mail domains of its settings
         name=_first(found, its.name_attribute),
         groups=frozenset().union(*map(names_of_group, _all(found, its.group_attribute))),
     )
 
 
 def certificate_fault(error: Exception) -> str:
-    """What is wrong with the certificate of the directory, for administrators; "" if that was not it."""
+    """Return the fault of the directory's certificate for administrators; "" for other errors."""
     text = str(error)
     return next((sentence for sign, sentence in FAULTS.items() if sign in text), "")
 
 
 def _entry_of(its: Directory, login: str) -> dict[str, Any] | None:
-    """The one entry that the filter finds, whatever signs the login has."""
+    """Return the single entry that matches the filter, else None. The login is escaped."""
     with _bound(its, its.bind_dn, its.secret) as connection:
         connection.search(
             its.base,
@@ -94,7 +96,7 @@ def _is_password_of(its: Directory, dn: str, password: str) -> bool:
 
 
 def _bound(its: Directory, dn: str, password: str) -> Connection:
-    """Raises LDAPException where the directory does not take Berth's own password."""
+    """Return a bound connection. Raises LDAPException if the directory rejects the password."""
     connection = _connection(its, dn, password)
     _secure(its, connection)
     if not connection.bind():
@@ -113,7 +115,9 @@ def _connection(its: Directory, dn: str, password: str) -> Connection:
 
 
 def _secure(its: Directory, connection: Connection) -> None:
-    """Raises LDAPException; no password goes over an open line."""
+    """Open the connection, with StartTLS if set. Raises LDAPException, so that no password is sent
+    in the clear.
+    """
     connection.open()
     if its.starts_tls and not connection.start_tls():
         raise LDAPException("no TLS")

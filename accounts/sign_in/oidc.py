@@ -1,6 +1,9 @@
-"""OpenID Connect: state, PKCE and the exchange of the code are django-allauth's. Each ID token is verified, bound to the
-sign-in that asked for it by a nonce, and believed only if the provider that was asked signed it. Every outbound request
-has the time limit of SOCIALACCOUNT_REQUESTS_TIMEOUT."""
+"""OpenID Connect client: discovery, redirect, code exchange, and verification of ID tokens.
+
+State, PKCE and the code exchange are those of django-allauth. Each ID token is bound to its sign-in
+by a nonce and must be signed by the configured provider. Outbound requests have the time limit
+SOCIALACCOUNT_REQUESTS_TIMEOUT.
+"""
 
 import secrets
 from functools import cached_property
@@ -28,7 +31,9 @@ FAULTS = (OAuth2Error, requests.RequestException, jwt.PyJWTError, Wrong, KeyErro
 
 
 class OidcClient:
-    """One sign-in by `its`, which sends people back to `callback_url`. What asks the provider raises FAULTS."""
+    """One sign-in by the provider `its`, which redirects to `callback_url`. Methods that contact
+    the provider raise FAULTS.
+    """
 
     def __init__(self, request: HttpRequest, its: OidcProvider, callback_url: str) -> None:
         self.request = request
@@ -37,7 +42,7 @@ class OidcClient:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What the provider publishes of itself, if it is the one of the settings."""
+        """Discovery document of the provider; its issuer must be that of the settings."""
         config = _ask(f"{self.its.issuer.rstrip('/')}/.well-known/openid-configuration")
         if config["issuer"] != self.its.issuer:
             raise OAuth2Error("wrong_issuer")
@@ -46,7 +51,9 @@ class OidcClient:
         return config
 
     def begin(self, next_url: str) -> str:
-        """Where to send the person. Nonce, verifier and the way back wait in the browser's session under the state."""
+        """Return the address to redirect to. Nonce, verifier and target are kept in the browser's
+        session under the state.
+        """
         nonce, challenge = secrets.token_urlsafe(24), generate_code_challenge()
         kept = {"nonce": nonce, "verifier": challenge.pop("code_verifier"), "next": next_url}
         client, address = self._client(), self.config["authorization_endpoint"]
@@ -54,7 +61,7 @@ class OidcClient:
         return str(client.get_redirect_url(address, SCOPES, {"nonce": nonce, **challenge}))
 
     def finish(self, code: str, kept: dict[str, Any]) -> Claim:
-        """Whom the provider says it is; a code is exchanged once."""
+        """Exchange the code, which works once, and return the identity."""
         answer = self._client().get_access_token(code, pkce_code_verifier=kept["verifier"])
         return self._claim_of(answer, kept["nonce"])
 
@@ -66,7 +73,9 @@ class OidcClient:
         )  # fmt: skip
 
     def _claim_of(self, answer: dict[str, Any], nonce: str) -> Claim:
-        """What the ID token says, completed by the provider's page about the person where it names no address."""
+        """Return the identity of the ID token, completed by the userinfo endpoint if it has no
+        address.
+        """
         claims = self._verified(answer["id_token"], nonce)
         if "email" not in claims and "userinfo_endpoint" in self.config:
             demand_tls(self.config["userinfo_endpoint"], "userinfo_endpoint")
@@ -110,7 +119,7 @@ class OidcClient:
 
 
 def refusal_of(fault: Exception, its: OidcProvider) -> BerthError:
-    """What a person reads; what went wrong stands in the log."""
+    """Return the error to display; the log has the details."""
     status = getattr(getattr(fault, "response", None), "status_code", 0)
     if isinstance(fault, (requests.ConnectionError, requests.Timeout)) or status >= SERVER_ERROR:
         return Unavailable(

@@ -1,4 +1,4 @@
-"""Adding a person in one act: the account, the projects to begin with, and the way in."""
+"""Onboarding of one user: account, first projects, and password or sign-in link."""
 
 from collections.abc import Sequence
 
@@ -28,8 +28,11 @@ def add_person(
     password: str = "",
     projects: Sequence[str] = (),
 ) -> tuple[User, str]:
-    """The person, a member of these projects; and, without a password, the address that signs them in once within a day,
-    else "": one that somebody else has typed is changed before anything else. `domain` is the actor's own if it is "". Raises InvalidInput, NotFound, PermissionDenied, Conflict."""
+    """Create a user with memberships in `projects`. Returns the user and, without a password, a
+    one-time sign-in address valid for a day, else "". A password set by another user must be
+    changed first. `domain` "" means the actor's own. Raises InvalidInput, NotFound,
+    PermissionDenied, Conflict.
+    """
     home = domain_named(actor, domain)
     user = create_user(actor=actor, email=email, name=name, domain=home, role=role, password=password or None)
     for project_name in dict.fromkeys(projects):

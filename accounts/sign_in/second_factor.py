@@ -1,4 +1,6 @@
-"""Second factors and passkeys, which allauth keeps: their secrets at rest, their words, and what the access log says of them."""
+"""Second factors and passkeys of django-allauth: encryption of secrets, messages, reset, audit
+log.
+"""
 
 import base64
 import hashlib
@@ -32,7 +34,9 @@ QUIET_MARGIN = 4
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
-    """Secrets are encrypted with a key that follows from BERTH_SECRET_KEY; what another key encrypted matches no code."""
+    """Adapter of allauth's MFA. Secrets are encrypted with a key derived from BERTH_SECRET_KEY;
+    secrets of another key match no code.
+    """
 
     error_messages = {  # noqa: RUF012  the form that allauth wants
         **DefaultMFAAdapter.error_messages,
@@ -55,7 +59,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         return "Berth " + str(self._get_site_name())
 
     def build_totp_svg(self, url: str) -> SafeString:
-        """Black on white whatever the theme: cameras want it so."""
+        """Return the QR code in black on white, whatever the theme, because scanners need it."""
         return draw_code(url)
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:  # noqa: A002  its name
@@ -64,7 +68,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
 
 def draw_code(text: str) -> SafeString:
-    """A QR code as one SVG path, without styles."""
+    """Return a QR code as one SVG path without styles."""
     code = QRCode(border=0)
     code.add_data(text)
     code.make(fit=True)
@@ -83,8 +87,9 @@ def draw_code(text: str) -> SafeString:
 
 @transaction.atomic
 def reset_second_factor(*, actor: Actor, user_id: int) -> User:
-    """Take all second factors, passkeys and recovery codes from somebody who has lost them; the password alone lets them in
-    then. Nobody does it for themselves this way. Raises NotFound, PermissionDenied, Conflict."""
+    """Remove all second factors, passkeys and recovery codes of another user who lost them; the
+    password alone then suffices. Raises NotFound, PermissionDenied, Conflict.
+    """
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
     if user.pk == actor.user_id:

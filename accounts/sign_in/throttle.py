@@ -1,7 +1,9 @@
-"""Counts attempts at passwords, codes and reset mails, before any of them is looked at.
+"""Counts attempts of passwords, codes and reset mails before they are verified, and rejects those
+over the limit.
 
-In the database, which a sign-in needs anyway: so no attempt goes uncounted while Redis is away, and none is lost in a race (one
-statement counts and compares). `attempt_rates` says what is counted.
+Counts are in the database, which a sign-in needs anyway, so none is lost without Redis; one
+statement counts and compares, so none is lost in a race. `accounts.core.throttle` defines the
+limits.
 """
 
 from collections.abc import Sequence
@@ -33,13 +35,13 @@ from common.rest.actor import actor_of
 REASON = "too_many_attempts"
 NEWS_OF_ATTEMPTS = Rate(1, timedelta(days=1))
 MINUTE_S = 60
-# What a refusal is called in the access log, where it is no sign-in.
+# Audit actions of refusals other than sign-ins.
 ACTIONS = {
     Purpose.RESET: ASK_RESET,
     Purpose.SIGN_UP: "accounts.ask_to_sign_up",
     Purpose.JOIN: "accounts.accept_invitation",
 }
-# Of a time that lies further ahead than all attempts together reach, somebody has set the clock: it counts nothing.
+# A `spent_until` beyond the reach of all attempts stems from a clock jump and counts as unused.
 _SPEND = """
     INSERT INTO accounts_attemptcount AS its (key, spent_until) VALUES (%(key)s, %(now)s + %(refill)s)
     ON CONFLICT (key) DO UPDATE SET spent_until = %(refill)s
@@ -51,19 +53,21 @@ _SPEND = """
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One that was counted: (key, rate) of each count that it stands on."""
+    """A counted attempt: (key, rate) of each of its counts."""
 
     counts: tuple[tuple[str, Rate], ...]
 
     def succeed(self) -> None:
-        """It was no guess: it is counted no more."""
+        """Undo the count: the attempt was no guess."""
         for key, rate in self.counts:
             AttemptCount.objects.filter(key=key).update(spent_until=F("spent_until") - rate.refill)
 
 
 def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attempt:
-    """Count one at `account`, an e-mail address as it was typed, whether somebody has it or not. What is refused is not
-    counted, so nobody waits longer for asking again. Up to 5 queries, of a refusal as many. Raises TooManyRequests."""
+    """Count an attempt at `account`, an e-mail address as typed, existing or not. Refused attempts
+    are not counted, so retrying does not prolong the wait. Up to 5 queries, also for a refusal.
+    Raises TooManyRequests.
+    """
     account = account.strip().lower()
     whence = whence_of(request, account)
     counts = [(limit, key, RATES[purpose][limit]) for limit, key in counted(purpose, account, whence)]
@@ -72,7 +76,7 @@ def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attem
     for limit, key, rate in counts:
         if not waits and not _spend(key, rate):
             Attempt(tuple(made)).succeed()
-            waits = {limit: rate.refill}  # somebody was faster just now
+            waits = {limit: rate.refill}  # a concurrent attempt used the last one
         if limit in waits:
             _record_refused(replace(actor_of(request), ip=whence.network), purpose, limit, account)
             raise refusal_of(purpose, limit, waits[limit])
@@ -81,25 +85,27 @@ def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attem
 
 
 def give_back(request: HttpRequest, purpose: Purpose, account: str) -> None:
-    """One that an earlier request of this browser counted was no guess: it is counted no more."""
+    """Undo the count of an earlier request of this browser: it was no guess."""
     counts = counted(purpose, account, whence_of(request, account))
     Attempt(tuple((key, RATES[purpose][limit]) for limit, key in counts)).succeed()
 
 
 def demand_another_mail(account: str) -> None:
-    """Count a mail that an administrator has sent; they wait as everybody does. Raises TooManyRequests."""
+    """Count a mail sent by an administrator, under the usual limit. Raises TooManyRequests."""
     rate = RATES[Purpose.RESET][Limit.PLACE]
     if not _spend(sha256(f"sent:{account}".encode()).hexdigest(), rate):
         raise refusal_of(Purpose.RESET, Limit.PLACE, rate.refill)
 
 
 def purge_attempts() -> None:
-    """Forget counts that count nothing any more."""
+    """Delete counts that no longer matter."""
     AttemptCount.objects.filter(spent_until__lt=clock.now()).delete()
 
 
 def refusal_of(purpose: Purpose, limit: Limit, wait: timedelta) -> TooManyRequests:
-    """Says how long to wait and what else can be done; the same whether somebody has the address or not."""
+    """Return the error with the waiting time and alternatives; identical for existing and unknown
+    addresses.
+    """
     wait_s = max(1, int(wait.total_seconds()) + 1)
     sentences = {
         Purpose.PASSWORD: _("There were too many wrong passwords, so this one was not looked at."),
@@ -139,7 +145,9 @@ def _what_else(purpose: Purpose, limit: Limit) -> str:
 
 
 def _spend(key: str, rate: Rate) -> bool:
-    """Use up one of this rate; False if none is left. One statement, so that of many at once no more than are left get one."""
+    """Use one attempt of this rate; False if none is left. One statement, so concurrent attempts
+    cannot exceed the rate.
+    """
     given: dict[str, Any] = {"key": key, "now": clock.now(), "refill": rate.refill, "span": rate.span}
     with connection.cursor() as cursor:
         cursor.execute(_SPEND, given)
@@ -147,7 +155,9 @@ def _spend(key: str, rate: Rate) -> bool:
 
 
 def _waits(counts: Sequence[tuple[Limit, str, Rate]]) -> dict[Limit, timedelta]:
-    """How long to wait for one more, of limits that are used up. One query, which spares a flood all writes but its line."""
+    """Return the waiting time of each used-up limit. One query, so that refusals in a flood cost no
+    writes but the audit entry.
+    """
     now = clock.now()
     rows = AttemptCount.objects.filter(key__in=[key for _limit, key, _rate in counts])
     spent = dict(rows.values_list("key", "spent_until"))
@@ -157,8 +167,9 @@ def _waits(counts: Sequence[tuple[Limit, str, Rate]]) -> dict[Limit, timedelta]:
 
 
 def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) -> None:
-    """One line a minute: of an address that tries everywhere, of a place at one account, of an account that is tried from
-    everywhere, however many addresses those are."""
+    """Record a refusal at most once a minute: per address, per account and network, or per account
+    for attempts from everywhere.
+    """
     user = (
         User.objects.select_related("domain").filter(email=account).first()
         if limit is not Limit.ADDRESS

@@ -1,4 +1,4 @@
-"""What the sign-in page offers beside a password."""
+"""Template tags of the sign-in page: sign-up, mail, reason of a sign-out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,13 @@ register = template.Library()
 
 @register.simple_tag
 def can_sign_up() -> bool:
-    """One query, where mail is set up."""
+    """True if some domain is open for sign-up. One query if mail is configured, else none."""
     return invitations.is_open_to_somebody()
 
 
 @register.simple_tag
 def has_mail() -> bool:
-    """Whether Berth can send any, links for a forgotten password among them."""
+    """True if Berth can send mail, e.g. password reset links."""
     return bool(settings.BERTH_MAIL)
 
 
@@ -33,5 +33,7 @@ def oidc_providers() -> Sequence[OidcProvider]:
 
 @register.simple_tag(takes_context=True)
 def why_signed_out(context: Any) -> str:
-    """Why the login that was in this browser ended, if another one took its place. At most one query."""
+    """Sentence that explains why another login replaced the one in this browser, or "". At most one
+    query.
+    """
     return concurrent_logins.why_ended(context["request"])

@@ -1,1 +1,1 @@
-"""Domains, projects and users: their whole life, from invitation to offboarding."""
+"""Life cycle of domains, projects and users, from invitation to offboarding."""

@@ -1,4 +1,4 @@
-"""Changing, archiving and purging projects and domains."""
+"""Changes, archives (closes) and purges projects and domains."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,8 +31,10 @@ def update_project(
     title: str | None = None,
     is_active: bool | None = None,
 ) -> Project:
-    """Another name or title, None leaves it; `is_active` False archives it: nobody works in it any more, and everything
-    stays. Raises NotFound, PermissionDenied, InvalidInput, Conflict (sessions are live in it)."""
+    """Set name or title (None keeps it), archive with `is_active` False, or reopen with True. An
+    archived project keeps its data but cannot be used. Raises NotFound, PermissionDenied,
+    InvalidInput, Conflict (live sessions).
+    """
     precede_admissions()
     Project.objects.select_for_update().filter(pk=project_id).first()
     project = access_project(actor, project_id, Action.EDIT)
@@ -46,7 +48,9 @@ def update_project(
 
 @transaction.atomic
 def purge_project(*, actor: Actor, project_id: int) -> None:
-    """Remove an archived project that nothing refers to. Raises NotFound, PermissionDenied, Conflict."""
+    """Delete an archived project that nothing refers to. Raises NotFound, PermissionDenied,
+    Conflict.
+    """
     Project.objects.select_for_update().filter(pk=project_id).first()
     project = access_project(actor, project_id, Action.PURGE)
     if project.is_active:
@@ -71,8 +75,10 @@ def update_domain(
     is_active: bool | None = None,
     second_factor: str | None = None,
 ) -> Domain:
-    """The same for a domain; `second_factor` says who has to have one (a `SecondFactor`). Closed, its people cannot sign in, and
-    everything stays."""
+    """Set fields of a domain (None keeps them), close it with `is_active` False, or reopen it.
+    `second_factor` is a `SecondFactor`. Users of a closed domain cannot sign in; its data stays.
+    Raises NotFound, PermissionDenied, InvalidInput, Conflict.
+    """
     precede_admissions()
     superadmins = lock_people(actor).values()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
@@ -95,8 +101,9 @@ def update_domain(
 
 @transaction.atomic
 def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: Sequence[str]) -> Domain:
-    """By whom accounts of the domain come to be, and whose addresses are at home in it. Raises NotFound, PermissionDenied,
-    InvalidInput (no such name; at home elsewhere; open to no address)."""
+    """Set the sign-up mode and the mail domains of a domain. Raises NotFound, PermissionDenied,
+    InvalidInput (invalid name; name of another domain; open without a mail domain).
+    """
     precede_admissions()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
@@ -115,8 +122,9 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
 
 @transaction.atomic
 def purge_domain(*, actor: Actor, domain_id: int) -> None:
-    """Remove a closed domain without people, projects and history. Nameless rows of purged people do not keep it: they go to another
-    domain, an open one if there is. Raises NotFound, PermissionDenied, Conflict."""
+    """Delete a closed domain without users, projects and history. Anonymised rows of purged users
+    move to another domain, an open one if possible. Raises NotFound, PermissionDenied, Conflict.
+    """
     heir = _lock_with_heir(domain_id)
     domain = access_domain(actor, domain_id, Action.PURGE)
     if domain.is_active:
@@ -144,8 +152,9 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
 
 
 def _lock_with_heir(domain_id: int) -> Domain | None:
-    """Lock the domain, and return the one that its nameless rows would go to, locked too; by id, so that two purges do not wait for each
-    other. None if there is none, or it was purged meanwhile."""
+    """Lock the domain and the one that receives its anonymised rows, and return the latter. Locks
+    by id, so that two purges do not deadlock. None if there is none or it was purged meanwhile.
+    """
     others = Domain.objects.exclude(pk=domain_id).order_by("-is_active", "pk")
     ids = [domain_id, *others.values_list("pk", flat=True)[:1]]
     locked = Domain.objects.select_for_update().filter(pk__in=ids).order_by("pk")
@@ -153,7 +162,7 @@ def _lock_with_heir(domain_id: int) -> Domain | None:
 
 
 def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
-    """Write what was given; what of it is new, as {field: [before, after]}."""
+    """Save the given fields, skipping None; return the changes as {field: [before, after]}."""
     given = {field: value for field, value in wanted.items() if value is not None}
     changes = audit_log.changed({field: getattr(owner, field) for field in given}, given)
     for field in changes:

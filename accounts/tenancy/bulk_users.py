@@ -1,5 +1,4 @@
-"""Making many accounts at once: what `create_user` and `add_member` do for one, in queries that do not grow with their
-number."""
+"""Creates many users at once: `create_user` and `add_member` in a constant number of queries."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,9 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """An account that is to be made, without a password, its projects, which are of its domain, and its policy: without one
-    that of all new people."""
+    """An account to create, without a password: projects of its domain and a policy, by default
+    that of new users.
+    """
 
     email: str
     name: str
@@ -40,8 +40,9 @@ class Newcomer:
 
 @transaction.atomic
 def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
-    """All of them, in their order, or none. Raises InvalidInput, PermissionDenied, NotFound, and IntegrityError for an address
-    that is taken."""
+    """Create all users, in order, or none. Raises InvalidInput, PermissionDenied, NotFound, and
+    IntegrityError for a taken address.
+    """
     if not wanted:
         return []
     lock_people(actor)
@@ -103,7 +104,7 @@ def _account_of(newcomer: Newcomer, usual: ResourcePolicy | None) -> User:
 
 
 def _join(people: Sequence[User], wanted: Sequence[Newcomer]) -> None:
-    """As plain members, with the object permissions of these."""
+    """Add the users to their projects as members, with the object permissions of that role."""
     pairs = [
         (person, project) for person, each in zip(people, wanted, strict=True) for project in each.projects
     ]

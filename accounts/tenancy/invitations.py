@@ -1,7 +1,8 @@
-"""Invitations: links by which people make their accounts themselves. The secret in the link is kept as a hash.
+"""Invitations and sign-up: links by which people create their own accounts. The secret in a link is
+stored as a hash.
 
-Whoever invites gives no more than they could do by hand, and is asked again when somebody accepts: who lost the right
-meanwhile has invited nobody.
+An inviter gives no more than by creating the account directly. Permissions are checked again on
+acceptance, so an invitation is void once the inviter has lost them.
 """
 
 from collections.abc import Sequence
@@ -48,14 +49,15 @@ SIGN_UP_LIFETIME = timedelta(hours=24)
 
 
 def visible_invitations(actor: Actor) -> QuerySet[Invitation]:
-    """Those into the own domain, for who oversees it; all for superadmins and monitors. None that Berth mailed to who signs
-    up."""
+    """Invitations of the own domain for its admin and monitor; all for superadmins and monitors.
+    Links mailed during sign-up are not included.
+    """
     made = Invitation.objects.select_related("domain", "inviter", "policy").exclude(inviter=None)
     return made if sees_everything(actor) else made.filter(domain_id__in=overseen_domain_ids(actor))
 
 
 def access_invitation(actor: Actor, invitation_id: int) -> Invitation:
-    """Raises NotFound."""
+    """Fetch one visible invitation. Raises NotFound."""
     invitation = visible_invitations(actor).filter(pk=invitation_id).first()
     if invitation is None:
         raise NotFound(_("There is no such invitation among those that you may see."))
@@ -63,7 +65,7 @@ def access_invitation(actor: Actor, invitation_id: int) -> Invitation:
 
 
 def state_of(invitation: Invitation) -> InvitationState:
-    """No query, if the domain and the inviter were fetched with it."""
+    """Return the state of an invitation. No query if domain and inviter were fetched with it."""
     return state_of_invitation(
         now=clock.now(),
         expires_at=invitation.expires_at,
@@ -74,7 +76,9 @@ def state_of(invitation: Invitation) -> InvitationState:
 
 
 def invitation_of(code: str) -> Invitation:
-    """The one that this code opens now. Raises NotFound, Conflict (used, expired, revoked, void). 2 queries."""
+    """Return the open invitation of this code. Raises NotFound, Conflict (used, expired, revoked,
+    void). 2 queries.
+    """
     return _open_invitation(code, Invitation.objects.all())
 
 
@@ -90,8 +94,10 @@ def create_invitation(  # noqa: PLR0913 -- all by name
     days: int = DAYS,
     uses: int = 1,
 ) -> tuple[Invitation, str]:
-    """The invitation and its address, which is shown this once; mailed too where `email` is given and mail is set up.
-    `domain` is the actor's own if it is "". Raises InvalidInput, NotFound, PermissionDenied, Conflict."""
+    """Create an invitation and return it with its address, which is shown only once. Also mailed if
+    `email` is given and mail is configured. `domain` "" means the actor's own. Raises InvalidInput,
+    NotFound, PermissionDenied, Conflict.
+    """
     home = domain_named(actor, domain)
     standing = standing_of(actor)
     if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=home.pk):
@@ -122,8 +128,9 @@ def create_invitation(  # noqa: PLR0913 -- all by name
 
 @transaction.atomic
 def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
-    """From now on it lets nobody in; one that is revoked stays so. Accounts that came of it stay. Raises NotFound,
-    PermissionDenied."""
+    """Revoke an invitation for good. Accounts created by it stay. Raises NotFound,
+    PermissionDenied.
+    """
     Invitation.objects.select_for_update().filter(pk=invitation_id).first()
     invitation = access_invitation(actor, invitation_id)
     if not authorization.roles_to_give(standing_of(actor)):
@@ -139,8 +146,9 @@ def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
 
 @transaction.atomic
 def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "", email: str = "") -> User:
-    """The account of somebody who has the link; `email` counts where the invitation is for no address in particular. Raises
-    NotFound, Conflict (used, expired, revoked, void), InvalidInput."""
+    """Create the account of a person who has the link. `email` applies only to an invitation
+    without an address. Raises NotFound, Conflict (used, expired, revoked, void), InvalidInput.
+    """
     invitation = _open_invitation(code, Invitation.objects.select_for_update(of=("self",)))
     behind = _behind(invitation, actor)
     address = invitation.email or email.strip()
@@ -170,8 +178,10 @@ def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "",
 
 @transaction.atomic
 def ask_to_sign_up(*, actor: Actor, email: str) -> None:
-    """Mail the address a link that makes an account, if a domain is open to it. Whether it has one already, only the mail
-    says. Raises InvalidInput, PermissionDenied (open to no such address), Conflict (mail is not set up)."""
+    """Mail a link that creates an account, if a domain is open to the address. Only the mail
+    reveals an existing account. Raises InvalidInput, PermissionDenied (no domain is open to it),
+    Conflict (mail is not configured).
+    """
     _demand_mail()
     email = _check_address(email)
     domain = _domain_open_to(email)
@@ -197,7 +207,7 @@ def ask_to_sign_up(*, actor: Actor, email: str) -> None:
 
 
 def is_open_to_somebody() -> bool:
-    """Whether people can sign up by themselves. One query at most."""
+    """Return true if some domain is open for sign-up. At most one query."""
     if not settings.BERTH_MAIL:
         return False
     return MailDomain.objects.filter(domain__sign_up=SignUp.OPEN, domain__is_active=True).exists()
@@ -208,7 +218,9 @@ def address_of(code: str) -> str:
 
 
 def purge_invitations() -> None:
-    """Forget those that have let nobody in for 90 days and never will again; the access log keeps that they were."""
+    """Delete invitations 90 days after expiry, and expired sign-up links at once. The audit log
+    keeps their creation.
+    """
     Invitation.objects.filter(expires_at__lt=clock.now() - timedelta(days=90)).delete()
     Invitation.objects.filter(inviter=None, expires_at__lt=clock.now()).delete()
 
@@ -239,7 +251,9 @@ def _refusal_of(state: InvitationState) -> Conflict:
 
 
 def _is_backed(invitation: Invitation) -> bool:
-    """By what the rows at hand say; `accept_invitation` asks again under lock."""
+    """Return true if the inviter may still add such a user and the domain accepts users this way.
+    Judges the rows as given; `accept_invitation` repeats it under lock.
+    """
     domain, inviter = invitation.domain, invitation.inviter
     if not domain.is_active or domain.sign_up == SignUp.CLOSED:
         return False
@@ -253,8 +267,10 @@ def _is_backed(invitation: Invitation) -> bool:
 
 
 def _behind(invitation: Invitation, actor: Actor) -> Actor:
-    """Who gives what the invitation gives, as they are now and stay until the transaction ends, from where the request
-    came; Berth itself for who signs up. Raises Conflict where the domain takes nobody so any more."""
+    """Lock and re-read inviter and domain, and return the actor of the acceptance: the inviter with
+    the origin of the request, or the system for a sign-up. Raises Conflict if the invitation is
+    void.
+    """
     people = lock_people(SYSTEM, invitation.inviter_id or 0)
     invitation.domain = Domain.objects.select_for_update(no_key=True).get(pk=invitation.domain_id)
     invitation.inviter = people.get(invitation.inviter_id or 0)

@@ -1,4 +1,4 @@
-"""Whom rules for members fit."""
+"""Queries for membership rules: rules of a project, matching users, failures."""
 
 from collections.abc import Collection
 
@@ -14,24 +14,25 @@ LDAP = "ldap"
 
 
 def known_providers() -> frozenset[str]:
-    """Those whose groups count, as the settings have them."""
+    """Names of configured providers whose groups count in rules."""
     named = {provider.id for provider in settings.BERTH_OIDC_PROVIDERS}
     return frozenset(named | ({LDAP} if settings.BERTH_DIRECTORY else set()))
 
 
 def rules_of(project: Project) -> tuple[MemberRule, ...]:
-    """One query, or none where the project came with its `rules`."""
+    """Return the rules of a project. One query, or none if `rules` were prefetched."""
     return tuple(MemberRule(RuleKind(row.kind), row.value) for row in project.rules.all())
 
 
 def failures_of_rules(project: Project) -> QuerySet[RuleFailure]:
-    """Who is not what the rules say, and why; for those who may change the rules."""
+    """Failures of a project's rules with users and reasons, for actors who may change the rules."""
     return RuleFailure.objects.filter(project=project).select_related("user")
 
 
 def people_of_rules(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
-    """Those of the domain with an open account whom a rule fits. An address that nobody proved is nobody's, and groups of a
-    provider that the settings do not name are none."""
+    """Active users of the domain who match a rule. Unverified addresses and groups of unconfigured
+    providers never match.
+    """
     people = User.objects.filter(domain_id=project.domain_id, is_active=True)
     fits = Q(pk__in=())
     providers = known_providers()

@@ -1,5 +1,6 @@
-"""Memberships that follow rules of their projects: whom they fit, what a change would do, and doing it. Whoever was added by
-hand stays; whoever came by a rule goes when none fits any more."""
+"""Applies membership rules: previews their changes, adds matching users, removes users added by a
+rule once none matches. Members added by hand stay.
+"""
 
 import math
 import time
@@ -31,11 +32,11 @@ from common.errors import BerthError, InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 SHOWN = 10
-# So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
+# Users handled within a request; the task `accounts.follow_rules` does the rest.
 AT_ONCE = 100
-MOST_AT_A_TIME = 5000  # of one project in one run of it
+MOST_AT_A_TIME = 5000  # per project and run of the task
 WORK_S = 60
-# What of an account rules look at.
+# Account fields that rules depend on.
 DECISIVE = frozenset({"email", "domain", "is_active"})
 
 log = structlog.get_logger(__name__)
@@ -43,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RuleImpact:
-    """Who would become a member, and who would be one no more: how many, and the addresses of the first SHOWN."""
+    """Users who would join or leave: their number, and the addresses of the first SHOWN."""
 
     joining_count: int
     leaving_count: int
@@ -56,7 +57,7 @@ class RuleImpact:
 
 
 def connect() -> None:
-    """Whoever is new, changed or signs in becomes a member where a rule says so."""
+    """Connect the signals that apply rules to new, changed and signed-in users."""
     user_logged_in.connect(_on_sign_in, dispatch_uid="rules-sign-in")
     post_save.connect(_on_save, sender=User, dispatch_uid="rules-person")
 
@@ -71,12 +72,12 @@ def _on_save(sender: object, instance: User, update_fields: frozenset[str] | Non
 
 
 def _follow_on_commit(user_id: int) -> None:
-    """An error there is logged, and undoes nothing: the task tries again."""
+    """Apply rules after commit. An error is logged and undoes nothing; the task tries again."""
     transaction.on_commit(lambda: follow_rules_of_person(user_id), robust=True)
 
 
 def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
-    """What these rules would change now. Four queries."""
+    """Return the changes that these rules would make now. Four queries."""
     joining, leaving = _joining(project, rules), _leaving(project, rules)
     return RuleImpact(
         joining_count=joining.count(),
@@ -87,7 +88,7 @@ def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpa
 
 
 def rules_asked_for(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
-    """Of (kind, value). Raises InvalidInput."""
+    """Build rules from (kind, value) pairs. Raises InvalidInput."""
     try:
         return check_rules(rules, known_providers())
     except ValueError as error:
@@ -95,8 +96,9 @@ def rules_asked_for(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
 
 
 def set_member_rules(*, actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
-    """These rules in place of those of before. The first AT_ONCE whom that concerns join or leave at once, more within a
-    minute. Raises NotFound, PermissionDenied, InvalidInput."""
+    """Replace the rules of a project. The first AT_ONCE affected users join or leave at once,
+    others within a minute. Raises NotFound, PermissionDenied, InvalidInput.
+    """
     project = _write_rules(actor, project_id, rules)
     follow_rules(project, most=AT_ONCE)
     return project
@@ -127,8 +129,9 @@ def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]
 
 
 def follow_all_rules() -> None:
-    """Make members what the rules say, wherever they are not, for at most WORK_S. May be killed anywhere, and run twice; a
-    project that fails stops none of the others."""
+    """Apply the rules of all projects for at most WORK_S. Safe to kill and to run twice; a failing
+    project does not stop others.
+    """
     until = time.monotonic() + WORK_S
     for project in _with_rules():
         try:
@@ -138,8 +141,10 @@ def follow_all_rules() -> None:
 
 
 def follow_rules(project: Project, *, most: int | None = None, until: float = math.inf) -> None:
-    """The same in one project, for at most so many people, and until then by `time.monotonic`. Who fails stops nobody: they
-    are noted (`RuleFailure`), and come last the next time."""
+    """Apply the rules of one project to at most `most` users, until the `time.monotonic` instant
+    `until`. Failing users do not stop others; they are recorded (`RuleFailure`) and tried last next
+    time.
+    """
     if time.monotonic() > until:
         return
     for user_id in _waiting(project, most or MOST_AT_A_TIME):
@@ -149,8 +154,9 @@ def follow_rules(project: Project, *, most: int | None = None, until: float = ma
 
 
 def _waiting(project: Project, most: int) -> list[int]:
-    """Ids of at most so many people who are not yet what the rules say, those last who failed before. Failures of others are
-    forgotten."""
+    """Return ids of at most `most` users whose membership differs from the rules, earlier failures
+    last. Deletes obsolete failures.
+    """
     rules = rules_of(project)
     joining, leaving = _joining(project, rules), _leaving(project, rules)
     failures = RuleFailure.objects.filter(project=project)
@@ -167,7 +173,9 @@ def _waiting(project: Project, most: int) -> list[int]:
 
 
 def follow_rules_of_person(user_id: int) -> None:
-    """The same for one person, in all projects of the domain. Where nothing is to be done three queries, one without rules."""
+    """Apply rules to one user in all projects of the domain. Three queries if nothing changes, one
+    without rules.
+    """
     home = User.objects.filter(pk=user_id).values("domain_id")
     own = Membership.objects.filter(project_id=OuterRef("pk"), user_id=user_id)
     projects = _with_rules().filter(domain_id__in=home).prefetch_related("rules")
@@ -180,7 +188,9 @@ def follow_rules_of_person(user_id: int) -> None:
 
 
 def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
-    """Ids of those of these projects of which a rule fits the person. One query where there are any."""
+    """Return the ids of those projects that have a rule matching the user. One query, none without
+    projects.
+    """
     parts = [
         people_of_rules(project, rules_of(project))
         .filter(pk=user_id)
@@ -193,7 +203,7 @@ def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
 
 def _try_to_settle(project_id: int, user_id: int) -> None:
     try:
-        # Whoever caused the try is not who reads what came of it.
+        # The reason is read by administrators, not by the user of this request.
         with override(settings.LANGUAGE_CODE):
             _settle(project_id, user_id)
     except Exception as error:  # the next run tries again
@@ -205,7 +215,9 @@ def _try_to_settle(project_id: int, user_id: int) -> None:
 
 
 def _reason_of(error: Exception) -> str:
-    """In words where Berth refused; else the kind of error alone, as its text may tell what is nobody's business."""
+    """Return Berth's own message, else only the type of the error, whose text may be
+    confidential.
+    """
     if isinstance(error, BerthError):
         return error.message[: RuleFailure.LONGEST_REASON]
     reason = f"{type(error).__name__}; the log has it as rules.person_failed."
@@ -214,7 +226,7 @@ def _reason_of(error: Exception) -> str:
 
 @transaction.atomic
 def _settle(project_id: int, user_id: int) -> None:
-    """Decides again, under lock of the person and the rules."""
+    """Add or remove one member by the rules, judged again under locks of user and rules."""
     user = User.objects.select_for_update(no_key=True).filter(pk=user_id).first()
     project = next(iter(lock_by_id(Project, [project_id], RowLock.SHARE)), None)
     if user is None or project is None or not project.is_active:
@@ -234,7 +246,7 @@ def _settle(project_id: int, user_id: int) -> None:
 
 
 def _with_rules() -> QuerySet[Project]:
-    """In use, with rules, with somebody who came by one, or with somebody for whom they failed."""
+    """Active projects with rules, members added by a rule, or failures, by id."""
     failed = RuleFailure.objects.filter(project_id=OuterRef("pk"))
     by_rule = Membership.objects.filter(project_id=OuterRef("pk"), is_by_rule=True)
     ruled = MembershipRule.objects.filter(project_id=OuterRef("pk"))

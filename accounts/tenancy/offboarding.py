@@ -1,8 +1,9 @@
-"""The end of an account in one act, and of what a person leaves behind.
+"""Offboarding: closes, reopens and purges users, and resolves the resources they leave.
 
-Closing and its list of what is to be let go of are one transaction: logins, tokens, links and memberships end in it. What
-the rooms above keep for the person (`accounts.tenancy.owned_resources`) is settled item by item after that, and each item is in the report
-as soon as it is done; so whatever is killed meanwhile, doing it again goes on from there.
+One transaction closes the account, ends logins, tokens, links and memberships, and lists the
+resources that other apps keep for the user (`accounts.tenancy.owned_resources`). These are resolved
+one by one afterwards, and each result is saved at once, so an interrupted offboarding is continued
+by the next run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,10 +44,11 @@ _OF_NAMELESS = ("email", "name", "role", "purged_at", "policy", "language", "all
 def close_user(
     *, actor: Actor, user_id: int, folders: Folders = Folders.KEEP, heir: User | None = None
 ) -> OffBoarding:
-    """Close an account and begin to let go of what is theirs; for one that is closed, begin anew, with another wish for the
-    folders perhaps. One that is under way is returned as it is.
+    """Close an account and start its offboarding. For a closed account starts anew, possibly with
+    another choice for the folders; an unfinished offboarding is returned unchanged.
 
-    Raises NotFound, PermissionDenied, InvalidInput (the heir), Conflict (oneself, the last superadmin).
+    Raises NotFound, PermissionDenied, InvalidInput (new owner), Conflict (oneself, the last
+    superadmin).
     """
     people = lock_people(actor, user_id, heir.pk if heir else 0)
     if user_id == actor.user_id:
@@ -74,7 +76,9 @@ def close_user(
 
 @transaction.atomic
 def reopen_user(*, actor: Actor, user_id: int) -> User:
-    """Let a person in again, with new logins, tokens and memberships. What an off-boarding had not settled yet stays."""
+    """Reopen an account; logins, tokens and memberships are not restored. Resources not resolved
+    yet stay with the user.
+    """
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.CLOSE)
     for case in OffBoarding.objects.select_for_update().filter(user=user, finished_at=None):
@@ -91,8 +95,9 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
 
 @transaction.atomic
 def purge_user(*, actor: Actor, user_id: int) -> None:
-    """Remove a closed account. Where history refers to it, a nameless row stays there for it, which holds nothing that others may
-    want to delete. Raises NotFound, PermissionDenied, Conflict (open, or still with things of its own)."""
+    """Delete a closed account. If history refers to it, an anonymised row without references to
+    deletable objects stays. Raises NotFound, PermissionDenied, Conflict (open, or resources left).
+    """
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.PURGE)
     if user.is_active:
@@ -111,7 +116,9 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
 
 
 def continue_offboardings() -> None:
-    """Go on with each that is not finished. May run twice at once; one that fails stops none of the others."""
+    """Continue each unfinished offboarding. Safe to run concurrently; a failure does not stop
+    others.
+    """
     for case_id in OffBoarding.objects.filter(finished_at=None).values_list("pk", flat=True):
         with try_exclusive(f"offboarding:{case_id}") as is_mine:
             try:
@@ -122,7 +129,7 @@ def continue_offboardings() -> None:
 
 
 def continue_offboarding(case_id: int) -> OffBoarding:
-    """Settle what can be settled now."""
+    """Resolve the items of one offboarding that can be resolved now."""
     case = OffBoarding.objects.select_related("user", "asked_by", "heir").get(pk=case_id)
     actor = _on_behalf_of(case.asked_by)
     handlers = {handler.NAME: handler for handler in offboarding_handlers.get()}
@@ -147,7 +154,7 @@ def continue_offboarding(case_id: int) -> OffBoarding:
 
 
 def report_of(case: OffBoarding) -> list[dict[str, Any]]:
-    """[{"name", "is_done", "sentence"}], in the reader's language."""
+    """Return the report as [{"name", "is_done", "sentence"}] in the reader's language."""
     return [
         {
             "name": owned_resources.label_of(item["step"], item["name"]),
@@ -159,7 +166,7 @@ def report_of(case: OffBoarding) -> list[dict[str, Any]]:
 
 
 def _keep(case: OffBoarding) -> bool:
-    """Write what was done, unless the account was opened again meanwhile: then False."""
+    """Save the progress; False if the account was reopened meanwhile."""
     changes = {"items": case.items, "finished_at": case.finished_at}
     return bool(OffBoarding.objects.filter(pk=case.pk, finished_at=None).update(**changes))
 
@@ -174,12 +181,14 @@ def _checked_heir(user: User, heir: User | None, folders: Folders) -> User | Non
 
 
 def _end_access(user: User) -> list[dict[str, Any]]:
-    """End everything by which the person gets in, now and after the account would be opened again."""
+    """Close the account and delete all credentials and memberships, so that reopening restores
+    none. Returns the done items.
+    """
     user.is_active = False
     user.save(update_fields=["is_active"])
     logins = end_logins(user.pk)
     forget_places(user.pk)
-    ssh_keys = SshKey.objects.filter(user=user).delete()[0]  # first, for a token takes its own with it
+    ssh_keys = SshKey.objects.filter(user=user).delete()[0]  # before tokens, which delete their own keys
     tokens = KeyPair.objects.filter(user=user).delete()[1].get("accounts.KeyPair", 0)
     SignInLink.objects.filter(user=user).delete()
     projects = list(user.projects.values_list("name", flat=True))
@@ -199,7 +208,7 @@ def _end_access(user: User) -> list[dict[str, Any]]:
 
 
 def _planned(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """What is to be settled and is not in the list yet."""
+    """Return new items for resources that are not in the list yet."""
     seen = set(known)
     return [
         {
@@ -220,7 +229,9 @@ def _line(item: Mapping[str, Any], sentence: KeptSentence) -> dict[str, Any]:
 
 
 def _on_behalf_of(person: User | None) -> Actor:
-    """Berth itself, in the name of whoever asked: they might when they did, and what they began ends without them."""
+    """Return the system as actor with the requesting user's identity. It finishes what the user was
+    allowed to start, even if the user has lost the permission.
+    """
     if person is None:
         return SYSTEM
     return Actor(kind=ActorKind.SYSTEM, user_id=person.pk, label=person.email, domain_id=person.domain_id)

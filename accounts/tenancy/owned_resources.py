@@ -1,4 +1,6 @@
-"""Things of people, projects and domains in the apps above, which keep them (`ports.offboarding_handlers`)."""
+"""Resources of users, projects and domains in other apps, read through
+`ports.offboarding_handlers`.
+"""
 
 from django.utils.translation import gettext as _
 
@@ -10,7 +12,7 @@ Owner = User | Project | Domain
 
 
 def items_of(user: User) -> list[tuple[OffboardingHandler, Item]]:
-    """Return the items of a person that are to be settled, each with its handler."""
+    """Return the resources of a user that must be resolved, each with its handler."""
     return [(handler, item) for handler in offboarding_handlers.get() for item in handler.items(user)]
 
 
@@ -21,7 +23,7 @@ def label_of(handler_name: str, item_name: str) -> str:
 
 
 def tied_by(user: User) -> str:
-    """What must be let go of before the person can be moved or purged, as the end of a sentence; "" if nothing."""
+    """Return the resources that block moving or purging the user, joined by commas; "" if none."""
     names = [label_of(handler.NAME, item.name) for handler, item in items_of(user)]
     names += [
         _("membership in “{project}”").format(project=name)

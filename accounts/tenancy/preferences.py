@@ -1,4 +1,6 @@
-"""How a person wants the portal to look, kept on the server, so that it is the same in every browser."""
+"""Display preferences of users (list columns, language), stored on the server and shared by all
+browsers.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -13,7 +15,7 @@ from common.values.text import quoted
 
 
 def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:
-    """{column: whether it is shown}, as far as the person said. One query."""
+    """Return {column: is shown} as chosen by the actor; other columns are missing. One query."""
     chosen = ListColumns.objects.filter(user_id=actor.user_id or 0, table=table).values_list(
         "shown", flat=True
     )
@@ -21,13 +23,15 @@ def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:
 
 
 def choose_columns(*, actor: Actor, table: str, columns: Iterable[str], shown: Collection[str]) -> None:
-    """Of these `columns` of a list, show those in `shown`; what was said of others stays."""
+    """Show those `columns` of a list that are in `shown`, and hide the others. Choices for other
+    columns stay.
+    """
     choice = {**column_choice(actor, table), **{name: name in shown for name in columns}}
     ListColumns.objects.update_or_create(user=user_of(actor), table=table, defaults={"shown": choice})
 
 
 def check_language(language: str) -> str:
-    """One that the pages speak. Raises InvalidInput."""
+    """Return `language` if the pages are available in it. Raises InvalidInput."""
     known = dict(settings.LANGUAGES)
     if language not in known:
         sentence = _("{language} is no language of these pages.").format(language=quoted(language))
@@ -37,5 +41,7 @@ def check_language(language: str) -> str:
 
 
 def choose_language(*, actor: Actor, language: str) -> None:
-    """Of the pages, in each browser from its next sign-in on; "": as the browser asks. Raises InvalidInput."""
+    """Set the language of pages, effective per browser at its next sign-in; "" follows the browser.
+    Raises InvalidInput.
+    """
     User.objects.filter(pk=user_of(actor).pk).update(language=check_language(language) if language else "")

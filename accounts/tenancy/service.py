@@ -1,4 +1,4 @@
-"""Writes of people."""
+"""Creates and changes domains, projects, users, memberships and sign-in links."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -63,8 +63,10 @@ def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") 
 def create_user(
     *, actor: Actor, email: str, password: str | None, domain: Domain, role: Role, name: str = ""
 ) -> User:
-    """A person who can sign in at once; without a password, by a link (`create_sign_in_link`). Raises InvalidInput for a
-    weak password or a taken address, PermissionDenied for a role above the actor's own."""
+    """Create a user; without a password the user signs in by a link (`create_sign_in_link`). Raises
+    InvalidInput for a weak password or taken address, PermissionDenied for a role above the actor's
+    own.
+    """
     lock_people(actor)
     standing = standing_of(actor)
     if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
@@ -89,11 +91,11 @@ def update_user(
     domain: Domain | None = None,
     role: Role | None = None,
 ) -> User:
-    """Another address, name, domain or role; None leaves it. With another role
-    than that of a plain user, tokens of before end.
+    """Set address, name, domain or role; None keeps the value. A new role other than user deletes
+    the user's keypairs.
 
-    Raises NotFound, PermissionDenied, InvalidInput, and Conflict for a role of one's own, the last superadmin, and a person
-    who is still tied to the old domain.
+    Raises NotFound, PermissionDenied, InvalidInput, and Conflict for the actor's own role, the last
+    superadmin, and a user with resources in the old domain.
     """
     people = lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
@@ -112,7 +114,7 @@ def update_user(
             user.policy = default_policy()
         user.keypairs.exclude(policy__domain=None).exclude(policy__domain=domain).update(policy=None)
     if email is not None and email.lower() != user.email and _is_taken(user):
-        # A link for a forgotten password goes to the address: whoever chooses it can become that person.
+        # Password reset links go to the address, so changing it can take over the account.
         require_superadmin(actor)
     user.email = user.email if email is None else email
     user.name = user.name if name is None else name
@@ -122,9 +124,9 @@ def update_user(
     if user.email != before["email"]:
         EmailAddress.objects.filter(user=user).delete()
     if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):
-        forget_sign_in_links(user)  # whoever made them may not have made them for what the account is now
+        forget_sign_in_links(user)  # they may have been created for other rights
     if rises:
-        user.keypairs.all().delete()  # they were given away for what a lower role may do
+        user.keypairs.all().delete()  # they were issued for a lower role
     grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
     audit_log.record(
@@ -137,10 +139,12 @@ def update_user(
 def add_member(
     *, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER
 ) -> Membership:
-    """Put `user` into `project` of the same domain; again with another role changes the role. Who came by a rule was added by
-    hand from then on."""
+    """Add `user` to `project` of the same domain, or change the role of a member. A member added by
+    a rule becomes one added by hand. Raises NotFound, PermissionDenied, InvalidInput, Conflict
+    (closed account).
+    """
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
-    # Whoever closes the account waits, or is waited for: a closed one is in no project.
+    # Serialised with closing the account, because a closed account has no memberships.
     fresh = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     if fresh.domain_id != project.domain_id:
         raise InvalidInput(
@@ -165,7 +169,9 @@ def add_member(
 
 @transaction.atomic
 def remove_member(*, actor: Actor, project: Project, user: User) -> None:
-    """Take `user` out of `project`; one who is not in it stays out. Raises Conflict for who would be back by a rule."""
+    """Remove `user` from `project`; no effect on others. Raises NotFound, PermissionDenied,
+    Conflict if a membership rule would add the user again.
+    """
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     is_member = Membership.objects.filter(project=project, user=user).exists()
@@ -186,7 +192,9 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
 
 
 def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
-    """Of people who are locked, one but `leaving` is a superadmin who can sign in. Raises Conflict."""
+    """Require an active superadmin besides `leaving` among the locked users `people`. Raises
+    Conflict.
+    """
     others = (user for user in people.values() if user.pk != leaving.pk)
     if not any(user.is_superuser and user.domain.is_active for user in others):
         raise Conflict(
@@ -205,7 +213,9 @@ def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, U
 
 
 def _leave_by_rule(user: User) -> None:
-    """Rules are for people of their domain; and whom one fits could not be removed by hand before."""
+    """Remove memberships by rule from a user who changes domain, and those that a rule kept from
+    removal by hand.
+    """
     for membership in user.memberships.select_related("project"):
         if not (membership.is_by_rule or _is_wanted_by_rule(membership.project, user)):
             continue
@@ -233,12 +243,12 @@ def _check_can_move(user: User) -> None:
 
 
 def _save_with_own_address(user: User, update_fields: Sequence[str] | None = None) -> None:
-    """Raises InvalidInput if somebody else took the address at the same moment."""
+    """Save the user. Raises InvalidInput if a concurrent transaction took the address."""
     try:
         with transaction.atomic():
             user.save(update_fields=update_fields)
     except IntegrityError:
-        clean(user)  # sees now who was faster
+        clean(user)  # now sees the row of the other transaction
         raise
 
 
@@ -259,22 +269,25 @@ def _refused_role(role: Role) -> PermissionDenied:
 
 
 def refused_person(standing: Standing, role: Role, domain: Domain) -> PermissionDenied:
-    """Why no account with this role may be made there."""
+    """Return the error that explains why the actor may not create such an account."""
     if standing.role is Role.DOMAIN_ADMIN:
         return _refused_role(role)
     return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
 
 
 def _is_taken(user: User) -> bool:
-    """Whether somebody has made the account theirs: by a password, or by coming in at all, as people of providers and
-    directories do, who have no password here."""
+    """Return true if the user has used the account: a password is set, or a sign-in by a provider
+    or directory took place.
+    """
     return user.has_usable_password() or user.last_login is not None
 
 
 @transaction.atomic
 def create_sign_in_link(*, actor: Actor, user: User) -> str:
-    """The one-time code of a link that signs `user` in within a day. Who may edit an account that nobody has used yet makes
-    one for it; for any other account only superadmins do, because whoever has the link is that person."""
+    """Create a one-time sign-in link valid for a day and return its code. For an unused account
+    actors who may edit it suffice; for other accounts only superadmins, because the link grants
+    full access.
+    """
     if _is_taken(user):
         require_superadmin(actor)
     access_user(actor, user.pk, Action.EDIT)
@@ -289,7 +302,9 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
 
 @transaction.atomic
 def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
-    """The user of an unused link; the link is used up in the same statement, so it works once."""
+    """Return the user of an unused link and invalidate it under the same lock, so it works once.
+    Raises NotFound.
+    """
     links = SignInLink.objects.filter(code_hash=token_secrets.hash_secret(code), expires_at__gt=clock.now())
     link = links.select_for_update(of=("self",)).select_related("user__domain").first()
     if link is None or not link.user.is_active or not link.user.domain.is_active:
@@ -303,23 +318,25 @@ def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
 
 
 def forget_sign_in_links(user: User) -> None:
-    """None that was made for them works any more."""
+    """Delete all sign-in links of a user."""
     SignInLink.objects.filter(user=user).delete()
 
 
 def grant_domain_permissions(user: User) -> None:
-    """Make the object permissions of `user` on domains those of the role, no more and no less."""
+    """Replace the user's object permissions on domains by those of the role."""
     _grant(user, Domain, {user.domain_id: DOMAIN_PERMISSIONS[Role(user.role)]})
 
 
 def grant_project_permissions(user: User) -> None:
-    """The same for projects, from the memberships."""
+    """Replace the user's object permissions on projects by those of the memberships."""
     roles = user.memberships.values_list("project_id", "role")
     _grant(user, Project, {pk: PROJECT_PERMISSIONS[ProjectRole(role)] for pk, role in roles})
 
 
 def _grant(user: User, model: type[Domain | Project], wanted: Mapping[int, Sequence[str]]) -> None:
-    """`wanted` are the names of permissions by object. 3 queries for any number of them, 1 for none."""
+    """Replace the user's object permissions on `model`. `wanted` is {object id: permission names}.
+    3 queries, or 1 if empty.
+    """
     kind = ContentType.objects.get_for_model(model)
     UserObjectPermission.objects.filter(user=user, content_type=kind).delete()
     names = {name for each in wanted.values() for name in each}
@@ -335,7 +352,7 @@ def _grant(user: User, model: type[Domain | Project], wanted: Mapping[int, Seque
 
 
 def clean(instance: Domain | Project | User) -> None:
-    """Raises InvalidInput with what is wrong at each field."""
+    """Validate the model instance. Raises InvalidInput with the errors of each field."""
     try:
         instance.full_clean(exclude=["password"])
     except ValidationError as error:

@@ -1,7 +1,8 @@
-"""Adding and changing many people from a file: first what would happen, row by row, then the good rows, each by itself.
+"""Imports users from a file: previews the effect of each row, then applies the valid rows one by
+one.
 
-A row and what came of it are one transaction, and a row that holds already changes nothing; so whatever is killed meanwhile,
-the next run goes on, and the same file again does nothing.
+A row and its result are one transaction, and a row that already holds changes nothing. So the next
+run continues an interrupted import, and importing the same file again has no effect.
 """
 
 import json
@@ -46,17 +47,17 @@ log = structlog.get_logger(__name__)
 
 Outcome = PeopleImportLine.Outcome
 AT_ONCE = 200
-# Rows of one transaction, which locks the importer's account and those of superadmins: it takes a fraction of a second.
+# Rows per transaction. It locks the importer and all superadmins, for a fraction of a second.
 BATCH = 100
 WORK_S = 60
 NOTED = ("outcome", "changes", "faults", "is_done")
 KEPT = timedelta(days=7)
-KEPT_CHECKS = 10  # of one person, that were not started
+KEPT_CHECKS = 10  # unstarted imports kept per user
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a row would do: `changes` are the fields that differ."""
+    """Effect of a row; `changes` are the fields that differ."""
 
     outcome: str
     changes: tuple[str, ...] = ()
@@ -65,7 +66,9 @@ class Verdict:
 
 @transaction.atomic
 def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
-    """Read a file and keep what each row would do; nobody is changed. Raises InvalidInput, PermissionDenied."""
+    """Parse a file and store the effect of each row; no user is changed. Raises InvalidInput,
+    PermissionDenied.
+    """
     if not authorization.roles_to_give(standing_of(actor)):
         raise PermissionDenied(_("You may not add people."), hint=_("Ask an administrator of the domain."))
     try:
@@ -91,7 +94,9 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
 
 
 def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
-    """Take the good rows in: a few at once, many in the background. One that was started goes on. Raises NotFound."""
+    """Apply the valid rows: at once for few rows, else in the background. Also continues a started
+    import. Raises NotFound.
+    """
     with transaction.atomic():
         found = access_import(actor, import_id, is_locked=True)
         if found.started_at is None:
@@ -107,16 +112,16 @@ def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
 
 
 def continue_imports() -> None:
-    """Go on with each that is started and not finished. May run twice at once."""
+    """Continue each import that is started and not finished. Safe to run concurrently."""
     for import_id in PeopleImport.objects.under_way().values_list("pk", flat=True):
         try:
             continue_import(import_id)
-        except Exception:  # the others go on, and the next run tries this one again
+        except Exception:  # others continue, and the next run retries this one
             log.exception("import.failed", import_id=import_id)
 
 
 def continue_import(import_id: int) -> None:
-    """Take in rows for at most WORK_S; nothing where another does it."""
+    """Apply rows for at most WORK_S. No effect while another worker does it."""
     with try_exclusive(f"import:{import_id}") as is_mine:
         if not is_mine:
             return
@@ -132,11 +137,13 @@ def continue_import(import_id: int) -> None:
 
 
 def _take_in_many(actor: Actor, batch: Sequence[PeopleImportLine]) -> None:
-    """In one transaction those who are new and what is settled already; if that fails, and for all others, row by row."""
+    """Create new users and note rows without changes in one transaction. All other rows, or all
+    rows if that fails, are applied one by one.
+    """
     try:
         with transaction.atomic():
             settled = _apply_lines(actor, batch)
-    except (BerthError, IntegrityError):  # of one of them
+    except (BerthError, IntegrityError):  # caused by one of the rows
         settled = frozenset()
     for line in batch:
         if line.pk not in settled:
@@ -144,7 +151,9 @@ def _take_in_many(actor: Actor, batch: Sequence[PeopleImportLine]) -> None:
 
 
 def _apply_lines(actor: Actor, batch: Sequence[PeopleImportLine]) -> frozenset[int]:
-    """Make the accounts of those who are new, as `apply_line` would, and say so; the keys of rows that are done."""
+    """Create the new users of a batch in bulk, with the result of `apply_line`. Returns the keys of
+    the finished rows.
+    """
     scene = Scene(actor, [kept.line for kept in batch])
     verdicts = {kept.pk: scene.verdict(kept.line) for kept in batch}
     settled = [kept for kept in batch if verdicts[kept.pk].outcome != Outcome.CHANGED]
@@ -157,7 +166,9 @@ def _apply_lines(actor: Actor, batch: Sequence[PeopleImportLine]) -> frozenset[i
 
 
 def _keep_all(noted: Sequence[PeopleImportLine]) -> None:
-    """One query for all that came to the same, as most do: each row with faults of its own is one more."""
+    """Save the results with one query per distinct result; only rows with faults of their own
+    differ.
+    """
     same: dict[str, list[PeopleImportLine]] = {}
     for kept in noted:
         same.setdefault(json.dumps([kept.outcome, kept.changes, kept.faults]), []).append(kept)
@@ -187,7 +198,9 @@ def _note(kept: PeopleImportLine, verdict: Verdict) -> None:
 
 
 def apply_line(*, actor: Actor, line: Line) -> Verdict:
-    """Make one person as the row says, through the services that pages use; what came of it. Raises BerthError."""
+    """Apply one row through the services that pages use, and return its result. Raises
+    BerthError.
+    """
     scene = Scene(actor, [line])
     verdict = scene.verdict(line)
     if verdict.outcome not in (Outcome.NEW, Outcome.CHANGED):
@@ -211,14 +224,15 @@ def apply_line(*, actor: Actor, line: Line) -> Verdict:
 
 
 def check_lines(actor: Actor, lines: Sequence[Line]) -> list[Verdict]:
-    """What each row would do now. 9 queries, any number of rows."""
+    """Return the effect of each row now. 9 queries for any number of rows."""
     scene = Scene(actor, lines)
     return [scene.verdict(line) for line in lines]
 
 
 def create_links(*, actor: Actor, import_id: int) -> list[tuple[str, str]]:
-    """(address, code of a link that signs in once within a day) for everybody whom this import added and who never signed
-    in. Raises NotFound."""
+    """Create sign-in links as (address, code), valid once within a day, for all users added by this
+    import who never signed in. Raises NotFound.
+    """
     emails = access_import(actor, import_id).lines.filter(outcome=Outcome.NEW, is_done=True)
     wanted = [line.line.email for line in emails]
     people = visible_users(actor).filter(email__in=wanted, is_active=True, last_login=None).order_by("email")
@@ -230,12 +244,12 @@ def create_links(*, actor: Actor, import_id: int) -> list[tuple[str, str]]:
 
 
 def purge_imports() -> None:
-    """Forget files that were read long ago."""
+    """Delete imports older than KEPT."""
     PeopleImport.objects.filter(asked_at__lt=clock.now() - KEPT).delete()
 
 
 def actor_for(person: User) -> Actor:
-    """The person in the background, with the rights of now."""
+    """Return the actor for a user in background work, with current rights."""
     return Actor(
         kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id,
         is_superadmin=person.is_superuser, is_monitor=person.is_monitor,
@@ -244,7 +258,7 @@ def actor_for(person: User) -> Actor:
 
 
 class Scene:
-    """What there is, as far as it matters to some rows, read at once."""
+    """Domains, projects, users and policies that some rows refer to, read at once."""
 
     def __init__(self, actor: Actor, lines: Collection[Line]) -> None:
         emails = {line.email for line in lines}
@@ -266,7 +280,7 @@ class Scene:
         self.policies = {(each.domain_id, each.name): each for each in named}
 
     def domain_of(self, line: Line) -> Domain:
-        """Of a row without faults."""
+        """Return the domain of a row without faults."""
         name = line.values.get("domain")
         domain = self.domains.get(name) if name else self._own_domain()
         if domain is None:
@@ -280,12 +294,14 @@ class Scene:
         return [project for project in found if project is not None and project.pk not in without]
 
     def policy_of(self, line: Line, domain_id: int) -> ResourcePolicy | None:
-        """That of the domain before that of the whole installation."""
+        """Return the policy named by the row; one of the domain takes precedence over an
+        installation-wide one.
+        """
         name = line.values.get("policy", "")
         return self.policies.get((domain_id, name)) or self.policies.get((None, name))
 
     def newcomer(self, line: Line) -> Newcomer:
-        """Of a row that makes an account."""
+        """Return the account that a row creates."""
         domain = self.domain_of(line)
         return Newcomer(
             email=line.email,
@@ -361,11 +377,11 @@ class Scene:
         return domain
 
     def _own_domain(self) -> Domain | None:
-        """None: it was closed meanwhile."""
+        """Return the actor's domain; None if it was closed meanwhile."""
         return next((each for each in self.domains.values() if each.pk == self.actor.domain_id), None)
 
     def _of_new(self, line: Line) -> dict[str, str]:
-        """What the account's own fields say of these values."""
+        """Return validation errors of the account fields as {field: sentence}."""
         values = {name: line.values.get(name, "") for name in ("email", "name")}
         try:
             User(**values).clean_fields(exclude=["password", "domain", "policy"])
@@ -376,7 +392,7 @@ class Scene:
     def _changes(self, line: Line, person: User) -> tuple[str, ...]:
         now = {"name": person.name, "role": person.role}
         changes = [name for name, value in now.items() if line.values.get(name, value) != value]
-        policy = self.policy_of(line, person.domain_id)  # several have its name: those of domains
+        policy = self.policy_of(line, person.domain_id)  # a domain's policy of the same name takes precedence
         if policy is not None and policy.pk != person.policy_id:
             changes.append("policy")
         joins = self.projects_of(line, without=self.project_ids_of(person))

@@ -1,4 +1,6 @@
-"""The project that a person works in now: chosen in the bar, kept with the login, a default for lists and launches."""
+"""The current project of a user: chosen in the navigation bar, stored in the session, default of
+lists and launches.
+"""
 
 from django.http import HttpRequest
 
@@ -6,16 +8,19 @@ KEY = "chosen_project"
 
 
 def chosen_project(request: HttpRequest) -> str:
-    """Its name, or "" for all; whether the person is still in it is for whoever uses it to check. No query."""
-    is_viewing = getattr(request, "viewing", None) is not None  # what is kept with the login is the viewer's
+    """Return its name, or "" for all projects. Membership is not checked; callers must do so. No
+    query.
+    """
+    # the session belongs to the impersonating user
+    is_viewing = getattr(request, "viewing", None) is not None
     return "" if is_viewing else str(request.session.get(KEY, ""))
 
 
 def chosen_projects(request: HttpRequest) -> tuple[str, ...]:
-    """The same as a list that holds it, or nothing."""
+    """Return the current project as a tuple of at most one name."""
     return tuple(filter(None, [chosen_project(request)]))
 
 
 def choose_project(request: HttpRequest, name: str) -> None:
-    """Remember it; "" forgets it."""
+    """Set the current project; "" clears it."""
     request.session[KEY] = name

@@ -1,4 +1,4 @@
-"""What a service refuses, as a form shows it; and what a form is asked twice."""
+"""Shows errors of services in forms, and digests of form values for confirmation."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from common.errors import BerthError
 
 
 def mark(form: forms.Form, refusal: BerthError) -> None:
-    """At the fields that the refusal names, where the form has them; else above the form."""
+    """Add the error to the fields it names, if the form has them; else to the form as a whole."""
     at_fields = {name: sentences for name, sentences in refusal.fields.items() if name in form.fields}
     for name, sentences in at_fields.items():
         for sentence in sentences:
@@ -20,5 +20,7 @@ def mark(form: forms.Form, refusal: BerthError) -> None:
 
 
 def digest(wanted: dict[str, Any]) -> str:
-    """What the button of a form sends along to say that just these values are meant: whoever changes them is asked again."""
+    """Return a digest that the confirm button sends along; changed values must be confirmed
+    again.
+    """
     return hashlib.sha256(json.dumps(wanted, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,5 +1,6 @@
-"""Looking at the portal as somebody else: the middleware that shows it so and lets nothing be changed, the page on which it
-begins, and its end."""
+"""Impersonation pages: middleware that makes the portal read-only as another user, and the start
+and stop views.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,17 +26,19 @@ from common.errors import BerthError, Conflict, InvalidInput, PermissionDenied
 from common.pages.error_pages import error_page
 from common.rest.actor import actor_of
 
-# What a script of a page says with each request: the id of the viewing that the page was made in, "" of none.
+# Sent by page scripts with each request: id of the impersonation in which the page was rendered, or
+# "".
 SEEN_IN = "X-Berth-Viewing"
 WAYS_OUT = frozenset({"stop-viewing", "account_logout"})
-# How somebody signs in is theirs alone, and so is Django admin.
+# Impersonation does not cover sign-in settings and Django admin.
 PRIVATE_PLACES = ("account/", "admin/")
 
 
 class ViewingMiddleware:
-    """`request.viewing` is what stands in this browser, else None; then `request.viewer` is who is signed in, and
-    `request.user` whom they look as. Costs no query beyond that for the person, but while somebody looks and a second factor
-    is asked of them."""
+    """Sets `request.viewing` to the impersonation in this browser, else None. During an
+    impersonation `request.viewer` is the signed-in user and `request.user` the impersonated one. No
+    query beyond that for the user, except during an impersonation if a second factor is required.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -83,7 +86,9 @@ def _look_as(request: Any, found: Viewing) -> None:
 
 
 def _end(request: HttpRequest, found: Viewing | None, why: str) -> BerthError | None:
-    """The page that somebody opens next is their own again; what a page of before asks for is refused."""
+    """End the impersonation. The next page is the user's own; a request from a page rendered during
+    the impersonation is refused with the returned error.
+    """
     assert found is not None, "what ends was there"
     impersonation.end_viewing(found, origin=actor_of(request), why=why)
     rotate_token(request)
@@ -98,8 +103,9 @@ def _end(request: HttpRequest, found: Viewing | None, why: str) -> BerthError | 
 
 
 def _refusal_to_a_page_of_before(request: Any) -> BerthError | None:
-    """A page shows one person's portal and never parts of another's: what was made before looking began, or ended, is loaded
-    anew as a whole."""
+    """Return an error if the calling page was rendered for another user, so that a page never mixes
+    content of two users; the page reloads as a whole.
+    """
     seen_in = request.headers.get(SEEN_IN)
     now_in = str(request.viewing.pk) if request.viewing is not None else ""
     if seen_in is None or seen_in == now_in:
@@ -140,7 +146,7 @@ def _private_to(person: User) -> PermissionDenied:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def view_as(request: HttpRequest, user_id: int) -> HttpResponse:
-    """GET asks why; POST begins. Whoever may begin confirms first that it is really they."""
+    """Ask for the reason; POST starts the impersonation. Requires reauthentication."""
     impersonation.access_viewed(administrator(request), user_id)
     answer: HttpResponse = _begin(request, user_id)
     return answer
@@ -159,14 +165,14 @@ def _begin(request: HttpRequest, user_id: int) -> HttpResponse:
     except InvalidInput as refusal:
         person = impersonation.access_viewed(actor, user_id)
         return _asking(request, person, reason=reason, error=refusal.message, status=422)
-    rotate_token(request)  # no form of the pages of before is taken as one of these, nor the other way round
+    rotate_token(request)  # forms of pages from before become invalid, and vice versa
     return redirect("start")
 
 
 @require_POST
 @login_required
 def stop_viewing(request: Any) -> HttpResponse:
-    """Back to the page of the person. Also where nothing is to be stopped."""
+    """Stop the impersonation and show the page of that user. Also works without one."""
     found: Viewing | None = request.viewing
     if found is None:
         return redirect("start")

@@ -1,4 +1,4 @@
-"""Who finds the pages on which others are administered; for everybody else there are no such pages."""
+"""Access checks of the administration pages; for other users these pages do not exist (404)."""
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -10,7 +10,9 @@ from common.rest.actor import actor_of
 
 
 def administrator(request: HttpRequest) -> Actor:
-    """Whoever looks after others, or watches. Raises NotFound. At most one query."""
+    """Return the actor if it administers or monitors anything. Raises NotFound. At most one
+    query.
+    """
     actor = actor_of(request)
     if not governs_people(request.user) and not looks_after_others(actor):  # type: ignore[arg-type]
         raise nothing_here()
@@ -18,7 +20,7 @@ def administrator(request: HttpRequest) -> Actor:
 
 
 def overseer_of_all(request: HttpRequest) -> Actor:
-    """Superadmins and monitors. Raises NotFound."""
+    """Return the actor if it is a superadmin or monitor. Raises NotFound."""
     actor = actor_of(request)
     if not sees_everything(actor):
         raise nothing_here()

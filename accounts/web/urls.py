@@ -1,4 +1,4 @@
-"""Addresses of the profile, of one-time sign-in links, and of people, projects and domains."""
+"""Routes of profile, sign-in links, users, projects, domains, policies and budgets."""
 
 from django.urls import path
 from django.views.generic import RedirectView
@@ -108,11 +108,11 @@ urlpatterns = [
     path("sign-up/", sign_up.sign_up, name="sign-up"),
     path("sign-in/by/<slug:provider>/", oidc.begin_oidc, name="oidc"),
     path("sign-in/by/<slug:provider>/callback/", oidc.finish_oidc, name="oidc-callback"),
-    # In front of allauth's page: administrators say who signs in by what.
+    # Overrides allauth's page: administrators decide how users sign in.
     path("account/3rdparty/", RedirectView.as_view(pattern_name="profile"), name="socialaccount_connections"),
     path("account/signup/", RedirectView.as_view(pattern_name="sign-up"), name="account_signup"),
-    # In front of allauth's page of this address: people do not change the e-mail that names them; superadmins do.
+    # Overrides allauth's page: only superadmins change the e-mail address of an account in use.
     path("account/email/", RedirectView.as_view(pattern_name="profile"), name="account_email"),
-    # These are parts of the security page.
+    # Part of the security page.
     path("account/2fa/webauthn/", RedirectView.as_view(pattern_name="security"), name="mfa_list_webauthn"),
 ]

@@ -1,4 +1,6 @@
-"""Budgets: as pages show them to whom they bind, and the pages on which administrators make and change them."""
+"""Pages of budgets: list, creation and change by administrators, and the rows shown to affected
+users.
+"""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -83,12 +85,14 @@ TABLE = declare(
 
 
 def budget_rows(states: Iterable[BudgetState]) -> list[dict[str, Any]]:
-    """What includes/budgets.html shows."""
+    """Return the context of includes/budgets.html."""
     return [_row(state) for state in states]
 
 
 def budget_card(owner: Project | User, *, may_limit: bool) -> dict[str, Any]:
-    """What includes/budget_card.html shows: the budgets of `owner` that hold now. At most 3 queries."""
+    """Return the context of includes/budget_card.html: the current budgets of `owner`. At most 3
+    queries.
+    """
     return {
         "rows": budget_rows(budget_states([(level_of(owner), owner.pk)])),
         "named": _named(owner),
@@ -120,7 +124,9 @@ def budget_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="budgets")
 def new_budget(request: HttpRequest) -> HttpResponse:
-    """An empty form, or with ?for= one for that project or person. POST shows what it would mean; sent again, makes it."""
+    """Show an empty form; ?for= prefills the owner. POST previews the effect, and creates the
+    budget if it is confirmed.
+    """
     actor = _overseer(request)
     if actor.only_looks:
         raise nothing_here()
@@ -146,7 +152,7 @@ def new_budget(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def budget_page(request: HttpRequest, budget_id: int) -> HttpResponse:
-    """POST shows what the change would mean; sent again, makes it."""
+    """Show one budget. POST previews the effect of the change, and saves it if it is confirmed."""
     actor = _overseer(request)
     if request.method != "POST":
         budget = access_budget(actor, budget_id, Action.VIEW)
@@ -212,7 +218,7 @@ def _row(state: BudgetState) -> dict[str, Any]:
 
 
 def _state(state: BudgetState) -> str:
-    """As common.pages.status_styles has it."""
+    """Return the state as a key of common.pages.status_styles."""
     if not state.is_current:
         return "to_come" if state.first > today() else "over"
     return "spent" if state.is_used_up else "nearly_spent" if state.is_nearly_used_up else "within"
@@ -240,14 +246,14 @@ def _choices(actor: Actor) -> dict[str, Any]:
 
 
 def _overseer(request: HttpRequest) -> Actor:
-    """Administrators of domains, and who watches. Raises NotFound."""
+    """Return the actor if it administers or monitors a domain. Raises NotFound."""
     if not governs_people(request.user):  # type: ignore[arg-type]
         raise nothing_here()
     return actor_of(request)
 
 
 def _named(owner: Project | User) -> str:
-    """As `owner_named` finds it."""
+    """Return the name of the owner as `owner_named` accepts it."""
     return f"{owner.domain.name}/{owner.name}" if isinstance(owner, Project) else owner.email
 
 

@@ -16,7 +16,7 @@ _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
 class BudgetForm(forms.Form):
-    """What a budget is; whose it is stands beside it."""
+    """Fields of a budget without its owner."""
 
     unit = forms.ChoiceField(
         choices=[(unit.value, gettext_lazy(title)) for unit, title in UNITS.items()],
@@ -56,7 +56,7 @@ class BudgetForm(forms.Form):
     )
 
     def wanted(self) -> dict[str, Any]:
-        """What is typed, as columns of Budget. Only where the form is valid. Days are those of a term alone."""
+        """Return the input as columns of Budget; days only for a term. Valid forms only."""
         typed = {name: self.cleaned_data[name] for name in BudgetForm.base_fields}
         if typed["period"] != Period.TERM:
             typed |= {"starts_on": None, "ends_on": None}
@@ -79,7 +79,7 @@ class NewBudgetForm(BudgetForm):
 
 
 def typed_budget(budget: Budget) -> dict[str, Any]:
-    """What the form shows of a budget."""
+    """Return the initial form values of a budget."""
     shown = {name: getattr(budget, name) for name in BudgetForm.base_fields}
     return {**shown, "is_hard": "yes" if budget.is_hard else ""}
 

@@ -1,4 +1,4 @@
-"""The price list: what an hour of each resource costs, did, and will."""
+"""Page of the price list: past, current and future prices of an hour of each resource."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ _PER_DEVICE = gettext_noop("of one device")
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="prices")
 def price_list(request: HttpRequest) -> HttpResponse:
-    """POST sets a price."""
+    """Show the price list; POST sets a price."""
     _demand_overseer(request)
     if request.method != "POST":
         return _page(request, PriceForm(initial={"since": tomorrow()}))
@@ -110,6 +110,6 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
 
 
 def _words(price: Price) -> str:
-    """0.05 and not 0.050000; cents at least."""
+    """Format the price with as few decimals as needed, at least two: 0.05 instead of 0.050000."""
     whole, _dot, decimals = f"{price.per_hour:.6f}".partition(".")
     return format_money(f"{whole}.{decimals.rstrip('0').ljust(2, '0')}")

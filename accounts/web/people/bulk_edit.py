@@ -1,4 +1,6 @@
-"""The page on which many people are changed at once, each by itself, with a way back where they were alike before."""
+"""Page that changes many users at once, one by one, with an undo if all had the same value
+before.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +37,7 @@ Apply = Callable[[Actor, User, str], tuple[str, Inverse]]
 @require_POST
 @login_required
 def edit_many(request: HttpRequest) -> HttpResponse:
-    """Ask what to change; then the answer says for each person what came of it."""
+    """Show the choice of changes; POST with a change reports the result of each user."""
     actor = administrator(request)
     if not authorization.roles_to_give(standing_of(actor)):
         raise nothing_here()
@@ -65,7 +67,7 @@ def edit_many(request: HttpRequest) -> HttpResponse:
 
 
 def _change(actor: Actor, person: User | None, change: str, changed: dict[int, Inverse]) -> str:
-    """Adds to `changed` what would undo it."""
+    """Change one user and add the inverse to `changed`. Returns the sentence of the result."""
     if person is None:
         raise NotFound(_("There is no such person among those whom you may see."))
     kind, _colon, value = change.partition(":")
@@ -111,7 +113,7 @@ CHANGES: dict[str, Apply] = {"role": _set_role, "join": _join, "leave": _leave, 
 
 
 def _choices(actor: Actor) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What may be chosen, in groups."""
+    """Return the possible changes in groups."""
     roles = authorization.roles_to_give(standing_of(actor))
     projects = manageable_projects(actor).filter(is_active=True).order_by("name", "domain__name")
     names = [(project.pk, f"{project.name} ({project.domain.name})") for project in projects]
@@ -125,7 +127,7 @@ def _choices(actor: Actor) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _offer_way_back(request: HttpRequest, changed: dict[int, Inverse]) -> None:
-    """Where one and the same change brings all of them back."""
+    """Offer an undo if a single change restores all users."""
     inverses = set(changed.values())
     if len(inverses) != 1 or "" in inverses:
         return

@@ -1,4 +1,4 @@
-"""The pages of domains, for superadmins; monitors look at them."""
+"""Pages of domains for superadmins; read-only for monitors."""
 
 import re
 
@@ -55,7 +55,7 @@ TABLE = declare(
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="domains")
 def domain_list(request: HttpRequest) -> HttpResponse:
-    """POST makes one."""
+    """List the domains; POST creates one."""
     actor = overseer_of_all(request)
     form = NamedForm(request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():
@@ -72,7 +72,7 @@ def domain_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
-    """POST changes it."""
+    """Show one domain; POST changes it."""
     actor = overseer_of_all(request)
     if request.method != "POST":
         domain = access_domain(actor, domain_id, Action.VIEW)
@@ -94,7 +94,7 @@ def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
-    """Who may make an account of the domain."""
+    """Set the sign-up mode of the domain."""
     actor = overseer_of_all(request)
     domain = access_domain(actor, domain_id, Action.EDIT)
     named, form = NamedForm(initial={"name": domain.name, "title": domain.title}), SignUpForm(request.POST)
@@ -116,7 +116,7 @@ def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
-    """Close it, if its name was typed, or open it again."""
+    """Close the domain if its name was typed, or reopen it."""
     actor, is_active = overseer_of_all(request), request.POST.get("to") == "open"
     domain = access_domain(actor, domain_id, Action.CLOSE)
     try:

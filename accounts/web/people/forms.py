@@ -1,4 +1,6 @@
-"""Forms of the pages on which people, projects and domains are administered. What a room refuses is marked at its field."""
+"""Forms of the administration pages of users, projects and domains. Errors of services are shown at
+their fields.
+"""
 
 from collections.abc import Sequence
 
@@ -27,7 +29,9 @@ SECOND_FACTOR_WISHES = {
 
 
 class PersonForm(forms.Form):
-    """`roles`: those that may be given. `domains`: names to choose from; with one, there is no choice."""
+    """Form of a user. `roles`: roles that may be assigned. `domains`: names to choose from; a
+    single one is no choice.
+    """
 
     email = forms.CharField(
         max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs=_TYPED)
@@ -76,7 +80,7 @@ class NewPersonForm(PersonForm):
 
 
 class InvitationForm(PersonForm):
-    """`policies`: (id, name) of those that may be given."""
+    """Form of an invitation. `policies`: (id, name) of policies that may be assigned."""
 
     email = forms.CharField(
         required=False,
@@ -154,7 +158,7 @@ class ClosingForm(forms.Form):
 
 
 class NamedForm(forms.Form):
-    """Of a project or a domain."""
+    """Name and title of a project or domain."""
 
     name = forms.CharField(
         max_length=64,

@@ -1,4 +1,4 @@
-"""The page Invitations: making links by which people make their own accounts, and taking them back."""
+"""Page of invitations: list, create, revoke."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ TABLE = declare(
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="invitations")
 def invitation_list(request: HttpRequest) -> HttpResponse:
-    """POST makes one; its answer shows the link, which is nowhere else."""
+    """List the invitations; POST creates one, and only its response shows the link."""
     actor = _overseer(request)
     form = _form(actor, request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():

@@ -1,4 +1,4 @@
-"""The page of one person: who they are, changing that, and the end of their account."""
+"""Pages of one user: details, changes, closing, reopening and purging."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ from common.rest.actor import actor_of
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
-    """POST changes the account."""
+    """Show one user; POST changes the account."""
     actor = administrator(request)
     standing, is_post = standing_of(actor), request.method == "POST"
     person = user_among(_with_facts(actor), user_id, Action.EDIT if is_post else Action.VIEW, standing)
@@ -67,7 +67,9 @@ def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
-    """GET asks, with what the person has here; POST closes the account, if its address was typed."""
+    """Show the user's resources and ask for confirmation; POST closes the account if its address
+    was typed.
+    """
     actor = administrator(request)
     person = access_user(actor, user_id, Action.CLOSE)
     form = ClosingForm(request.POST if request.method == "POST" else None)
@@ -124,8 +126,9 @@ def _check_typed(request: HttpRequest, person: User) -> None:
 
 
 def _with_facts(actor: Actor) -> QuerySet[User]:
-    """Those whom the actor sees, with what the page would else ask for one by one: whether there is a second factor, an SSH
-    key and an end of the account to tell of, and the names of domains to move to."""
+    """Visible users annotated with what the page needs, to save queries: existence of a second
+    factor, SSH keys and an offboarding, and the names of domains to move to.
+    """
     domains = visible_domains(actor).order_by("name").values("name")
     return (
         visible_users(actor)
@@ -140,7 +143,7 @@ def _with_facts(actor: Actor) -> QuerySet[User]:
 
 
 def _form(standing: Standing, person: Any, data: object = None) -> PersonForm:
-    """Of a person `_with_facts`."""
+    """Return the form of a user that was read by `_with_facts`."""
     own = Role(person.role)
     can_give = person.pk != standing.user_id and own in authorization.roles_to_give(standing)
     can_move = Action.MOVE in actions_on_user(standing, person)

@@ -1,4 +1,4 @@
-"""What administrators do about how somebody signs in, on the page of that person."""
+"""Views by which administrators control a user's sign-in, on the page of that user."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required

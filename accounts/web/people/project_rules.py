@@ -1,4 +1,4 @@
-"""The page of the rules by which people are members of a project."""
+"""Page of a project's membership rules."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class RulesForm(forms.Form):
     )
 
     def rules(self) -> list[tuple[str, str]]:
-        """(kind, value) of what was typed."""
+        """Return the input as (kind, value) pairs."""
         typed = self.cleaned_data
         lines = [(kind, line) for kind in ("mail", "group") for line in typed[kind].splitlines()]
         everybody = [(RuleKind.ALL.value, "")] if typed["everybody"] else []
@@ -54,7 +54,9 @@ class RulesForm(forms.Form):
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
-    """POST changes the rules; where that touches somebody, it first shows whom, and wants it said again."""
+    """Show the membership rules. POST previews affected users, and saves if none are affected or it
+    is confirmed.
+    """
     actor = actor_of(request)
     project = access_project(actor, project_id, Action.EDIT)
     if request.method != "POST":
@@ -78,7 +80,7 @@ def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
 
 
 def rule_words(rules: tuple[MemberRule, ...]) -> list[str]:
-    """A sentence each."""
+    """Return one sentence per rule."""
     sentences = {
         RuleKind.ALL: _("Everybody of the domain"),
         RuleKind.MAIL: _("Addresses that end with @{value}"),
@@ -96,7 +98,7 @@ def _typed(rules: tuple[MemberRule, ...]) -> dict[str, Any]:
 
 
 def _words(impact: RuleImpact) -> list[dict[str, Any]]:
-    """[{"title", "people", "more"}] of what would happen."""
+    """Return the impact for display as [{"title", "people", "more"}]."""
     joining = ngettext("{count} person joins:", "{count} people join:", impact.joining_count)
     leaving = ngettext("{count} person leaves:", "{count} people leave:", impact.leaving_count)
     parts = (

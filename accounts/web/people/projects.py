@@ -1,4 +1,4 @@
-"""The pages of projects with their members, and of domains."""
+"""Pages of projects and their members."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -71,7 +71,7 @@ TABLE = declare(
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="projects")
 def project_list(request: HttpRequest) -> HttpResponse:
-    """The projects that one manages or watches; POST makes one."""
+    """List the projects that the actor administers or monitors; POST creates one."""
     actor = administrator(request)
     domains = list(visible_domains(actor).values_list("name", "is_active"))
     in_use = [name for name, is_active in domains if is_active]
@@ -93,7 +93,7 @@ def project_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def project_page(request: HttpRequest, project_id: int) -> HttpResponse:
-    """The members; POST changes name and title."""
+    """Show the members of a project; POST changes its name and title."""
     actor = actor_of(request)
     if request.method != "POST":
         project = access_project(actor, project_id, Action.VIEW_MEMBERS)
@@ -114,7 +114,7 @@ def project_page(request: HttpRequest, project_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def add_member(request: HttpRequest, project_id: int) -> HttpResponse:
-    """Also changes the role of a member."""
+    """Add a member, or change the role of a member."""
     actor = actor_of(request)
     project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
     form = MemberForm(request.POST)
@@ -154,7 +154,7 @@ def remove_member(request: HttpRequest, project_id: int, user_id: int) -> HttpRe
 @login_required
 @require_POST
 def change_project_state(request: HttpRequest, project_id: int) -> HttpResponse:
-    """Archive it, or take it into use again."""
+    """Archive or restore the project."""
     actor, is_active = actor_of(request), request.POST.get("to") == "used"
     project = access_project(actor, project_id, Action.CLOSE)
     try:

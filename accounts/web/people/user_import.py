@@ -1,4 +1,4 @@
-"""The pages on which a file of people is checked, taken in, and reported on."""
+"""Pages that check, run and report imports of users from a file."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -49,14 +49,14 @@ REPORTED = ("row", *COLUMNS, "outcome", "changes", "faults")
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_form(request: HttpRequest) -> HttpResponse:
-    """POST reads a file and leads to what it would do."""
+    """Show the upload form; POST checks a file and redirects to the preview."""
     actor = _importer(request)
     form = PeopleFileForm(request.POST, request.FILES) if request.method == "POST" else PeopleFileForm()
     if request.method != "POST" or not form.is_valid():
         return _form_page(request, actor, form)
     file = form.cleaned_data["file"]
     try:
-        # One byte more than may be tells that there is too much.
+        # One byte more than the limit shows that the file is too large.
         made = user_import.check_import(actor=actor, name=file.name, content=file.read(MOST_BYTES + 1))
     except BerthError as refusal:
         mark(form, refusal)
@@ -74,7 +74,9 @@ def import_template(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
-    """What each row would do, or did; the same view answers the fragment that follows the work."""
+    """Show the planned effect or result of each row. The htmx fragment that shows progress is the
+    same view.
+    """
     found = access_import(administrator(request), import_id)
     tally = found.tally()
     counts = tally.counts
@@ -109,7 +111,7 @@ def start_import(request: HttpRequest, import_id: int) -> HttpResponse:
 @require_GET
 @login_required
 def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
-    """Each row with what came of it, as CSV."""
+    """Return the rows with their results as CSV."""
     found = access_import(administrator(request), import_id)
     return csv_file(f"people-import-{found.pk}.csv", [REPORTED, *map(_cells, found.lines.all())])
 
@@ -118,14 +120,14 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
 @login_required
 @never_cache
 def import_links(request: HttpRequest, import_id: int) -> HttpResponse:
-    """A CSV file with a fresh link for everybody who was added and never signed in."""
+    """Return a CSV file with a new sign-in link for each imported user who never signed in."""
     links = user_import.create_links(actor=_importer(request), import_id=import_id)
     rows = [(email, settings.BERTH_URL + reverse("sign-in-once", args=[code])) for email, code in links]
     return csv_file(f"sign-in-links-{import_id}.csv", [("email", "link"), *rows])
 
 
 def csv_file(name: str, rows: Iterable[Row]) -> HttpResponse:
-    """With the mark by which spreadsheets know UTF-8."""
+    """Return a CSV response with a byte order mark, by which spreadsheets recognise UTF-8."""
     response = HttpResponse("\ufeff" + as_csv(rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["Cache-Control"] = "private, no-store"
@@ -187,7 +189,9 @@ def _row(line: PeopleImportLine) -> dict[str, Any]:
 
 
 def _cells(line: PeopleImportLine) -> Row:
-    """One line of REPORTED. Before it is done, `outcome` is what it would be."""
+    """Return one row of the report with the columns REPORTED. Before import, `outcome` is the
+    planned one.
+    """
     faults = "; ".join(f"{name}: {sentence}" for name, sentence in line.faults.items())
     return (
         line.number, *(line.values.get(name, "") for name in COLUMNS),

@@ -1,4 +1,4 @@
-"""The page People: who is there, adding somebody, and closing many accounts at once."""
+"""Page of users: list, export, creation, and closing of several accounts."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -105,7 +105,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def people_export(request: HttpRequest) -> StreamingHttpResponse:
-    """The list with its present search, filters and order, of all pages, as CSV."""
+    """Return the list with its current search, filters and order as CSV, all pages."""
     actor = administrator(request)
     rows = _listing(request, actor).of_tab(visible_users(actor))
     return csv_response("people.csv", EXPORTED, rows, partial(_with_names, actor), _cells)
@@ -116,7 +116,9 @@ def people_export(request: HttpRequest) -> StreamingHttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="people")
 def new_person(request: HttpRequest) -> HttpResponse:
-    """A form; without a password, the answer shows the link for the first sign-in, which is nowhere else."""
+    """Show the form; POST creates a user. Without a password, only its response shows the link for
+    the first sign-in.
+    """
     actor = administrator(request)
     if not authorization.roles_to_give(standing_of(actor)):
         raise nothing_here()
@@ -142,7 +144,9 @@ def new_person(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def close_many(request: HttpRequest) -> HttpResponse:
-    """Ask first, wanting the words typed; folders are kept. The answer says for each person what came of it."""
+    """Ask for typed confirmation, then close the accounts and keep their folders. Reports the
+    result of each user.
+    """
     actor = administrator(request)
     ids = chosen_numbers(request.POST, "person")
     back = f"{reverse('people')}?{request.POST.get('back', '')}"
@@ -168,7 +172,7 @@ def close_many(request: HttpRequest) -> HttpResponse:
 
 
 def person_row(person: User, *, can_close: bool) -> dict[str, Any]:
-    """One person for the page, with projects that were fetched before."""
+    """Return the list row of a user whose projects were prefetched."""
     return {
         "person": person,
         "state": "open" if person.is_active else "closed",
@@ -184,7 +188,9 @@ def _close(actor: Actor, user_id: int) -> str:
 
 
 def _actions(standing: authorization.Standing, person: User) -> authorization.Actions:
-    """A project admin acts on nobody in this list, so projects in common are not asked for."""
+    """Return the allowed actions without the query for common projects: project admins cannot act
+    on users in this list.
+    """
     return actions_on_user(standing, person) if standing.role is not Role.USER else authorization.NOTHING
 
 
@@ -212,7 +218,7 @@ def _with_names(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
 
 
 def _cells(person: User) -> tuple[object, ...]:
-    """One line of EXPORTED."""
+    """Return one row of the export with the columns EXPORTED."""
     return (
         person.pk, person.email, person.name, person.role, person.domain.name,
         " ".join(membership.project.name for membership in person.memberships.all()),

@@ -1,4 +1,6 @@
-"""Forms of resource policies: each limit in the words of people; an empty field limits nothing, a zero forbids where it is taken."""
+"""Forms of resource policies. Limits are entered in display units; an empty field means unlimited,
+zero forbids where accepted.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +26,7 @@ from accounts.forms.limit_fields import (
 from accounts.models import ALLOW_COLUMNS, USE_RULES, ResourcePolicy
 from common.values.resources import CPU, MEM
 
-# The fields of the page by heading, and what stands under it.
+# Fields of the page by heading, with the text below it.
 SECTIONS = (
     (
         gettext_noop("Sessions"),
@@ -84,7 +86,9 @@ _MEMORY = gettext_lazy("Like 64g or 512m.")
 
 
 class PolicyForm(forms.Form):
-    """`domains`: names of those that the policy may be of, "" for the whole installation; with one, there is no choice."""
+    """Form of a policy. `domains`: names of possible owners, "" for the whole installation; a
+    single one is no choice.
+    """
 
     name = forms.CharField(
         max_length=64,
@@ -214,7 +218,7 @@ class PolicyForm(forms.Form):
             del self.fields["domain"]
 
     def limits(self) -> dict[str, Any]:
-        """What is typed, as columns of ResourcePolicy. Only where the form is valid."""
+        """Return the input as columns of ResourcePolicy. Valid forms only."""
         typed = self.cleaned_data
         found: dict[str, Any] = {name: typed[name] for name in (*SINGLE_FIELDS, *ALLOW_COLUMNS.values())}
         found["use_rule"] = found["use_rule"] or UseRule.ANY.value
@@ -231,13 +235,13 @@ class PolicyForm(forms.Form):
         ]
 
     def allowed(self) -> dict[str, Any]:
-        """The section of allow-lists."""
+        """Section of allow-lists."""
         title, text, names = ALLOWED
         return {"title": _(title), "text": _(text), "fields": [self[name] for name in names]}
 
 
 def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
-    """What the form shows of a policy."""
+    """Return the initial form values of a policy."""
     shown = {name: getattr(policy, name) for name in (*SINGLE_FIELDS, *ALLOW_COLUMNS.values())}
     for column in SLOT_FIELDS:
         amounts = dict(getattr(policy, column))
@@ -247,7 +251,7 @@ def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
 
 
 def field_of(column: str) -> str:
-    """The form's field for what a service calls max_slots.cpu or max_sessions."""
+    """Return the form field of a service's field name, e.g. max_slots.cpu or max_sessions."""
     name, _dot, slot = column.partition(".")
     if not slot:
         return name

@@ -1,4 +1,4 @@
-"""Limits as pages show them: one's own in the profile, those of others to who looks after them."""
+"""Rows and cards that show limits, allow-lists and budgets on pages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,8 +17,9 @@ FULL, NEARLY_FULL = 100, 85
 
 
 def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
-    """{"project", "rows", "lists", "budgets"} in the project called `chosen`, or else the first one of theirs; without any, in none. 3
-    queries, 4 more where there are budgets."""
+    """Return {"project", "rows", "lists", "budgets"} for the project named `chosen`, else the
+    actor's first project, else without project. 3 queries, 4 more if there are budgets.
+    """
     projects = list(usable_projects(actor).order_by("name"))
     project = next((each for each in projects if each.name == chosen), projects[0] if projects else None)
     owners = [(Level.USER, actor.user_id or 0), *([(Level.PROJECT, project.pk)] if project else [])]
@@ -32,7 +33,7 @@ def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
 
 
 def limit_rows(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
-    """Each limit of each of these scopes; `counts` is true of the one that leaves least."""
+    """Return each limit of each scope; `counts` marks the one with the least rest."""
     tightest = {(state.limit, state.level, state.scope) for state in effective(scopes)}
     return [
         {
@@ -45,7 +46,7 @@ def limit_rows(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
 
 
 def list_rows(scopes: Sequence[Scope], kinds: Iterable[AllowList] = AllowList) -> list[dict[str, Any]]:
-    """Each allow-list of these kinds, of each of these scopes; all of them hold at once."""
+    """Return each allow-list of these kinds in each scope; all of them apply together."""
     return [
         {
             "title": each.title, "who": each.scope_name, "set_by": each.scope_title, "policy": each.policy,

@@ -1,4 +1,6 @@
-"""The pages of resource policies: which there are, whom they limit, and changing one with its consequences in view."""
+"""Pages of resource policies: list, creation, assignment, and change with a preview of its
+impact.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,7 +94,7 @@ def policy_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="policies")
 def new_policy(request: HttpRequest) -> HttpResponse:
-    """An empty form, or with ?from= one that is filled from another policy."""
+    """Show an empty form, with ?from= a copy of another policy. POST creates a policy."""
     actor = _governor(request, Action.CREATE)
     if request.method != "POST":
         return _form_page(request, PolicyForm(domains=_domains(actor), initial=_copied(request, actor)))
@@ -117,7 +119,9 @@ def new_policy(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
-    """POST changes it; where that touches somebody, it first shows whom, and wants it said again."""
+    """Show one policy. POST previews affected objects, and saves if none are affected or it is
+    confirmed.
+    """
     actor = _governor(request)
     if request.method != "POST":
         policy = access_policy(actor, policy_id, Action.VIEW)
@@ -173,7 +177,7 @@ def delete_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def assign(request: HttpRequest, level: str, scope_id: int) -> HttpResponse:
-    """From the page of a domain, project or person; back to it."""
+    """Assign a policy on the page of a domain, project or user, and return there."""
     actor = administrator(request)
     if level not in _PAGES:
         raise nothing_here()
@@ -196,7 +200,9 @@ def assign(request: HttpRequest, level: str, scope_id: int) -> HttpResponse:
 def policy_card(
     actor: Actor, target: service.Limited, *, may_limit: bool, standing: Standing | None = None
 ) -> dict[str, Any]:
-    """What includes/policy_card.html shows: the policy of `target`, and those to choose from. At most 3 queries."""
+    """Return the context of includes/policy_card.html: the policy of `target` and those that may be
+    assigned. At most 3 queries.
+    """
     level = service.level_of(target)
     home = service.domain_id_of(target)
     choices = assignable_policies(actor, level, home, standing) if may_limit else ()
@@ -212,7 +218,9 @@ def policy_card(
 
 
 def limit_words(policy: ResourcePolicy, most: int = SHOWN_LIMITS) -> str:
-    """ "Live sessions: 10, CPU in sessions: 16 cores"; what is not in it is unlimited."""
+    """Return the first limits as text, e.g. "Live sessions: 10, CPU in sessions: 16 cores". Limits
+    not set are unlimited.
+    """
     joint = is_joint(policy.use_rule, [name for name in LEAST_USES if vars(policy)[name] is not None])
     pairs = [
         *(
@@ -231,17 +239,17 @@ def _value_words(limit: str, value: int, *, joint: bool) -> str:
 
 
 def _lists(policy: ResourcePolicy) -> list[tuple[AllowList, str]]:
-    """The allow-lists that it has, with their columns."""
+    """Return the allow-lists of the policy with their columns."""
     return [(kind, column) for kind, column in ALLOW_COLUMNS.items() if getattr(policy, column) is not None]
 
 
 def _entries(entries: Sequence[str] | None) -> str:
-    """An allow-list in words."""
+    """Return an allow-list as text."""
     return _("all") if entries is None else entry_words(entries) or _("none")
 
 
 def count_words(counts: dict[Level, int]) -> str:
-    """ "1 domain, 12 people"; "" for nobody."""
+    """Return counts as text, e.g. "1 domain, 12 people"; "" if all are zero."""
     words = {
         Level.DOMAIN: ngettext("{count} domain", "{count} domains", counts[Level.DOMAIN]),
         Level.PROJECT: ngettext("{count} project", "{count} projects", counts[Level.PROJECT]),
@@ -276,7 +284,7 @@ def _impact_words(impact: Impact, policy: ResourcePolicy, limits: Mapping[str, A
 
 
 def _governor(request: HttpRequest, action: Action = Action.VIEW) -> Actor:
-    """Whoever may do that to any policy. Raises NotFound."""
+    """Return the actor if it may take the action on any policy. Raises NotFound."""
     actor = administrator(request)
     if action not in _actions(actor):
         raise nothing_here()

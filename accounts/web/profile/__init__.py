@@ -1,1 +1,1 @@
-"""Pages of one's own profile."""
+"""Pages of the user's own profile."""

@@ -1,4 +1,4 @@
-"""Forms of keys, and of who comes by an invitation."""
+"""Forms of API tokens, and of accepting an invitation."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class TokenChangeForm(forms.Form):
 
 
 class TokenForm(TokenChangeForm):
-    """`life` is a number of days, or NEVER."""
+    """Form of a new token. `life` is a number of days, or NEVER."""
 
     life = TypedChoice(label=gettext_lazy("Expires"), required=False)
 
@@ -52,7 +52,7 @@ class TokenForm(TokenChangeForm):
 
 
 class AcceptForm(forms.Form):
-    """For whom an invitation is good; `has_address`: it says so itself."""
+    """Form that accepts an invitation. With `has_address` the invitation sets the address."""
 
     email = forms.CharField(
         max_length=254,

@@ -1,4 +1,4 @@
-"""The page of one's keys: API tokens, and what they may do."""
+"""Pages of API tokens: the user's own, and revocation by administrators."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,8 +31,10 @@ from common.token_scopes import TITLES, TokenScope
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="keys")
 def keys_page(request: HttpRequest) -> HttpResponse:
-    """POST makes a token and answers with the page that shows it: it is nowhere else, so there is no redirect. The same
-    form sent again, by a reload, makes no second token."""
+    """List the tokens. POST creates one and responds with the page that shows it instead of a
+    redirect, because its text is not stored. Resending the form by a reload creates no second
+    token.
+    """
     if request.method != "POST":
         return _page(request, TokenForm())
     form = TokenForm(request.POST)
@@ -55,7 +57,7 @@ def keys_page(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def token_page(request: HttpRequest, keypair_id: int) -> HttpResponse:
-    """POST changes name and scopes."""
+    """Show one token; POST changes name and scopes."""
     actor = actor_of(request)
     keypair = access_keypair(actor, keypair_id)
     if request.method != "POST":
@@ -81,7 +83,7 @@ def token_page(request: HttpRequest, keypair_id: int) -> HttpResponse:
 @require_POST
 @once_a_form(otherwise="keys")
 def rotate_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
-    """Answers with the page that shows the new token, like making one."""
+    """Rotate the secret and respond with the page that shows the new token."""
     hours = request.POST.get("grace_hours", "0")
     if hours not in map(str, GRACES_HOURS):
         raise InvalidInput(_("Choose how long the old secret goes on working."))
@@ -106,7 +108,7 @@ def change_token_state(request: HttpRequest, keypair_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
-    """If its name was typed."""
+    """Delete the token if its name was typed."""
     actor = actor_of(request)
     keypair = access_keypair(actor, keypair_id)
     if request.POST.get("confirm", "").strip() != keypair.name:
@@ -120,14 +122,14 @@ def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def revoke_token(request: HttpRequest, user_id: int, keypair_id: int) -> HttpResponse:
-    """Of another person, by an administrator of the account."""
+    """Revoke a token of another user, as an administrator of the account."""
     keypairs.revoke_keypair(actor=administrator(request), user_id=user_id, keypair_id=keypair_id)
     messages.success(request, _("The token is deleted and works no more."))
     return redirect("person", user_id)
 
 
 def token_row(keypair: KeyPair) -> dict[str, Any]:
-    """As tables of tokens show it: {"keypair", "state", "may"}."""
+    """Return the table row of a token: {"keypair", "state", "may"}."""
     is_over = keypair.expires_at is not None and keypair.expires_at <= clock.now()
     scopes = [scope for scope in TokenScope if scope in keypair.scopes]
     return {
@@ -138,7 +140,7 @@ def token_row(keypair: KeyPair) -> dict[str, Any]:
 
 
 def _end_of(life: str) -> datetime | None:
-    """Raises InvalidInput for a life that is not offered."""
+    """Return the expiry of a chosen life, None for NEVER. Raises InvalidInput for other values."""
     if life == NEVER:
         return None
     if life not in map(str, LIVES_DAYS):

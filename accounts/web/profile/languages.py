@@ -1,5 +1,7 @@
-"""The language of the pages: as the browser asks, unless a person chose one. The choice is a cookie of the browser, so that no
-request needs the database for it; it is kept with the person too, and signing in brings it to other browsers."""
+"""Language of pages: chosen by the user, else by the browser's Accept-Language. The choice is a
+cookie, so that requests need no query; it is also stored with the user, and each sign-in sets the
+cookie.
+"""
 
 from typing import Any
 
@@ -19,7 +21,7 @@ COOKIE_AGE_S = 365 * 24 * 3600
 
 
 class LanguageMiddleware(LocaleMiddleware):
-    """Django's, and the cookie for who chose a language in this request or signed in with a choice."""
+    """Django's LocaleMiddleware that also sets the cookie after a choice or a sign-in."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         answer = super().process_response(request, response)
@@ -37,7 +39,7 @@ class LanguageMiddleware(LocaleMiddleware):
 
 @require_POST
 def choose_language(request: HttpRequest) -> HttpResponse:
-    """For everybody, signed in or not; back to the page that asked."""
+    """Set the language, also without a sign-in, and return to the previous page."""
     language = preferences.check_language(request.POST.get("language", ""))
     request.chosen_language = language  # type: ignore[attr-defined]
     if request.user.is_authenticated:
@@ -46,6 +48,6 @@ def choose_language(request: HttpRequest) -> HttpResponse:
 
 
 def bring_language(request: HttpRequest | None, user: User, **_: Any) -> None:
-    """Receiver of `user_logged_in`."""
+    """Take the stored language over at sign-in. Receiver of `user_logged_in`."""
     if request is not None and user.language:
         request.chosen_language = user.language  # type: ignore[attr-defined]

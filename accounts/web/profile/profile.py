@@ -1,4 +1,4 @@
-"""The profile, and the door for one-time sign-in links."""
+"""Profile page, column choices of lists, and one-time sign-in links."""
 
 from allauth.account.internal.flows.login import perform_login
 from allauth.account.models import Login
@@ -39,7 +39,7 @@ def profile(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def choose_columns(request: HttpRequest) -> HttpResponse:
-    """Which columns of a list this person wants to see; back to that list."""
+    """Save the column choice of a list and return to it."""
     table = table_named(request.POST.get("table", ""))
     offered = request.POST.getlist("offered")
     columns = [column.name for column in table.columns if column.name in offered and not column.is_fixed]
@@ -52,13 +52,13 @@ def choose_columns(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
-    """GET shows a button, so that a program that looks ahead does not use the link up; POST signs in."""
+    """Show a button, so that link previews do not use up the link; POST signs in."""
     next_url = request.GET.get("next", "")
     if request.method != "POST":
         return render(request, "accounts/sign_in_once.html", {"next": next_url})
     user = service.redeem_sign_in_link(actor=actor_of(request), code=code)
     user.backend = SIGN_IN_BACKEND  # type: ignore[attr-defined]
-    # Through the same stages as with a password: a second factor is asked for.
+    # Same stages as with a password, so that a second factor is required.
     answer: HttpResponse = perform_login(
         request, Login(user=user, redirect_url=own_address(request, next_url))
     )

@@ -1,4 +1,6 @@
-"""Settings → Security: password, second factors, passkeys, recovery codes, and where one is signed in."""
+"""Security page of the profile: password, second factors, passkeys, recovery codes, browser
+logins.
+"""
 
 from typing import Any
 
@@ -45,7 +47,7 @@ def security(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def end_login(request: HttpRequest, login_id: str) -> HttpResponse:
-    """Sign one other browser out."""
+    """Sign out one other browser."""
     service.end_login(actor=actor_of(request), login_id=login_id)
     messages.success(request, _("That browser is signed out."))
     return redirect("security")

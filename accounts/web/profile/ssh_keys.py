@@ -1,4 +1,4 @@
-"""The page of one's SSH public keys."""
+"""Pages of SSH public keys: the user's own, and removal by administrators."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class SshKeyForm(forms.Form):
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def ssh_keys_page(request: HttpRequest) -> HttpResponse:
-    """POST adds a key."""
+    """List the keys; POST adds one."""
     if request.method != "POST":
         return _page(request, SshKeyForm())
     form = SshKeyForm(request.POST)
@@ -78,7 +78,7 @@ def remove_ssh_key(request: HttpRequest, ssh_key_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def revoke_ssh_key(request: HttpRequest, user_id: int, ssh_key_id: int) -> HttpResponse:
-    """Of another person, by an administrator of the account."""
+    """Remove a key of another user, as an administrator of the account."""
     ssh_keys.revoke_ssh_key(actor=administrator(request), user_id=user_id, ssh_key_id=ssh_key_id)
     messages.success(request, _("The SSH key is removed."))
     return redirect("person", user_id)

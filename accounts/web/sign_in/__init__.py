@@ -1,1 +1,1 @@
-"""Pages of signing up and signing in."""
+"""Pages of sign-in and sign-up."""

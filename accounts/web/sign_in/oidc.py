@@ -1,4 +1,4 @@
-"""Signing in by an identity provider (OpenID Connect): the way there and back."""
+"""Views of signing in by an OpenID Connect provider: redirect to the provider and callback."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -32,8 +32,10 @@ log = structlog.get_logger(__name__)
 @never_cache
 @require_POST
 def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
-    """A page that sends the person to the provider. By POST, so that no other site begins a sign-in in somebody's browser; not
-    by a redirect, because forms may lead to this site alone (form-action) and browsers ask that of redirects, too."""
+    """Respond with a page that leads to the provider. POST only, so that other sites cannot start a
+    sign-in. A page instead of a redirect, because browsers apply the CSP directive form-action,
+    which allows this site only, to redirects of forms as well.
+    """
     its = _provider_named(provider)
     next_url = own_address(request, request.POST.get("next", ""))
     if request.user.is_authenticated:
@@ -51,7 +53,7 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD"])
 def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
-    """Where the provider sends the person back to."""
+    """Complete the sign-in. Callback address of the provider."""
     its = _provider_named(provider)
     kept = statekit.unstash_state(request, provider_id=its.id, state_id=request.GET.get("state", ""))
     if kept is None:
@@ -76,7 +78,7 @@ def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
         record_refused_sign_in(request, claim.email, reason=refusal.reason)
         raise
     give_back(request, Purpose.PROVIDER, "")
-    request.signed_in_by = its.id  # type: ignore[attr-defined]  # for the access log
+    request.signed_in_by = its.id  # type: ignore[attr-defined]  # for the audit log
     answer: HttpResponse = perform_login(
         request, user, email_verification=settings.ACCOUNT_EMAIL_VERIFICATION, redirect_url=kept["next"]
     )
@@ -92,7 +94,7 @@ def _claim_of(request: HttpRequest, its: OidcProvider, kept: dict[str, Any]) -> 
 
 
 def _note(request: HttpRequest, its: OidcProvider, fault: Exception) -> None:
-    """Kind and place of the fault; its words may hold what the provider sent, and that is a secret."""
+    """Log the type of the fault only: its text may contain secrets sent by the provider."""
     log.warning("oidc.refused", provider=its.id, fault=type(fault).__name__)
     record_refused_sign_in(request, "", reason="provider_failed")
 

@@ -1,4 +1,6 @@
-"""The gate in front of all pages and of REST for browsers: who has to do something first is led there and nowhere else."""
+"""Middleware that leads users with a required action to its page and blocks all other pages and
+REST.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -28,7 +30,7 @@ SECOND_FACTOR_PAGES = frozenset(
         "account_set_password",
     }
 )  # fmt: skip
-# Pages that stay open, the one to which people are led, and the words of the link to it.
+# Pages that stay open, the page that resolves the action, and the text of its link.
 WAYS = {
     Demand.ADDRESS: (frozenset[str](), "", ""),
     Demand.PASSWORD: (
@@ -45,8 +47,9 @@ WAYS = {
 
 
 class GateMiddleware:
-    """Costs nothing without a cookie; with one no query beyond that for the person, unless the domain asks for a second
-    factor, and one write a minute that says when the login was last seen."""
+    """Enforces required actions. No query without a session cookie; with one none beyond that for
+    the user, unless the domain requires a second factor, and one write a minute for the last use.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -64,7 +67,7 @@ class GateMiddleware:
             return None
         _note_use(request)
         if request.viewing is not None:  # type: ignore[attr-defined]
-            return None  # of who looks nothing is demanded, or they would not look any more
+            return None  # required actions of the impersonated user do not apply to the impersonating one
         ip = actor_of(request).ip
         demand = demand_on(request.user, ip=ip)
         if demand is None:

@@ -1,4 +1,4 @@
-"""Forms of allauth in our words."""
+"""Forms of allauth's MFA with Berth's labels and throttling."""
 
 from allauth.core import context
 from allauth.mfa.base.forms import AuthenticateForm, BaseAuthenticateForm, ReauthenticateForm
@@ -13,7 +13,7 @@ from accounts.web.sign_in.sign_up_forms import InOurWords
 
 
 class CountedCode(BaseAuthenticateForm):
-    """No code is looked at that was not counted. Raises TooManyRequests."""
+    """Counts the attempt before a code is verified. Raises TooManyRequests."""
 
     def clean_code(self) -> str:
         attempt = count_attempt(context.request, Purpose.CODE, self.user.email)

@@ -1,4 +1,4 @@
-"""Doors for people who have no account yet: an invitation, and signing up."""
+"""Pages for visitors without an account: accepting an invitation, and sign-up."""
 
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +21,7 @@ SIGN_IN_BACKEND = "accounts.sign_in.auth_backends.SignInBackend"
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def accept_invitation(request: HttpRequest, code: str) -> HttpResponse:
-    """GET shows for what the invitation is good; POST makes the account and signs in."""
+    """Show the invitation; POST creates the account and signs in."""
     invitation = invitations.invitation_of(code)
     if request.user.is_authenticated:
         return render(request, "accounts/invitation.html", {"person": request.user})
@@ -42,7 +42,9 @@ def accept_invitation(request: HttpRequest, code: str) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_up(request: HttpRequest) -> HttpResponse:
-    """POST mails a link, and says the same whether the address has an account or not."""
+    """Show the sign-up form. POST mails a link; the response is the same for existing and new
+    addresses.
+    """
     if request.user.is_authenticated:
         return redirect("start")
     if not invitations.is_open_to_somebody():

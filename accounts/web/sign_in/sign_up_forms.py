@@ -1,4 +1,4 @@
-"""Forms of django-allauth in our words; where a password is typed, or a mail asked for, that is counted first."""
+"""Forms of allauth with Berth's labels; passwords and reset mails are throttled."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ LABELS = {
 
 
 class InOurWords:
-    """A form of allauth with our labels, and without a placeholder that says the label again."""
+    """Mixin that sets Berth's labels and removes placeholders that repeat them."""
 
     fields: dict[str, forms.Field]
 
@@ -42,7 +42,7 @@ class InOurWords:
 
 class TypedTwice(InOurWords):
     def clean(self) -> dict[str, Any]:
-        """That of allauth says in other words that the two differ."""
+        """Report differing passwords with Berth's message instead of allauth's."""
         typed: dict[str, Any] = forms.Form.clean(self) or {}  # type: ignore[arg-type]
         if typed.get("password1") and typed.get("password2") and typed["password1"] != typed["password2"]:
             self.add_error("password2", _("This is not the same password as above."))  # type: ignore[attr-defined]
@@ -67,7 +67,9 @@ class ForgottenPasswordForm(TypedTwice, allauth_forms.ResetPasswordKeyForm):
 
 class NewPasswordForm(TypedTwice, allauth_forms.ChangePasswordForm):
     def clean_oldpassword(self) -> str:
-        """No password is looked at that was not counted, also of who is signed in. Raises TooManyRequests."""
+        """Count the attempt before the password is verified, also for signed-in users. Raises
+        TooManyRequests.
+        """
         attempt = count_attempt(context.request, Purpose.PASSWORD, self.user.email)
         password: str = super().clean_oldpassword()
         attempt.succeed()
@@ -76,7 +78,7 @@ class NewPasswordForm(TypedTwice, allauth_forms.ChangePasswordForm):
 
 class AskResetForm(InOurWords, allauth_forms.ResetPasswordForm):
     def save(self, request: HttpRequest, **more: Any) -> str:
-        """Raises TooManyRequests, alike for addresses that somebody has and others."""
+        """Send the reset mail. Raises TooManyRequests, for existing and unknown addresses alike."""
         count_attempt(request, Purpose.RESET, self.cleaned_data["email"])
         for user in self.users:
             record_asked_reset(request, user)
