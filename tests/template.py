@@ -43,7 +43,7 @@ FORGET_TABLE = "IF EXISTS (SELECT FROM {table}) THEN DELETE FROM {table}; has_fo
 def ensure_template() -> str:
     """Return the name of the template on this run's server; create it if it is missing."""
     server = os.environ["DATABASE_URL"].rpartition("/")[0]
-    migrations = sorted(CHECKOUT.glob("*/migrations/*.py"))
+    migrations = sorted([*CHECKOUT.glob("*/migrations/*.py"), *CHECKOUT.glob("*/migrations/sql/*.sql")])
     name = PREFIX + content_hash([CHECKOUT / "requirements.txt", Path(__file__), *migrations])[:16]
     LAYOUT.data.mkdir(parents=True, exist_ok=True)
     with (

@@ -12,7 +12,6 @@ from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY
 from django.db import IntegrityError, ProgrammingError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 from django.test import Client
 from django.urls import reverse
@@ -28,6 +27,7 @@ from sessions_app.models import KernelAllocation, SessionDependency, SessionIdle
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import GIB, make_place
+from tests.replaced_migrations import replaced_migrations
 from vfolders.models import VFolder
 
 Migrate = Callable[[str, str], None]
@@ -43,10 +43,10 @@ def migrate(db: None) -> Iterator[Migrate]:
             cursor.execute(
                 "SET CONSTRAINTS ALL IMMEDIATE"
             )  # no table changes while one is still to be looked at
-        MigrationExecutor(connection).migrate([(app, name)])
+        replaced_migrations(connection).migrate([(app, name)])
 
     yield to
-    executor = MigrationExecutor(connection)
+    executor = replaced_migrations(connection)
     executor.migrate(executor.loader.graph.leaf_nodes())
 
 
