@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-# The order of columns is left out: it tells only in which order migrations added them.
+# Without what does not matter: the order of columns, and white space in functions.
 QUERIES = {
     "table": """
         SELECT relname, relkind, relpersistence, relrowsecurity, relreplident, reloptions
@@ -33,7 +33,8 @@ QUERIES = {
         FROM pg_trigger WHERE NOT tgisinternal
     """,
     "function": """
-        SELECT oid::regprocedure, regexp_replace(pg_get_functiondef(oid), '\\s+', ' ', 'g')
+        SELECT oid::regprocedure,
+               regexp_replace(regexp_replace(pg_get_functiondef(oid), '\\s+', ' ', 'g'), ' ?([()]) ?', '\\1', 'g')
         FROM pg_proc WHERE pronamespace = 'public'::regnamespace
     """,
     "sequence": """

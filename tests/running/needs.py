@@ -76,6 +76,7 @@ NEEDS = (
     Need("survival", ("e2e/test_survival.py",), ("portal/**/*.py", "agents/**/*.py", *GATEWAY, *SESSIONS)),
     Need("command line", ("e2e/test_command_line.py",), ("client/src/**/*.py", *REST)),
     Need("first starts", ("ops/test_up.py",), ("portal/ops/**/*", "bin/*", "*/migrations/**/*")),
+    Need("squashed migrations", ("db/test_squashed_migrations.py",), ("*/migrations/**/*",)),
     Need("REST document", ("access/test_document.py",), (*REST, "common/**/*.py")),
     Need(
         "rare faults",

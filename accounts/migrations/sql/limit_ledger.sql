@@ -1,6 +1,8 @@
 ALTER TABLE accounts_limituse SET (fillfactor = 50);
 
-CREATE FUNCTION berth_change_use(levels text[], ids bigint[], resources text[], amounts bigint[], refuses boolean DEFAULT true) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION berth_change_use(levels text[], ids bigint[], resources text[], amounts bigint[], refuses boolean DEFAULT true)
+RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     bad record;
 BEGIN
@@ -42,12 +44,13 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION berth_use(its_domain bigint, its_project bigint, its_owner bigint, its_keypair bigint, resources text[], amounts bigint[]) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION berth_use(its_domain bigint, its_project bigint, its_owner bigint, its_keypair bigint, resources text[], amounts bigint[])
+RETURNS boolean
+LANGUAGE plpgsql AS $$
 DECLARE
     bad record;
 BEGIN
     IF NOT 0 < ANY (amounts) THEN
-        
         INSERT INTO accounts_limituse AS use (level, scope_id, resource, used)
         SELECT scope.level, scope.id, part.resource, part.amount
         FROM (VALUES ('domain', its_domain), ('keypair', its_keypair), ('project', its_project), ('user', its_owner))
@@ -73,8 +76,14 @@ BEGIN
             WHEN 'pending_sessions' THEN policy.max_pending_sessions
             WHEN 'pending_slots' THEN (policy.max_pending_slots ->> split_part(written.resource, '.', 2))::bigint
         END AS most
-        FROM written JOIN accounts_resourcepolicy AS policy ON policy.id = CASE written.level WHEN 'domain' THEN (SELECT policy_id FROM accounts_domain WHERE id = its_domain) WHEN 'project' THEN (SELECT policy_id FROM accounts_project WHERE id = its_project) WHEN 'user' THEN (SELECT policy_id FROM accounts_user WHERE id = its_owner) WHEN 'keypair' THEN (SELECT policy_id FROM accounts_keypair WHERE id = its_keypair) END
-        WHERE written.resource <> ALL (ARRAY(SELECT resource FROM unnest(resources, amounts) AS part (resource, amount) WHERE amount <= 0))
+        FROM written JOIN accounts_resourcepolicy AS policy ON policy.id = CASE written.level
+            WHEN 'domain' THEN (SELECT policy_id FROM accounts_domain WHERE id = its_domain)
+            WHEN 'project' THEN (SELECT policy_id FROM accounts_project WHERE id = its_project)
+            WHEN 'user' THEN (SELECT policy_id FROM accounts_user WHERE id = its_owner)
+            WHEN 'keypair' THEN (SELECT policy_id FROM accounts_keypair WHERE id = its_keypair)
+        END
+        WHERE written.resource <> ALL (ARRAY(
+            SELECT resource FROM unnest(resources, amounts) AS part (resource, amount) WHERE amount <= 0))
     )
     SELECT * INTO bad FROM grown WHERE used > most ORDER BY used LIMIT 1;
     IF bad.used IS NOT NULL THEN
@@ -84,7 +93,9 @@ BEGIN
     RETURN true;
 END $$;
 
-CREATE FUNCTION berth_limit(of_level text, of_id bigint, of_resource text) RETURNS bigint LANGUAGE sql STABLE AS $$
+CREATE FUNCTION berth_limit(of_level text, of_id bigint, of_resource text)
+RETURNS bigint
+LANGUAGE sql STABLE AS $$
     SELECT CASE split_part(of_resource, '.', 1)
         WHEN 'slots' THEN (policy.max_slots ->> split_part(of_resource, '.', 2))::bigint
         WHEN 'sessions' THEN policy.max_sessions

@@ -1,4 +1,6 @@
-CREATE FUNCTION berth_decay(age interval, half_life_s integer) RETURNS double precision LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION berth_decay(age interval, half_life_s integer)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE AS $$
     SELECT power(2::double precision,
                  -least(200, greatest(0, extract(epoch FROM age)::double precision) / half_life_s))
 $$;
@@ -8,7 +10,6 @@ DECLARE
     until timestamptz := clock_timestamp();
 BEGIN
     INSERT INTO scheduler_decayeduse AS past (group_id, project_id, user_id, slot_name, average, as_of)
-
     SELECT gone.group_id, gone.project_id, gone.owner_id, gone.slot_name,
            sum(gone.amount * (1 - berth_decay(until - gone.held_since, gone.half_life_s))), until
     FROM (

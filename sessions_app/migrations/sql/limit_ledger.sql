@@ -1,4 +1,6 @@
-CREATE FUNCTION berth_session_use(domain_id bigint, project_id bigint, owner_id bigint, keypair_id bigint, status text, requested_slots jsonb, kernel_count smallint) RETURNS TABLE(level text, scope_id bigint, resource text, amount bigint) LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION berth_session_use(domain_id bigint, project_id bigint, owner_id bigint, keypair_id bigint, status text, requested_slots jsonb, kernel_count smallint)
+RETURNS TABLE(level text, scope_id bigint, resource text, amount bigint)
+LANGUAGE sql IMMUTABLE AS $$
     SELECT scope.level, scope.id, part.resource, part.amount
     FROM (VALUES ('domain', domain_id), ('project', project_id), ('user', owner_id), ('keypair', keypair_id))
         AS scope (level, id)
@@ -22,23 +24,35 @@ BEGIN
         SELECT now.domain_id, now.project_id, now.owner_id, now.keypair_id,
             ARRAY['sessions', 'pending_sessions'] || slots.names AS resources,
             ARRAY[live.change, pending.change]::bigint[] || slots.amounts AS amounts,
-            (SELECT count(*) FROM added) = 1 AS is_alone, live.change <> 0 OR pending.change <> 0 AS changes
+            (SELECT count(*) FROM added) = 1 AS is_alone,
+            live.change <> 0 OR pending.change <> 0 AS changes
         INTO its
-        FROM added AS now, LATERAL (SELECT (now.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int) AS live (change), LATERAL (SELECT (now.status = 'PENDING')::int) AS pending (change), LATERAL (
-            SELECT array_agg('pending_slots.' || key) AS names, array_agg(value::bigint * now.kernel_count * pending.change) AS amounts
-            FROM jsonb_each_text(now.requested_slots)
-        ) AS slots
+        FROM added AS now,
+            LATERAL (SELECT (now.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int) AS live (change),
+            LATERAL (SELECT (now.status = 'PENDING')::int) AS pending (change),
+            LATERAL (
+                SELECT array_agg('pending_slots.' || key) AS names,
+                    array_agg(value::bigint * now.kernel_count * pending.change) AS amounts
+                FROM jsonb_each_text(now.requested_slots)
+            ) AS slots
         LIMIT 1;
         IF its.is_alone THEN
-            ignored := berth_use(its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);
+            ignored := berth_use(
+                its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);
         ELSE
             PERFORM berth_change_use(
             array_agg(sums.level), array_agg(sums.scope_id), array_agg(sums.resource), array_agg(sums.amount))
         FROM (
             WITH change AS (
-                SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, sum(live) AS live, sum(pending) AS pending FROM (SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, (status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
-                (status = 'PENDING')::int AS pending FROM added) AS present
-                GROUP BY domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count HAVING sum(live) <> 0 OR sum(pending) <> 0
+                SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                    sum(live) AS live, sum(pending) AS pending
+                FROM (
+                    SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                        (status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
+                        (status = 'PENDING')::int AS pending
+                    FROM added) AS present
+                GROUP BY domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count
+                HAVING sum(live) <> 0 OR sum(pending) <> 0
             ), part AS (
                 SELECT domain_id, project_id, owner_id, keypair_id, each.resource, sum(each.amount) AS amount
                 FROM change, LATERAL (
@@ -59,9 +73,15 @@ BEGIN
             array_agg(sums.level), array_agg(sums.scope_id), array_agg(sums.resource), array_agg(sums.amount))
         FROM (
             WITH change AS (
-                SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, sum(live) AS live, sum(pending) AS pending FROM (SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, -(status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
-                -(status = 'PENDING')::int AS pending FROM removed) AS present
-                GROUP BY domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count HAVING sum(live) <> 0 OR sum(pending) <> 0
+                SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                    sum(live) AS live, sum(pending) AS pending
+                FROM (
+                    SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                        -(status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
+                        -(status = 'PENDING')::int AS pending
+                    FROM removed) AS present
+                GROUP BY domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count
+                HAVING sum(live) <> 0 OR sum(pending) <> 0
             ), part AS (
                 SELECT domain_id, project_id, owner_id, keypair_id, each.resource, sum(each.amount) AS amount
                 FROM change, LATERAL (
@@ -81,22 +101,38 @@ BEGIN
             ARRAY['sessions', 'pending_sessions'] || slots.names AS resources,
             ARRAY[live.change, pending.change]::bigint[] || slots.amounts AS amounts,
             (SELECT count(*) FROM added) = 1
-                AND (now.requested_slots, now.kernel_count) = (was.requested_slots, was.kernel_count) AS is_alone, live.change <> 0 OR pending.change <> 0 AS changes
+                AND (now.requested_slots, now.kernel_count) = (was.requested_slots, was.kernel_count) AS is_alone,
+            live.change <> 0 OR pending.change <> 0 AS changes
         INTO its
-        FROM added AS now, removed AS was, LATERAL (SELECT (now.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int - (was.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int) AS live (change), LATERAL (SELECT (now.status = 'PENDING')::int - (was.status = 'PENDING')::int) AS pending (change), LATERAL (
-            SELECT array_agg('pending_slots.' || key) AS names, array_agg(value::bigint * now.kernel_count * pending.change) AS amounts
-            FROM jsonb_each_text(now.requested_slots)
-        ) AS slots
+        FROM added AS now, removed AS was,
+            LATERAL (SELECT (now.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int
+                - (was.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int) AS live (change),
+            LATERAL (SELECT (now.status = 'PENDING')::int - (was.status = 'PENDING')::int) AS pending (change),
+            LATERAL (
+                SELECT array_agg('pending_slots.' || key) AS names,
+                    array_agg(value::bigint * now.kernel_count * pending.change) AS amounts
+                FROM jsonb_each_text(now.requested_slots)
+            ) AS slots
         LIMIT 1;
         IF NOT its.is_alone THEN
             PERFORM berth_change_use(
             array_agg(sums.level), array_agg(sums.scope_id), array_agg(sums.resource), array_agg(sums.amount))
         FROM (
             WITH change AS (
-                SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, sum(live) AS live, sum(pending) AS pending FROM (SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, (status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
-                (status = 'PENDING')::int AS pending FROM added UNION ALL SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count, -(status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
-                -(status = 'PENDING')::int AS pending FROM removed) AS present
-                GROUP BY domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count HAVING sum(live) <> 0 OR sum(pending) <> 0
+                SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                    sum(live) AS live, sum(pending) AS pending
+                FROM (
+                    SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                        (status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
+                        (status = 'PENDING')::int AS pending
+                    FROM added
+                    UNION ALL
+                    SELECT domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count,
+                        -(status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int AS live,
+                        -(status = 'PENDING')::int AS pending
+                    FROM removed) AS present
+                GROUP BY domain_id, project_id, owner_id, keypair_id, requested_slots, kernel_count
+                HAVING sum(live) <> 0 OR sum(pending) <> 0
             ), part AS (
                 SELECT domain_id, project_id, owner_id, keypair_id, each.resource, sum(each.amount) AS amount
                 FROM change, LATERAL (
@@ -112,7 +148,8 @@ BEGIN
             WHERE scope.id IS NOT NULL
             GROUP BY scope.level, scope.id, part.resource) AS sums;
         ELSIF its.changes THEN
-            ignored := berth_use(its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);
+            ignored := berth_use(
+                its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);
         END IF;
     END IF;
     RETURN NULL;
@@ -156,7 +193,8 @@ BEGIN
     JOIN sessions_app_kernel AS kernel ON kernel.id = part.kernel_id
     JOIN sessions_app_computesession AS session ON session.id = kernel.session_id;
     IF its.is_alone THEN
-        ignored := berth_use(its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);
+        ignored := berth_use(
+                its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);
         RETURN NULL;
     END IF;
     PERFORM berth_change_use(
