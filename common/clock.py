@@ -1,5 +1,5 @@
-"""Current time, detection of clock jumps, and SQL expressions that shift stored timestamps after
-one.
+"""Current time, detection of clock jumps, and SQL expressions that
+shift stored timestamps after one.
 """
 
 import time
@@ -73,8 +73,8 @@ AHEAD = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Clock jump by `by` within the last `unseen` (monotonic duration); `now` is the time by the
-    new clock.
+    """Clock jump by `by` within the last `unseen` (monotonic duration); `now` is the
+    time by the new clock.
     """
 
     by: timedelta

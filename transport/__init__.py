@@ -1,3 +1,3 @@
-"""HTTP and websocket transport: the server protocol and the app proxy. Independent of Berth's
-domain.
+"""HTTP and websocket transport: the server protocol and the app
+proxy. Independent of Berth's domain.
 """

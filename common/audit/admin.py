@@ -25,9 +25,9 @@ class HoldersNamed(admin.ModelAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
-        """Return Django's result with at most SHOWN protected objects, the number of further ones,
-        and the advice. If objects are protected, missing permissions are left out: they concern the
-        same objects.
+        """Return Django's result with at most SHOWN protected objects, the number of further
+        ones, and the advice. If objects are protected, missing permissions are left out:
+        they concern the same objects.
         """
         deleted, counts, needed, held_by = super().get_deleted_objects(objs, request)
         if held_by:

@@ -1,5 +1,5 @@
-"""Middleware that records refused requests in the access log, whichever part of the portal refused
-them.
+"""Middleware that records refused requests in the access log, whichever part
+of the portal refused them.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 class RefusalsMiddleware:
-    """Records refusals after all transactions of the request have ended; does not change the
-    response.
+    """Records refusals after all transactions of the request have ended;
+    does not change the response.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -117,8 +117,8 @@ def _record_token(request: HttpRequest) -> None:
 
 
 def _address(path: str, given: Mapping[str, Any]) -> str:
-    """Return the path with values that are not ids, and may be secrets, replaced by parameter
-    names: `/sign-in/once/<code>/`.
+    """Return the path with values that are not ids, and may be secrets,
+    replaced by parameter names: `/sign-in/once/<code>/`.
     """
     for key, value in given.items():
         if value and not isinstance(value, (int, UUID)):

@@ -17,9 +17,9 @@ class LockTaken(Exception):
 
 @contextmanager
 def try_exclusive(subject: str) -> Iterator[bool]:
-    """Yield True if this connection got the lock of `subject`, else False; never waits. Not for use
-    in a transaction that may be rolled back before the block ends: the lock belongs to the
-    connection.
+    """Yield True if this connection got the lock of `subject`, else False; never
+    waits. Not for use in a transaction that may be rolled back before the block ends:
+    the lock belongs to the connection.
     """
     key = lock_number(subject)
     with connection.cursor() as cursor:
@@ -89,8 +89,8 @@ def share_until_commit(subject: str) -> None:
 
 
 def hold_until_commit(subject: str) -> None:
-    """Take the exclusive lock of `subject` until the transaction ends. Later shared locks queue
-    behind it.
+    """Take the exclusive lock of `subject` until the transaction ends. Later
+    shared locks queue behind it.
     """
     _lock_until_commit("pg_advisory_xact_lock", subject)
 

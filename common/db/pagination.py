@@ -43,8 +43,8 @@ def page_of_keys(
 def _first_page(
     rows: QuerySet[Any], counted: Mapping[str, Count], tab: Q, order: Sequence[OrderBy]
 ) -> list[dict[str, Any]]:
-    """Return rows of the tab, then others, each with the counts of all tabs; empty if no tab has
-    rows.
+    """Return rows of the tab, then others, each with the counts of all tabs; empty
+    if no tab has rows.
     """
     first = [Case(When(tab, then=Value(0)), default=Value(1))] if tab else []
     over_all = {name: Window(count) for name, count in counted.items()}

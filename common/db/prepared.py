@@ -126,7 +126,9 @@ def columns_of(model: type[models.Model]) -> tuple[str, ...]:
 
 
 def instance_of(model: type[Row], values: Sequence[Any]) -> Row | None:
-    """Return a model instance from the values of `columns_of`; None if an outer join found no row."""
+    """Return a model instance from the values of `columns_of`; None if an
+    outer join found no row.
+    """
     if values[0] is None:
         return None
     read = [

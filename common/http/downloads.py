@@ -6,8 +6,8 @@ from django.utils.http import content_disposition_header
 
 
 def attachment_header(name: str) -> str:
-    """Return a Content-Disposition that saves the response as `name`, which may contain any
-    character.
+    """Return a Content-Disposition that saves the response as `name`,
+    which may contain any character.
     """
     if name.isprintable():
         return content_disposition_header(True, name) or "attachment"

@@ -1,5 +1,5 @@
-"""Django cache on Redis that works as an empty cache while Redis is unavailable, so that no page
-fails.
+"""Django cache on Redis that works as an empty cache while Redis is unavailable,
+so that no page fails.
 """
 
 from collections.abc import Callable

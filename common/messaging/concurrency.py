@@ -42,8 +42,8 @@ class TooManyOpen(Exception):
 
 
 class ConcurrencyLimit:
-    """Limit on open items of one kind per user. One object per process, used from one event loop at
-    a time.
+    """Limit on open items of one kind per user. One object per process, used from one
+    event loop at a time.
     """
 
     def __init__(self, name: str, limit: int) -> None:
@@ -79,8 +79,8 @@ class ConcurrencyLimit:
         return taken != 0
 
     def _release_soon(self, lease: str, user_id: int) -> None:
-        """Release in the background, as the caller may be cancelled at any moment. A lost release
-        expires.
+        """Release in the background, as the caller may be cancelled at any
+        moment. A lost release expires.
         """
         task = asyncio.get_running_loop().create_task(self._release(lease, user_id))
         self._releases[task] = user_id
@@ -99,8 +99,8 @@ class ConcurrencyLimit:
             await asyncio.wait(closing, timeout=PING_S)
 
     async def _ask(self, question: Callable[[redis.asyncio.Redis], Awaitable[Any]]) -> int | None:
-        """Return the answer of Redis, or None if there is none; Redis is then not asked for
-        ASKED_AGAIN_AFTER_S.
+        """Return the answer of Redis, or None if there is none; Redis is
+        then not asked for ASKED_AGAIN_AFTER_S.
         """
         if time.monotonic() < self._silent_until:
             return None

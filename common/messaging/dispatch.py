@@ -1,5 +1,5 @@
-"""Starts Celery tasks by name, after commit, with ids as arguments. Tasks may run twice, late or
-never.
+"""Starts Celery tasks by name, after commit, with ids as arguments. Tasks may
+run twice, late or never.
 """
 
 from enum import StrEnum
@@ -17,7 +17,9 @@ log = structlog.get_logger(__name__)
 
 
 class TaskName(StrEnum):
-    """Every Celery task of Berth. A test asserts that each is registered and that none is missing."""
+    """Every Celery task of Berth. A test asserts that each is registered
+    and that none is missing.
+    """
 
     TICK = "scheduler.tick"
     FORGET_TICKS = "scheduler.forget_old_ticks"

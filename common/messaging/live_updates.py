@@ -27,8 +27,8 @@ CLOCKS_DIFFER = timedelta(milliseconds=250)
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Recipients: the owner, admins of the project and of the domain, superadmins, monitors. All
-    None: everybody.
+    """Recipients: the owner, admins of the project and of the domain,
+    superadmins, monitors. All None: everybody.
     """
 
     owner_id: int | None = None

@@ -1,4 +1,6 @@
-"""Redis clients of a process, for threads and for the event loop, and a circuit breaker for them."""
+"""Redis clients of a process, for threads and for the event loop, and
+a circuit breaker for them.
+"""
 
 import asyncio
 from functools import cache
@@ -20,8 +22,8 @@ def client() -> redis.Redis:
 
 
 def async_client() -> redis.asyncio.Redis:
-    """Return a client for the event loop; the caller closes it. Without read timeout, as it blocks
-    for updates.
+    """Return a client for the event loop; the caller closes it. Without read timeout,
+    as it blocks for updates.
     """
     return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=None)
 

@@ -1,5 +1,5 @@
-"""Bulk actions: one operation on many objects, each on its own, so that a refusal does not stop the
-rest.
+"""Bulk actions: one operation on many objects, each on its own, so that a refusal
+does not stop the rest.
 """
 
 from collections.abc import Callable, Iterable, Sequence

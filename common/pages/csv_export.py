@@ -26,9 +26,9 @@ def csv_response(
     parts: Callable[[Any], Any],
     cells: Callable[[Any], Row],
 ) -> StreamingHttpResponse:
-    """Return `rows` in order, at most MOST_ROWS, as file `name`. Keys are read now; the data of
-    `parts` in batches of ROWS_AT_ONCE, as fast as the client reads. Rows deleted meanwhile are
-    omitted.
+    """Return `rows` in order, at most MOST_ROWS, as file `name`. Keys are read now;
+    the data of `parts` in batches of ROWS_AT_ONCE, as fast as the client reads.
+    Rows deleted meanwhile are omitted.
     """
     keys = list(rows.values_list("pk", flat=True)[:MOST_ROWS])
 

@@ -8,7 +8,9 @@ from django.utils.translation import gettext as _
 
 
 class OpenChoices(forms.Select):
-    """Select whose `closed` choices are disabled and labelled so; a selected one stays selectable."""
+    """Select whose `closed` choices are disabled and labelled so;
+    a selected one stays selectable.
+    """
 
     closed: Container[str] = ()
 

@@ -39,8 +39,8 @@ def private(view: View) -> View:
 
 
 def own_address(request: HttpRequest, address: str) -> str:
-    """Return `address` if it belongs to this portal, else the Start page; for the return address in
-    a form.
+    """Return `address` if it belongs to this portal, else the Start page; for the
+    return address in a form.
     """
     is_ours = url_has_allowed_host_and_scheme(
         address, allowed_hosts={request.get_host()}, require_https=request.is_secure()

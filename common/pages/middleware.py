@@ -1,5 +1,5 @@
-"""Middlewares of every request: request id, trailing slash, connection release, NUL check, and
-error pages.
+"""Middlewares of every request: request id, trailing slash, connection release,
+NUL check, and error pages.
 """
 
 import uuid
@@ -22,7 +22,9 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class RequestIdMiddleware:
-    """Assigns a request id, binds it to log lines, and returns it as X-Request-Id. Sets `began_at`."""
+    """Assigns a request id, binds it to log lines, and returns
+    it as X-Request-Id. Sets `began_at`.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -103,8 +105,8 @@ def _nul_at(request: HttpRequest, where: str) -> HttpResponse:
 
 
 class ErrorPageMiddleware:
-    """Renders a BerthError raised by a page (REST has its own renderer) and the refusal of a
-    method.
+    """Renders a BerthError raised by a page (REST has its own renderer) and
+    the refusal of a method.
     """
 
     def __init__(self, get_response: GetResponse) -> None:

@@ -37,8 +37,8 @@ UNSEEN_FIELDS = frozenset({"once", "next", "back", "credential"})
 
 
 class StaleForm(PermissionDenied):
-    """Refusal of a form with an expired token. A page of the same user gets the new token as a
-    header.
+    """Refusal of a form with an expired token. A page of the same user gets the
+    new token as a header.
     """
 
     default_code = CODE
@@ -53,8 +53,8 @@ class StaleForm(PermissionDenied):
 
 @dataclass(frozen=True, slots=True)
 class ReturnedField:
-    """Field of a returned form. `kind`: hidden, line, lines, secret (returned empty), file
-    (returned empty).
+    """Field of a returned form. `kind`: hidden, line, lines, secret
+    (returned empty), file (returned empty).
     """
 
     name: str
@@ -75,8 +75,8 @@ class FirstStep:
 
 
 class ReturnedFormsMiddleware:
-    """Returns the form of a signed-out user, instead of redirecting to sign-in and losing the
-    input.
+    """Returns the form of a signed-out user, instead of redirecting to
+    sign-in and losing the input.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -92,7 +92,9 @@ class ReturnedFormsMiddleware:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a request with a missing or expired CSRF token; Django calls it as CSRF_FAILURE_VIEW."""
+    """Answer a request with a missing or expired CSRF token;
+    Django calls it as CSRF_FAILURE_VIEW.
+    """
     refusal = stale_form(request, reason)
     match = request.resolver_match
     is_sign_in = match is not None and match.view_name in SIGN_IN_PAGES

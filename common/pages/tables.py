@@ -78,8 +78,8 @@ ALL = Tab("all", gettext_noop("All"), Q())
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Declaration of a list. `sort` is a column name, with a leading dash for descending; `noun` is
-    plural.
+    """Declaration of a list. `sort` is a column name, with a leading dash
+    for descending; `noun` is plural.
     """
 
     name: str
@@ -125,8 +125,8 @@ def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[st
 
 
 class Head(list[dict[str, Any]]):
-    """Visible columns for includes/table_head.html; `{% cell "name" %}` shows or hides the cells of
-    rows likewise.
+    """Visible columns for includes/table_head.html; `{% cell "name" %}` shows or hides
+    the cells of rows likewise.
     """
 
     @cached_property
@@ -147,8 +147,8 @@ def _opening(*, name: str, label: str, is_number: bool = False, **_others: objec
 
 
 class Listing:
-    """Table in the state of the query string `asked`. `chosen`: the user's column choices {name: is
-    it shown}.
+    """Table in the state of the query string `asked`. `chosen`: the user's column
+    choices {name: is it shown}.
     """
 
     def __init__(
@@ -291,7 +291,9 @@ class Listing:
 
     @property
     def chips(self) -> list[dict[str, str]]:
-        """Active search and filters, each with the address without it: [{"label", "value", "url"}]."""
+        """Active search and filters, each with the address
+        without it: [{"label", "value", "url"}].
+        """
         chips = [
             {
                 "label": _(each.label),
@@ -402,7 +404,9 @@ def _field(it: str | Func) -> F | Func:
 
 @lru_cache(maxsize=32)
 def _options(choices: tuple[tuple[str, str], ...]) -> SafeString:
-    """Return <option> tags, cached: rendering some hundreds takes a fifth of the template's time."""
+    """Return <option> tags, cached: rendering some hundreds takes a
+    fifth of the template's time.
+    """
     return format_html_join("", '<option value="{}">{}</option>', choices)
 
 

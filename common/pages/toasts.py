@@ -1,5 +1,5 @@
-"""Undo messages: shown by the next page as a toast with an undo button
-(templates/includes/toast.html).
+"""Undo messages: shown by the next page as a toast
+with an undo button (templates/includes/toast.html).
 """
 
 import json
@@ -16,9 +16,9 @@ _MARK = "undo "
 def offer_undo(
     request: HttpRequest, text: str, undo_url: str, fields: Mapping[str, str | list[str]] | None = None
 ) -> None:
-    """Show `text` on the next page for ten seconds, longer on hover, with a button that posts
-    `fields` to `undo_url`; a list repeats its field. The target address decides whether undo is
-    still possible.
+    """Show `text` on the next page for ten seconds, longer on hover, with a button that
+    posts `fields` to `undo_url`; a list repeats its field. The target address decides
+    whether undo is still possible.
     """
     pairs = [
         (name, value)

@@ -1,4 +1,6 @@
-"""Thread pool with one task at a time per key (agent): a task that hangs blocks only its own key."""
+"""Thread pool with one task at a time per key (agent): a task that hangs
+blocks only its own key.
+"""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait

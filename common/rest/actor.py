@@ -40,14 +40,16 @@ def actor_of(request: Any) -> Actor:
 
 
 def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
-    """Return the real user during impersonation (accounts.web.impersonation), as fields of Actor."""
+    """Return the real user during impersonation
+    (accounts.web.impersonation), as fields of Actor.
+    """
     viewer = getattr(request, "viewer", None)
     return {} if viewer is None or is_program else {"behind_id": viewer.pk, "behind_label": viewer.email}
 
 
 def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
-    """Return the interface of the request; REST requests of pages, with their cookie, count as
-    page.
+    """Return the interface of the request; REST requests of pages, with
+    their cookie, count as page.
     """
     if is_program or "Authorization" in request.headers:
         return Via.COMMAND if user_agent.startswith("berth/") else Via.REST

@@ -36,7 +36,9 @@ class ErrorOut(serializers.Serializer[Any]):
 
 
 class LimitOut(serializers.Serializer[Any]):
-    """Limit and its use, in base units: cpu in millicores, devices in thousandths, bytes, seconds."""
+    """Limit and its use, in base units: cpu in millicores,
+    devices in thousandths, bytes, seconds.
+    """
 
     limit = serializers.CharField(help_text="Like sessions, lifetime_s or, of one slot, slots.cpu.")
     level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
@@ -139,8 +141,8 @@ def _as_berth_error(error: Exception) -> BerthError | None:
 
 
 def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Handle an exception for DRF: every refusal has the same body; unknown errors stay errors
-    (500, logged).
+    """Handle an exception for DRF: every refusal has the same body; unknown
+    errors stay errors (500, logged).
     """
     refusal = _as_berth_error(error)
     if refusal is None:

@@ -1,9 +1,9 @@
 """Idempotency (ADR 17): a repeated request creates one object. `Idempotency-Key` over REST, `{%
 once %}` in forms.
 
-The response is stored in the transaction of the change. A crash leaves either both or neither; a
-refusal stores nothing and is evaluated again. A concurrent request with the same key waits for the
-first.
+The response is stored in the transaction of the change. A crash leaves either both or
+neither; a refusal stores nothing and is evaluated again. A concurrent request with the same
+key waits for the first.
 """
 
 import hashlib

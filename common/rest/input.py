@@ -29,8 +29,8 @@ def asked_once(request: Any, name: str, usual: str = "") -> str:
 
 
 def asked_value(request: Any, name: str) -> str | None:
-    """Return the value of `name` in the query string; None if absent. Raises InvalidInput if empty
-    or repeated.
+    """Return the value of `name` in the query string; None if absent. Raises
+    InvalidInput if empty or repeated.
     """
     if name not in request.query_params:
         return None
@@ -112,8 +112,8 @@ class TextField(serializers.CharField):
 
 
 def is_wanted(request: Any, name: str) -> bool:
-    """Return a switch of the query string: 1 or true, 0 or false; absent is False. Raises
-    InvalidInput.
+    """Return a switch of the query string: 1 or true, 0 or false;
+    absent is False. Raises InvalidInput.
     """
     if name not in request.query_params:
         return False

@@ -1,5 +1,5 @@
-"""Adds refusals, token scopes and the Idempotency-Key header to every operation of the OpenAPI
-document.
+"""Adds refusals, token scopes and the Idempotency-Key header to every
+operation of the OpenAPI document.
 """
 
 from typing import Any, Literal

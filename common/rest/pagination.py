@@ -13,7 +13,9 @@ from common.values.text import quoted
 
 
 class SizedPages:
-    """Mixin of paginations for ?page_size=100: default 50, at most 200; an invalid size is refused."""
+    """Mixin of paginations for ?page_size=100: default 50, at most 200;
+    an invalid size is refused.
+    """
 
     page_size: int | None = USUAL_SIZE
     page_size_query_param: str | None = "page_size"

@@ -1,5 +1,5 @@
-"""Template tags and filters of every page: `{% load berth %}`. Their components are in
-templates/includes/.
+"""Template tags and filters of every page: `{% load berth %}`.
+Their components are in templates/includes/.
 """
 
 import json
@@ -103,8 +103,8 @@ def as_toast(message: Message) -> dict[str, Any] | None:
 
 @register.simple_tag
 def status_badge(status: str, note: str = "") -> SafeString:
-    """Render a status badge: `{% status_badge session.status %}`; `note` follows the label ("62
-    %").
+    """Render a status badge: `{% status_badge session.status %}`; `note`
+    follows the label ("62 %").
     """
     return drawn("includes/status_badge.html", look=look_of(str(status)), note=note)
 
@@ -176,7 +176,9 @@ def duration(seconds: float) -> str:
 
 @register.filter
 def ago(instant: datetime | None) -> SafeString | str:
-    """Return the time since `instant`, like "5 min ago", updated by the page. An em dash for None."""
+    """Return the time since `instant`, like "5 min ago", updated by the page.
+    An em dash for None.
+    """
     return _time(instant, "data-ago", lambda past_s: ago_words(max(0.0, past_s)))
 
 
@@ -207,8 +209,8 @@ def _time(instant: datetime | None, mark: str, words: Callable[[float], str]) ->
 
 @register.filter
 def moment(instant: datetime | None) -> SafeString | str:
-    """Return the time in UTC, with the date if not today; the page converts it to the reader's time
-    zone.
+    """Return the time in UTC, with the date if not today; the page converts it
+    to the reader's time zone.
     """
     if instant is None:
         return "—"
@@ -242,8 +244,8 @@ def as_pattern(word: str) -> str:
 
 @register.simple_tag
 def once() -> SafeString:
-    """Return a hidden field that identifies a form, so that a repeated submission is detected
-    (common.rest.idempotency.once_a_form).
+    """Return a hidden field that identifies a form, so that a repeated
+    submission is detected (common.rest.idempotency.once_a_form).
     """
     return format_html('<input type="hidden" name="{}" value="{}">', FORM_FIELD, uuid.uuid4().hex)
 

@@ -21,9 +21,9 @@ def draw(template_name: str, **variables: Hashable) -> SafeString:
 
 @register.tag
 def cell(parser: Parser, token: Token) -> "CellNode":
-    """Parse `{% cell "owner" %}…{% endcell %}`: the cell of a column, with the class and label of
-    its header; empty if the column is hidden. Reads the variable `cells`
-    (common.pages.tables.Head).
+    """Parse `{% cell "owner" %}…{% endcell %}`: the cell of a column,
+    with the class and label of its header; empty if the column is hidden.
+    Reads the variable `cells` (common.pages.tables.Head).
     """
     column = token.split_contents()[1].strip("\"'")
     inside = parser.parse(("endcell",))

@@ -1,5 +1,5 @@
-"""HTTP/1.1 client connection to an app: one request at a time, with flow control in both
-directions.
+"""HTTP/1.1 client connection to an app: one request at a time, with
+flow control in both directions.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ class Connection(asyncio.Protocol):
         self._expect("")
 
     def start(self, method: str, head: bytes, *, wants_upgrade: bool = False) -> None:
-        """Send a request's head and expect its response. `wants_upgrade` makes a 101 a final
-        response.
+        """Send a request's head and expect its response. `wants_upgrade` makes
+        a 101 a final response.
         """
         self._expect(method)
         self._wants_upgrade = wants_upgrade
@@ -80,8 +80,8 @@ class Connection(asyncio.Protocol):
         self._check_open()
 
     async def response(self) -> ResponseHead:
-        """Return the head of the final response; interim ones (1xx) are skipped. Raises
-        UpstreamError.
+        """Return the head of the final response; interim ones
+        (1xx) are skipped. Raises UpstreamError.
         """
         while (head := self.head) is None:
             self._check_open()

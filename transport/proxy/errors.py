@@ -6,8 +6,8 @@ class UpstreamError(Exception):
 
 
 class UpstreamUnreachable(UpstreamError):
-    """No program accepts connections at the target: app not started yet, stopped, or on another
-    port.
+    """No program accepts connections at the target: app not started yet,
+    stopped, or on another port.
     """
 
 

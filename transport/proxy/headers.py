@@ -44,9 +44,9 @@ class CookiePolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeaderRules:
-    """Headers that one gateway adds, replaces or drops; names in lower case. `set_*` replaces
-    headers of the app or client, `add_*` keeps them. `cookies` takes precedence over
-    `private_cookies`.
+    """Headers that one gateway adds, replaces or drops; names in lower case.
+    `set_*` replaces headers of the app or client, `add_*` keeps them.
+    `cookies` takes precedence over `private_cookies`.
     """
 
     private_cookies: frozenset[bytes] = frozenset()
@@ -176,8 +176,8 @@ def _cookies_for_browser(set_cookie: bytes, rules: HeaderRules) -> tuple[bytes, 
 
 
 def encode_head(first_line: bytes, headers: Headers) -> bytes:
-    """Return a message head as bytes. Raises RequestRefused for a name or value that could inject a
-    line.
+    """Return a message head as bytes. Raises RequestRefused for a name or value
+    that could inject a line.
     """
     parts = [first_line]
     for name, value in headers:

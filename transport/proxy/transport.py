@@ -1,4 +1,6 @@
-"""State that one process shares between all forwarded requests: timeouts and the connection pool."""
+"""State that one process shares between all forwarded requests:
+timeouts and the connection pool.
+"""
 
 from transport.proxy.pool import Pool
 from transport.proxy.target import Timeouts

@@ -103,8 +103,8 @@ async def _shake_hands(
 
 
 class _Impatience:
-    """Watcher that aborts the request to the app if the client leaves before its handshake is
-    answered.
+    """Watcher that aborts the request to the app if the client leaves
+    before its handshake is answered.
     """
 
     def __init__(self, connection: Connection) -> None:

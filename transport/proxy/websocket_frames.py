@@ -1,4 +1,6 @@
-"""Frame boundaries of a websocket (RFC 6455, 5). Payloads are not read. Pure but for `os.urandom`."""
+"""Frame boundaries of a websocket (RFC 6455, 5). Payloads are not
+read. Pure but for `os.urandom`.
+"""
 
 import os
 from collections.abc import Callable

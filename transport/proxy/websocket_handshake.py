@@ -1,5 +1,5 @@
-"""Request and response heads of a websocket handshake (RFC 6455, 4), as a proxy forwards them.
-Pure.
+"""Request and response heads of a websocket handshake (RFC 6455, 4), as
+a proxy forwards them. Pure.
 """
 
 import base64

@@ -45,8 +45,8 @@ class Splice:
         self.app.say_goodbye(GOING_AWAY, "")
 
     def on_fault(self, side: "Side", fault: FrameFault) -> None:
-        """Close the side that violated the protocol with the fault's code, and close the other
-        side.
+        """Close the side that violated the protocol with the fault's code,
+        and close the other side.
         """
         side.say_goodbye(fault.code, str(fault))
         side.other.say_goodbye(INTERNAL_ERROR if side is self.app else GOING_AWAY, "")
@@ -149,8 +149,8 @@ class Side(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def say_goodbye(self, code: int, reason: str) -> None:
-        """Send a close frame after the frame in progress, then close; abort if that takes longer
-        than FAREWELL_S.
+        """Send a close frame after the frame in progress, then close; abort if
+        that takes longer than FAREWELL_S.
         """
         if self.is_lost or self.is_deaf or self._goodbye:
             return

@@ -14,8 +14,8 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def http_scope(method: str, version: str, reading: Reading, headers: Fields) -> Scope:
-    """Return the scope fields that follow from the head. The connection adds client, server and
-    scheme.
+    """Return the scope fields that follow from the head. The connection
+    adds client, server and scheme.
     """
     path = reading.path.decode("ascii")
     return {

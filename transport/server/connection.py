@@ -303,15 +303,15 @@ class HttpProtocol(Flow):
         exchange.run(self._config.loaded_app)
 
     def _rest(self) -> None:
-        """Set the deadline of a connection without a current exchange; the next head may have
-        begun.
+        """Set the deadline of a connection without a current exchange; the
+        next head may have begun.
         """
         limits = self.limits
         self.deadline = self.loop.time() + (limits.head_s if self._phase is Phase.HEAD else limits.idle_s)
 
     def _check_pace(self, exchange: Exchange) -> None:
-        """Check, every `pace_s` of an exchange, that the client is there, sends its body, and reads
-        its response.
+        """Check, every `pace_s` of an exchange, that the client is there, sends its
+        body, and reads its response.
         """
         self.deadline = self.loop.time() + self.limits.pace_s
         awaits_body = exchange.awaits_body and not self._is_read_paused
@@ -357,7 +357,9 @@ class HttpProtocol(Flow):
         self._linger()
 
     def _linger(self) -> None:
-        """Half-close, and drop input for `linger_s`, so that the client can read the last response."""
+        """Half-close, and drop input for `linger_s`, so that the client
+        can read the last response.
+        """
         self._phase = Phase.DEAF
         self.deadline = self.loop.time() + self.limits.linger_s
         self._resume_reading()

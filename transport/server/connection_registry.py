@@ -1,5 +1,5 @@
-"""Registry of all connections of one server: enforces connection limits and, every second,
-deadlines.
+"""Registry of all connections of one server: enforces connection
+limits and, every second, deadlines.
 """
 
 import asyncio

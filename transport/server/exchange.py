@@ -65,8 +65,8 @@ class Exchange:
     # ASGI
 
     def run(self, app: AsgiApp) -> None:
-        """Start the application in a task; it finds this object as scope extension
-        `berth.exchange`.
+        """Start the application in a task; it finds this
+        object as scope extension `berth.exchange`.
         """
         self.scope["extensions"]["berth.exchange"] = self
         self._owner.launch(self._run(app))
@@ -171,8 +171,8 @@ class Exchange:
         self.end()
 
     def open_tunnel(self, head: bytes, tunnel: Tunnel, inner: asyncio.Protocol) -> asyncio.Transport:
-        """Send the head of a 101 and hand over the connection to `inner`, with bytes received
-        meanwhile.
+        """Send the head of a 101 and hand over the connection to
+        `inner`, with bytes received meanwhile.
         """
         self.has_begun = True
         self.tunnel = tunnel

@@ -1,5 +1,5 @@
-"""Client address and scheme of a request that came through trusted reverse proxies. Pure but for a
-cache.
+"""Client address and scheme of a request that came through trusted reverse proxies.
+Pure but for a cache.
 """
 
 import ipaddress
@@ -13,8 +13,8 @@ _SCHEMES = {b"http": "http", b"https": "https", b"ws": "http", b"wss": "https"}
 
 
 class TrustedProxies:
-    """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto are trusted; "*"
-    is any.
+    """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto
+    are trusted; "*" is any.
     """
 
     def __init__(self, places: Iterable[str]) -> None:

@@ -1,4 +1,6 @@
-"""Strict parser of request heads (ambiguous ones are refused), and encoder of response heads. Pure."""
+"""Strict parser of request heads (ambiguous ones are refused), and
+encoder of response heads. Pure.
+"""
 
 import json
 import re

@@ -7,8 +7,8 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, times in seconds. A request that exceeds one is refused and its connection
-    closed.
+    """Sizes in bytes, times in seconds. A request that exceeds one is
+    refused and its connection closed.
     """
 
     target_bytes: int = 16 * KIB

@@ -7,11 +7,13 @@ from transport.server.exchange import Exchange
 
 
 class Front(Protocol):
-    """Pre-app handler. Both methods are called while input is parsed, and must return immediately."""
+    """Pre-app handler. Both methods are called while input is
+    parsed, and must return immediately.
+    """
 
     def take(self, exchange: Exchange) -> bool:
-        """Return True if the handler answers this request, which has no body; False leaves it to
-        the application.
+        """Return True if the handler answers this request, which has no body; False
+        leaves it to the application.
         """
 
     def owns(self, scope: Scope) -> bool:

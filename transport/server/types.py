@@ -31,8 +31,8 @@ class ExchangeOwner(Protocol):
         """Resume reading: the application has taken all of the body received so far."""
 
     def on_answered(self, *, can_continue: bool) -> None:
-        """End an exchange whose response is complete; `can_continue` allows another request on the
-        connection.
+        """End an exchange whose response is complete; `can_continue` allows
+        another request on the connection.
         """
 
     def break_off(self, *, is_hard: bool) -> None:
@@ -41,7 +41,9 @@ class ExchangeOwner(Protocol):
         """
 
     def become_tunnel(self, head: bytes, inner: asyncio.Protocol) -> asyncio.Transport:
-        """Send the head of a 101, then hand the connection to `inner` with all bytes that came early."""
+        """Send the head of a 101, then hand the connection to `inner` with
+        all bytes that came early.
+        """
 
 
 class Watcher(Protocol):

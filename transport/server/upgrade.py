@@ -8,8 +8,8 @@ from transport.server.exchange import Exchange
 
 
 class Within(asyncio.Protocol):
-    """Protocol of an upgraded connection: delegates to `inner`, and keeps `outer` registered until
-    it closes.
+    """Protocol of an upgraded connection: delegates to `inner`, and keeps
+    `outer` registered until it closes.
     """
 
     def __init__(self, outer: asyncio.Protocol, inner: asyncio.Protocol) -> None:
@@ -28,8 +28,8 @@ class Within(asyncio.Protocol):
 
 
 def make_websocket_scope(exchange: Exchange) -> None:
-    """Turn the exchange's scope into that of a websocket which the application takes over as a
-    tunnel.
+    """Turn the exchange's scope into that of a websocket which the application
+    takes over as a tunnel.
     """
     scope = exchange.scope
     offers = [
@@ -54,8 +54,8 @@ def handshake_bytes(scope: Scope) -> bytes:
 def hand_over(
     outer: asyncio.Protocol, transport: asyncio.Transport, inner: Any, scope: Scope, early: bytes
 ) -> None:
-    """Pass a websocket of the portal itself to the websocket library, which parses the handshake
-    again.
+    """Pass a websocket of the portal itself to the websocket library,
+    which parses the handshake again.
     """
     transport.set_protocol(Within(outer, inner))
     inner.connection_made(transport)
