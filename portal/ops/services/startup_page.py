@@ -78,7 +78,7 @@ class Doorman:
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # the base's names
 
             def log_message(self, *_: object) -> None:
-                """Nobody's business."""
+                """Write no log lines."""
 
         self._has_left = False
         self._server = _Server((host, port), Answer)
