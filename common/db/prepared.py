@@ -1,5 +1,6 @@
-"""Statements that are asked again and again. PostgreSQL parses and plans them once for a connection (`prepared_cursor`); Django says the
-querysets that they are made of once in a process (`said`)."""
+"""Prepared statements: planned once per connection by PostgreSQL (`prepared_cursor`), and compiled
+from querysets once per process (`said`).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,9 @@ Row = TypeVar("Row", bound=models.Model)
 
 
 class _Prepared(RawCursor[Any]):
-    """What psycopg would do to the text of a statement each time is done once: ours are longer than what it remembers."""
+    """Cursor that converts placeholders once per statement and always prepares it; psycopg's own
+    cache does not keep statements of this length.
+    """
 
     def execute(self, query: Any, params: Any = None, **_: Any) -> Self:
         text, names = _numbered(query)
@@ -31,24 +34,27 @@ class _Prepared(RawCursor[Any]):
                 or self.connection.info.transaction_status is not TransactionStatus.IDLE
             ):
                 raise
-        self.connection.execute("DEALLOCATE ALL", prepare=False)  # psycopg forgets them by it
+        self.connection.execute("DEALLOCATE ALL", prepare=False)  # also clears psycopg's record of them
         return super().execute(text, values, prepare=True)
 
     def _send_query_prepared(self, name: bytes, pgq: Any, **options: Any) -> None:
         super()._send_query_prepared(name, pgq, **options)
-        self._query = pgq  # what Django logs
+        self._query = pgq  # read by Django's logging
 
 
 def is_outdated(error: BaseException) -> bool:
-    """A statement was prepared before a column that it reads got another type. Outside of a transaction it was asked again at once;
-    inside of one all is lost, but forgotten with it as well: whoever begins anew succeeds."""
+    """Return True if a statement was prepared before a column changed its type. Outside a
+    transaction it was repeated already; inside one, the transaction is lost, and a retry succeeds.
+    """
     cause = error.__cause__ if isinstance(error, NotSupportedError) else error
     return isinstance(cause, FeatureNotSupported) and cause.diag.source_function == "RevalidateCachedQuery"
 
 
 @cache
 def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
-    """With PostgreSQL's own placeholders, and the names that they stand for; those without a name in their order."""
+    """Return the statement with PostgreSQL's placeholders ($1 …), and their parameter names;
+    unnamed ones in order.
+    """
     numbers: dict[str, int] = {}
 
     def place(found: re.Match[str]) -> str:
@@ -61,10 +67,11 @@ def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
 
 @contextmanager
 def prepared_cursor() -> Iterator[Any]:
-    """For statements of one constant text, with parameters. Values go to the server beside the text, where each has a type of its own:
-    a parameter that stands alone is cast in the statement, and lists are `= ANY(...)`. What is planned is forgotten with the connection,
-    where a transaction is rolled back, and where it `is_outdated`."""
-    backend: Any = connections[DEFAULT_DB_ALIAS]  # which `connection` would look up for each of these
+    """Yield a cursor for statements of constant text with parameters. Values are sent separately
+    with inferred types: cast a parameter that stands alone, and use `= ANY(...)` for lists.
+    Prepared statements end with the connection, with a rollback, and when outdated (`is_outdated`).
+    """
+    backend: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up for each access
     backend.close_if_health_check_failed()
     backend.ensure_connection()
     with backend._prepare_cursor(_Prepared(backend.connection)) as cursor:
@@ -72,28 +79,33 @@ def prepared_cursor() -> Iterator[Any]:
 
 
 def array_of(values: Iterable[object]) -> str:
-    """Numbers, ids or other words without quotes, blanks and commas, as PostgreSQL writes an array: psycopg looks at each for what would have to be quoted."""
+    """Return a PostgreSQL array literal of numbers, ids, or words without quotes, blanks and
+    commas. Faster than psycopg, which checks each element for quoting.
+    """
     return "{" + ",".join([value.hex if isinstance(value, UUID) else str(value) for value in values]) + "}"
 
 
 def unseen(name: str, kind: str) -> str:
-    """A parameter of a prepared statement that is an array, whose length PostgreSQL does not see when it plans: of a short one it finds that a plan
-    for its length costs less than the one that it keeps for any, and plans anew each time."""
+    """Return an array parameter hidden behind a sub-select. Otherwise PostgreSQL sees the array's
+    length, prefers a custom plan for short arrays, and re-plans on every call.
+    """
     return f"(SELECT %({name})s::{kind}[])::{kind}[]"
 
 
 def parameter(name: str, kind: str) -> Any:
-    """Stands in a queryset for a value that is known when the statement is asked."""
+    """Return a queryset expression for a value that is bound when the statement runs."""
     return RawSQL(f"%({name})s::{kind}", ())  # noqa: S611 -- both are words of ours
 
 
 def among(ids: Iterable[UUID]) -> Any:
-    """For `pk__in=among(ids)`: one value, where a list would be one for each of them, read one by one by Django, psycopg and PostgreSQL."""
+    """Return the value for `pk__in=…`: one array parameter instead of one parameter per id."""
     return RawSQL("SELECT unnest(%s::uuid[])", [list(ids)])
 
 
 def said(rows: models.QuerySet[Any], columns: Sequence[str]) -> str:
-    """These columns of a queryset of `parameter`s, as SQL. It has no other values than numbers and plain words."""
+    """Return the SQL of these columns of a queryset with `parameter`s. Other constants may only be
+    numbers and plain words.
+    """
     sql, constants = rows.values_list(*columns).query.sql_with_params()
     words = iter(constants)
     return re.sub("%s", lambda _: _literal(next(words)), sql)
@@ -109,12 +121,14 @@ def _literal(value: Any) -> str:
 
 @cache
 def columns_of(model: type[models.Model]) -> tuple[str, ...]:
-    """All columns of its rows, as `instance_of` reads them."""
+    """Return all column names of the model, in the order of `instance_of`."""
     return tuple(field.attname for field in model._meta.concrete_fields)
 
 
 def instance_of(model: type[Row], values: Sequence[Any]) -> Row | None:
-    """The row that a statement read; None where an outer join found none."""
+    """Return a model instance from the values of `columns_of`; None if an
+    outer join found no row.
+    """
     if values[0] is None:
         return None
     read = [

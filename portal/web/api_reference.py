@@ -1,4 +1,4 @@
-"""The OpenAPI document, arranged for people to read."""
+"""Arranges the OpenAPI document for the API reference page."""
 
 from functools import cache
 from typing import Any
@@ -8,8 +8,10 @@ from drf_spectacular.generators import SchemaGenerator
 
 @cache
 def operation_groups() -> list[dict[str, Any]]:
-    """Operations by the first word of their path: [{"tag", "operations": [{"id", "method", "path", "summary",
-    "parameters", "fields", "answers"}]}]. The document never changes while the process lives."""
+    """Return operations by the first word of their path: [{"tag", "operations": [{"id", "method",
+    "path", "summary", "parameters", "fields", "answers"}]}]. Cached: the document does not change
+    while the process lives.
+    """
     schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
