@@ -1,5 +1,6 @@
 """Arranges the OpenAPI document for the API reference page."""
 
+import re
 from functools import cache
 from typing import Any
 
@@ -21,13 +22,18 @@ def operation_groups() -> list[dict[str, Any]]:
     return [{"tag": tag, "operations": operations} for tag, operations in sorted(groups.items())]
 
 
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, on one line."""
+    return re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
+
+
 def _presented(schema: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     text = operation.get("description", "")
     return {
         "id": operation["operationId"],
         "method": method.upper(),
         "path": path,
-        "summary": operation.get("summary") or text.partition("\n")[0],
+        "summary": operation.get("summary") or first_sentence(text),
         "parameters": [
             {
                 "name": parameter["name"],
