@@ -8,8 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
+from accounts import admission_gate
+from accounts.admission_gate import enter_admission, precede_admissions
 from accounts.budgets.service import create_budget, update_budget
 from accounts.core.budget_arithmetic import Period, Unit
 from accounts.core.limits import Level
@@ -29,7 +31,7 @@ from agents.resource_groups.service import (
 )
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.errors import BerthError, Conflict
+from common.errors import BerthError, Conflict, Unavailable
 from images.models import ContainerImage, Registry
 from images.services import set_image_enabled
 from scheduler.tick import run_tick
@@ -348,6 +350,18 @@ def test_a_change_of_what_many_share_is_not_overtaken_for_ever(change: Change) -
         first.close()
     assert changing.wait() is None
     assert later.wait() is not None
+
+
+@pytest.mark.parametrize(
+    ("holder", "waiter"), [(precede_admissions, enter_admission), (enter_admission, precede_admissions)]
+)
+def test_nobody_waits_long_at_the_gate(
+    holder: Callable[[], None], waiter: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_gate, "ENTER_WAIT_S", 0.1)
+    monkeypatch.setattr(admission_gate, "PRECEDE_WAIT_S", 0.1)
+    with held_open(holder), pytest.raises(Unavailable), transaction.atomic():
+        waiter()
 
 
 def lock_as_admitted(place: Place) -> None:
