@@ -18,7 +18,7 @@ from accounts.core.limits import Level
 from accounts.core.roles import Role
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import Budget, KeyPair, Membership, ResourcePolicy
-from accounts.policies.service import assign_policy, update_policy
+from accounts.policies.service import assign_policy, delete_policy, update_policy
 from accounts.tenancy import archiving, service
 from accounts.tenancy.membership_sync import _settle
 from accounts.tenancy.offboarding import close_user
@@ -31,7 +31,7 @@ from agents.resource_groups.service import (
 )
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.errors import BerthError, Conflict, Unavailable
+from common.errors import BerthError, Conflict, NotFound, PermissionDenied, Unavailable
 from images.models import ContainerImage, Registry
 from images.services import set_image_enabled
 from scheduler.tick import run_tick
@@ -362,6 +362,25 @@ def test_nobody_waits_long_at_the_gate(
     monkeypatch.setattr(admission_gate, "PRECEDE_WAIT_S", 0.1)
     with held_open(holder), pytest.raises(Unavailable), transaction.atomic():
         waiter()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda actor, place: update_policy(actor=actor, policy_id=place.owner.policy_id),
+        lambda actor, place: delete_policy(actor=actor, policy_id=place.owner.policy_id),
+        lambda actor, place: archiving.update_project(actor=actor, project_id=place.project.pk),
+        lambda actor, place: archiving.purge_project(actor=actor, project_id=place.project.pk),
+        lambda actor, place: archiving.update_domain(actor=actor, domain_id=place.project.domain_id),
+        lambda actor, place: archiving.purge_domain(actor=actor, domain_id=place.project.domain_id),
+    ],
+)
+def test_who_may_not_change_something_holds_nobody_up(change: Callable[[Actor, Place], object]) -> None:
+    place = prepared(archive_project)
+    stranger = factories.actor_for(factories.make_user())
+    with held_open(lambda: enqueue(place)):
+        refused = Beside(lambda: change(stranger, place))
+        assert isinstance(refused.wait(), (NotFound, PermissionDenied))
 
 
 def lock_as_admitted(place: Place) -> None:
