@@ -145,8 +145,7 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
     InvalidInput.
     """
     _demand_may_limit(actor, target)
-    if isinstance(target, (Domain, Project)):
-        precede_admissions()
+    precede_admissions()
     # FOR UPDATE, and before the policy: admission by a token's limits locks it FOR KEY SHARE (ADR
     # 8).
     before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")

@@ -8,17 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 
-from accounts import admission_gate
-from accounts.admission_gate import enter_admission, precede_admissions
 from accounts.budgets.service import create_budget, update_budget
 from accounts.core.budget_arithmetic import Period, Unit
 from accounts.core.limits import Level
 from accounts.core.roles import Role
-from accounts.credentials.keypairs import create_keypair
+from accounts.credentials.keypairs import create_keypair, revoke_keypair, update_keypair
 from accounts.models import Budget, KeyPair, Membership, ResourcePolicy
-from accounts.policies.service import assign_policy, delete_policy, update_policy
+from accounts.policies.service import assign_policy, update_policy
 from accounts.tenancy import archiving, service
 from accounts.tenancy.membership_sync import _settle
 from accounts.tenancy.offboarding import close_user
@@ -31,7 +29,7 @@ from agents.resource_groups.service import (
 )
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
-from common.errors import BerthError, Conflict, NotFound, PermissionDenied, Unavailable
+from common.errors import BerthError, Conflict
 from images.models import ContainerImage, Registry
 from images.services import set_image_enabled
 from scheduler.tick import run_tick
@@ -149,8 +147,20 @@ def user(place: Place) -> object:
     return place.owner
 
 
-def keypair(place: Place) -> object:
+def keypair(place: Place) -> KeyPair:
     return KeyPair.objects.get()
+
+
+def suspend_token(place: Place) -> None:
+    update_keypair(actor=factories.actor_for(place.owner), keypair_id=keypair(place).pk, is_active=False)
+
+
+def narrow_token(place: Place) -> None:
+    update_keypair(actor=factories.actor_for(place.owner), keypair_id=keypair(place).pk, scopes=["read"])
+
+
+def revoke_token(place: Place) -> None:
+    revoke_keypair(actor=SYSTEM, user_id=place.owner.pk, keypair_id=keypair(place).pk)
 
 
 def spend_budget_of_project(place: Place) -> None:
@@ -176,8 +186,8 @@ CHANGES = [
     archive_project, rename_project, close_domain, remove_member, leave_by_rule, delete_membership, close_account,
     make_group_private, revoke_grant, take_no_such_type, limit_group, delete_group, disable_image,
     ask_more_for_image, disable_registry, forbid_all, allow_another_image, assign_strict(domain),
-    assign_strict(project), assign_strict(user), assign_strict(keypair), spend_budget_of_project,
-    spend_budget_of_user, harden_budget,
+    assign_strict(project), assign_strict(user), assign_strict(keypair), suspend_token,
+    narrow_token, revoke_token, spend_budget_of_project, spend_budget_of_user, harden_budget,
 ]  # fmt: skip
 REFUSED_BESIDE_A_SESSION = {archive_project, close_domain, delete_group}
 
@@ -328,59 +338,6 @@ def test_sessions_are_admitted_side_by_side() -> None:
     with held_open(lambda: lock_as_admitted(place)):
         place.enqueue(by=colleague)
     assert ComputeSession.objects.count() == 1
-
-
-SHARED = [
-    archive_project, rename_project, close_domain, make_group_private, revoke_grant, limit_group, disable_image,
-    allow_another_image, assign_strict(domain), assign_strict(project),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", SHARED)
-def test_a_change_of_what_many_share_is_not_overtaken_for_ever(change: Change) -> None:
-    """Else it would never come about where submits overlap without pause."""
-    place = prepared(change)
-    with ExitStack() as first:
-        first.enter_context(held_open(lambda: lock_as_admitted(place)))
-        changing = Beside(lambda: change(place))
-        wait_until(lambda: waiting_for_locks() == 1)
-        later = Beside(lambda: enqueue(place))
-        wait_until(lambda: waiting_for_locks() == 2 or later.is_done)
-        assert not later.is_done
-        first.close()
-    assert changing.wait() is None
-    assert later.wait() is not None
-
-
-@pytest.mark.parametrize(
-    ("holder", "waiter"), [(precede_admissions, enter_admission), (enter_admission, precede_admissions)]
-)
-def test_nobody_waits_long_at_the_gate(
-    holder: Callable[[], None], waiter: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admission_gate, "ENTER_WAIT_S", 0.1)
-    monkeypatch.setattr(admission_gate, "PRECEDE_WAIT_S", 0.1)
-    with held_open(holder), pytest.raises(Unavailable), transaction.atomic():
-        waiter()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda actor, place: update_policy(actor=actor, policy_id=place.owner.policy_id),
-        lambda actor, place: delete_policy(actor=actor, policy_id=place.owner.policy_id),
-        lambda actor, place: archiving.update_project(actor=actor, project_id=place.project.pk),
-        lambda actor, place: archiving.purge_project(actor=actor, project_id=place.project.pk),
-        lambda actor, place: archiving.update_domain(actor=actor, domain_id=place.project.domain_id),
-        lambda actor, place: archiving.purge_domain(actor=actor, domain_id=place.project.domain_id),
-    ],
-)
-def test_who_may_not_change_something_holds_nobody_up(change: Callable[[Actor, Place], object]) -> None:
-    place = prepared(archive_project)
-    stranger = factories.actor_for(factories.make_user())
-    with held_open(lambda: enqueue(place)):
-        refused = Beside(lambda: change(stranger, place))
-        assert isinstance(refused.wait(), (NotFound, PermissionDenied))
 
 
 def lock_as_admitted(place: Place) -> None:
