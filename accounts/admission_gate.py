@@ -3,9 +3,8 @@ starved.
 
 PostgreSQL grants further shared row locks while a transaction waits to change the row, so a policy
 could never be edited under a steady stream of submits. Advisory locks are granted in order:
-admissions take this one shared; a change of a policy, project, domain, image, registry or resource
-group takes it exclusively, before any row lock. It provides ordering only; consistency rests on the
-row locks.
+admissions take this one shared; a change of a row that they lock takes it exclusively, before any row
+lock and after a check of the right. It provides ordering only; consistency rests on the row locks.
 """
 
 from collections.abc import Callable

@@ -229,8 +229,7 @@ def _lock_image(actor: Actor, reference: str) -> ContainerImage:
 def _lock_group(actor: Actor, name: str, project: Project) -> ResourceGroup:
     """Lock the resource group against changes of its settings and grants. Raises NotFound.
 
-    Ticks update the group's row, which is no admission input. So changes of settings or grants lock
-    FOR UPDATE, and KEY SHARE suffices here.
+    Changes of settings or grants lock FOR UPDATE, so KEY SHARE suffices here.
     """
     usable = usable_resource_groups(actor, project)
     group = next(iter(lock_rows(meant_group(usable, name)[:1], RowLock.KEY_SHARE)), None)

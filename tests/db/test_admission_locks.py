@@ -35,7 +35,7 @@ from images.services import set_image_enabled
 from scheduler.tick import run_tick
 from sessions_app.admission.load import load_admission_inputs
 from sessions_app.admission.service import enqueue_session
-from sessions_app.core.request import parse_request
+from sessions_app.core.request import SessionRequest, parse_request
 from sessions_app.models import ComputeSession
 from tests import factories
 from tests.db.test_scheduler_concurrency import held_open
@@ -324,6 +324,19 @@ def test_folders_that_are_mounted_are_inputs_too(folder: VFolder, change: Callab
     assert not ComputeSession.objects.exists()
 
 
+def test_sessions_that_mount_one_folder_are_admitted_side_by_side(folder: VFolder) -> None:
+    assert folder.project is not None
+    place = folder.place  # type: ignore[attr-defined]
+    colleague = factories.make_user(member_of=place.project)
+    service.add_member(actor=SYSTEM, project=folder.project, user=colleague)
+    request = parse_request(place.request(mounts=[{"folder": str(folder.pk)}]))
+    with held_open(lambda: lock_as_admitted(place, request)):
+        beside = Beside(lambda: enqueue_session(actor=factories.actor_for(colleague), request=request))
+        wait_until(lambda: beside.is_done or waiting_for_locks() > 0)
+        assert beside.is_done
+    assert ComputeSession.objects.count() == 1
+
+
 def test_what_ticks_and_sign_ins_write_waits_for_no_session() -> None:
     place = prepared(archive_project)
     with held_open(lambda: enqueue(place)):
@@ -340,7 +353,7 @@ def test_sessions_are_admitted_side_by_side() -> None:
     assert ComputeSession.objects.count() == 1
 
 
-def lock_as_admitted(place: Place) -> None:
+def lock_as_admitted(place: Place, request: SessionRequest | None = None) -> None:
     """Hold what an admission holds until it writes."""
-    request = parse_request(place.request())
+    request = request or parse_request(place.request())
     load_admission_inputs(factories.actor_for(place.owner), [request], is_locked=True)
