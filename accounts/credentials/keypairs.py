@@ -10,6 +10,7 @@ from django.db.models import Case, Q, QuerySet, When
 from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import precede_admissions
 from accounts.core import token_secrets
 from accounts.core.authorization import Action
 from accounts.core.limits import Limit, hits
@@ -136,11 +137,17 @@ def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
     """
     access_user(actor, user_id, Action.EDIT)
     keypair = access_keypair_of(actor, user_id, keypair_id)
+    precede_admissions()
     audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
     keypair.delete()
 
 
 def _locked(actor: Actor, keypair_id: int) -> KeyPair:
+    """Lock and return the keypair for a change, before admissions that begin later. Raises
+    NotFound.
+    """
+    access_keypair(actor, keypair_id)
+    precede_admissions()
     KeyPair.objects.select_for_update().filter(pk=keypair_id).first()
     return access_keypair(actor, keypair_id)
 

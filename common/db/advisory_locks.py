@@ -54,8 +54,19 @@ def wait_exclusive(subject: str, *, wait_s: float) -> None:
     """Lock `subject` until the transaction ends; wait at most `wait_s`, after which the transaction
     cannot continue. Raises LockTaken. One query if the lock is free; waiters are served in order.
     """
+    _wait("advisory_xact_lock", subject, wait_s)
+
+
+def wait_shared(subject: str, *, wait_s: float) -> None:
+    """Lock like `wait_exclusive`, but together with other shared holders. Waits for exclusive
+    holders and for those who wait already.
+    """
+    _wait("advisory_xact_lock_shared", subject, wait_s)
+
+
+def _wait(lock: str, subject: str, wait_s: float) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock_number(subject)])
+        cursor.execute(f"SELECT pg_try_{lock}(%s)", [lock_number(subject)])
         if cursor.fetchone()[0]:
             return
         cursor.execute(
@@ -63,7 +74,7 @@ def wait_exclusive(subject: str, *, wait_s: float) -> None:
         )
         before = cursor.fetchone()[0]
         try:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(subject)])
+            cursor.execute(f"SELECT pg_{lock}(%s)", [lock_number(subject)])
         except OperationalError as error:
             if was_locked(error):
                 raise LockTaken(subject) from error
@@ -79,25 +90,6 @@ def was_locked(error: OperationalError) -> bool:
 def in_ms(seconds: float) -> str:
     """Return a duration in PostgreSQL's notation, in milliseconds."""
     return f"{round(seconds * 1000)}ms"
-
-
-def share_until_commit(subject: str) -> None:
-    """Take a shared lock of `subject` until the transaction ends. Waits for exclusive holders and
-    for those who wait already.
-    """
-    _lock_until_commit("pg_advisory_xact_lock_shared", subject)
-
-
-def hold_until_commit(subject: str) -> None:
-    """Take the exclusive lock of `subject` until the transaction ends. Later
-    shared locks queue behind it.
-    """
-    _lock_until_commit("pg_advisory_xact_lock", subject)
-
-
-def _lock_until_commit(function: str, subject: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}(%s)", [lock_number(subject)])
 
 
 def lock_number(subject: str) -> int:
