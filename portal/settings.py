@@ -135,7 +135,6 @@ DATABASES["default"].update(
         # Connections that nobody needed for a minute are given up: each costs PostgreSQL a process.
         "OPTIONS": {
             "connect_timeout": 5,
-            "prepare_threshold": 5,  # without a number psycopg would prepare nothing (common.db.prepared)
             "pool": {
                 "min_size": 1,
                 "max_size": env.int("BERTH_DB_POOL", 16),

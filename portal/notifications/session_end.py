@@ -10,7 +10,6 @@ from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
 from common import clock
-from common.db.prepared import among
 from portal.models import ToldNotice
 from portal.notifications.catalogue import REASONS_TOLD, Code, code_of_end
 from portal.notifications.service import News, notify_each
@@ -38,7 +37,7 @@ class _Ended(NamedTuple):
 
 def notify_of_ends(session_ids: Collection[UUID]) -> None:
     """Tell the owners why these sessions ended, if that is news to them. May run twice."""
-    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=among(session_ids)).order_by()))
+    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=session_ids).order_by()))
 
 
 def _tell_of(ended: Sequence[_Ended]) -> None:
