@@ -135,7 +135,6 @@ DATABASES["default"].update(
         # Connections idle for a minute are closed: each costs PostgreSQL a process.
         "OPTIONS": {
             "connect_timeout": 5,
-            "prepare_threshold": 5,  # None would disable prepared statements (common.db.prepared)
             "pool": {
                 "min_size": 1,
                 "max_size": env.int("BERTH_DB_POOL", 16),

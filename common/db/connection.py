@@ -11,6 +11,7 @@ import psycopg
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 
 from common.db.array_adapter import PlainListDumper
 from common.errors import BerthError, Conflict, Unavailable
@@ -36,7 +37,10 @@ class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
     def wait(self, gen: PQGen[RV], interval: float = LOOKED_EVERY_S, timeout: float | None = None) -> RV:
         try:
             return super().wait(gen, interval, timeout or self.silence_s or None)
-        except psycopg.errors._WaitTimeout as error:
+        except psycopg.OperationalError as error:
+            # An error of the server has an SQLSTATE; otherwise the statement is still under way.
+            if error.sqlstate or self.info.transaction_status is not TransactionStatus.ACTIVE:
+                raise
             self.pgconn.finish()
             raise psycopg.OperationalError(
                 f"The database has not answered within {self.silence_s:g} s."

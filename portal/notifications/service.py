@@ -1,6 +1,5 @@
 """Writes notifications, marks them as read, and stores users' choices."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +17,6 @@ from accounts.models import KeyPair
 from accounts.selectors import user_of
 from common import clock
 from common.actors import Actor
-from common.db.prepared import prepared_cursor
 from common.errors import InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.messaging.live_updates import Audience, push_many_on_commit
@@ -29,13 +27,6 @@ from portal.notifications.selectors import access_notification, choices_of, unre
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
-_WRITE_DOWN = f"""
-    INSERT INTO {Notification._meta.db_table} (person_id, code, arguments, session_id, created_at)
-    SELECT person_id, code, arguments, session_id, %(now)s
-    FROM unnest(%(people)s::bigint[], %(codes)s::text[], %(arguments)s::jsonb[], %(sessions)s::uuid[])
-        AS news (person_id, code, arguments, session_id)
-    RETURNING person_id, id, code
-"""
 KEPT_NOTIFICATIONS = 200
 WARNED_BEFORE = timedelta(minutes=10)
 TOLD_KEPT = timedelta(days=2)  # longer than clock differences, and than a day that is part of a happening
@@ -91,28 +82,27 @@ def notify_each(news: Collection[News]) -> int:
         return 0
     told = _write_down(heard)
     _forget_oldest(people)
-    mailed = [key for person_id, key, code in told if KIND_OF[Code(code)] in choices[person_id].mailed]
+    mailed = [each for each in told if KIND_OF[Code(each.code)] in choices[each.person_id].mailed]
     if mailed and settings.BERTH_MAIL:
-        NotificationMail.objects.bulk_create(NotificationMail(notification_id=key) for key in mailed)
+        NotificationMail.objects.bulk_create(NotificationMail(notification=each) for each in mailed)
         enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
-    _push([(person_id, key) for person_id, key, _code in told])
+    _push([(each.person_id, each.pk) for each in told])
     return len(told)
 
 
-def _write_down(news: Sequence[News]) -> list[tuple[int, int, str]]:
-    """Insert the notifications; return (user id, notification id, code) of each. One query."""
-    with prepared_cursor() as cursor:
-        cursor.execute(
-            _WRITE_DOWN,
-            {
-                "people": [each.person_id for each in news],
-                "codes": [each.code.value for each in news],
-                "arguments": [json.dumps(dict(each.arguments)) for each in news],
-                "sessions": [each.session_id for each in news],
-                "now": clock.now(),
-            },
+def _write_down(news: Sequence[News]) -> list[Notification]:
+    """Insert the notifications and return them. One query."""
+    now = clock.now()
+    return Notification.objects.bulk_create(
+        Notification(
+            person_id=each.person_id,
+            code=each.code.value,
+            arguments=dict(each.arguments),
+            session_id=each.session_id,
+            created_at=now,
         )
-        return list(cursor.fetchall())
+        for each in news
+    )
 
 
 def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:

@@ -12,7 +12,6 @@ from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
 from common import clock
-from common.db.prepared import among
 from portal.models import ToldNotice
 from portal.notifications.catalogue import REASONS_TOLD, Code, code_of_end
 from portal.notifications.service import News, notify_each
@@ -42,7 +41,7 @@ def notify_of_ends(session_ids: Collection[UUID]) -> None:
     """Notify the owners why these sessions ended, except for ends that they
     requested. Safe to run twice.
     """
-    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=among(session_ids)).order_by()))
+    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=session_ids).order_by()))
 
 
 def _tell_of(ended: Sequence[_Ended]) -> None:

@@ -13,7 +13,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import enter_admission
-from accounts.budgets.selectors import budget_states, have_budgets
+from accounts.budgets.selectors import budget_states
 from accounts.credentials.keypairs import demand_scopes
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
@@ -88,7 +88,7 @@ def load_admission_inputs(
         image=image,
         group=group,
         scopes=scopes,
-        budgets=budget_states(owners_of(keys)) if have_budgets(owners_of(keys)) else (),
+        budgets=budget_states(owners_of(keys)),
         folder_limits=folder_limits,
         used_names=() if is_locked else _used_names(actor, requests),
         has_machine=has_machine,
