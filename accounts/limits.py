@@ -5,9 +5,9 @@ The arithmetic is in `accounts.core.limits`; the database enforces the limits (A
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from django.db import IntegrityError, NotSupportedError, transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -27,7 +27,7 @@ from accounts.models import (
 )
 from common.actors import Actor
 from common.db.connection import constraint_of
-from common.db.prepared import is_outdated, prepared_cursor
+from common.db.rows import read_rows
 from common.errors import LimitExceeded
 from common.i18n import paragraph
 
@@ -54,21 +54,29 @@ FIELDS = {
 ALLOW_FIELDS = {
     AllowList.REGISTRIES: "image", AllowList.IMAGES: "image", AllowList.STORAGE_HOSTS: "host",
 }  # fmt: skip
-# Statement for the rows of `read_scopes`; the caller fills in the id condition of each level. json
-# instead of jsonb: it is only written, and jsonb takes PostgreSQL longer.
-SCOPES = f"""
+# json instead of jsonb: it is only written, and jsonb takes PostgreSQL longer.
+_SCOPES = f"""
     SELECT scope.level, scope.id, scope.name, to_json(policy.*) AS policy,
            (SELECT coalesce(json_object_agg(resource, used), json_build_object()) FROM {LimitUse._meta.db_table} AS use
             WHERE use.level = scope.level AND use.scope_id = scope.id) AS used
     FROM (
-        SELECT 'domain' AS level, id, name, policy_id FROM {Domain._meta.db_table} WHERE id = {{domain}}
-        UNION ALL SELECT 'project', id, name, policy_id FROM {Project._meta.db_table} WHERE id = {{project}}
-        UNION ALL SELECT 'user', id, email, policy_id FROM {User._meta.db_table} WHERE id = {{user}}
-        UNION ALL SELECT 'keypair', id, name, policy_id FROM {KeyPair._meta.db_table} WHERE id = {{keypair}}
+        SELECT 'domain' AS level, id, name, policy_id FROM {Domain._meta.db_table} WHERE id = ANY(%(domain)s::bigint[])
+        UNION ALL SELECT 'project', id, name, policy_id FROM {Project._meta.db_table} WHERE id = ANY(%(project)s::bigint[])
+        UNION ALL SELECT 'user', id, email, policy_id FROM {User._meta.db_table} WHERE id = ANY(%(user)s::bigint[])
+        UNION ALL SELECT 'keypair', id, name, policy_id FROM {KeyPair._meta.db_table} WHERE id = ANY(%(keypair)s::bigint[])
     ) AS scope
     JOIN {ResourcePolicy._meta.db_table} AS policy ON policy.id = scope.policy_id
 """
-_SCOPES = SCOPES.format(**{level.value: f"ANY(%({level.value})s::bigint[])" for level in Level})
+
+
+class _ScopeRow(NamedTuple):
+    """Row of `_SCOPES`."""
+
+    level: str
+    id: int
+    name: str
+    policy: dict[str, Any]  # columns of the policy
+    used: dict[str, int]  # by resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +102,19 @@ def scope_ids(actor: Actor, project: Project | None = None) -> ScopeIds:
 def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
     """Return those scopes that have a policy, with their current use. One query."""
     ids = {level.value: [scope_id for at, scope_id in keys if at is level] for level in Level}
-    with prepared_cursor() as cursor:
-        cursor.execute(_SCOPES, ids)
-        return read_scopes(cursor.fetchall())
+    return [_scope(row) for row in read_rows(_ScopeRow, _SCOPES, ids)]
 
 
-def read_scopes(rows: Iterable[Sequence[Any]]) -> list[Scope]:
-    """Convert the rows of the `SCOPES` statement."""
-    return [
-        _scope(Level(level), scope_id, name, policy, used) for level, scope_id, name, policy, used in rows
-    ]
-
-
-def _scope(level: Level, scope_id: int, name: str, policy: dict[str, Any], used: dict[str, int]) -> Scope:
+def _scope(row: _ScopeRow) -> Scope:
+    level, policy = Level(row.level), row.policy
     limits = {limit: value for limit, value in limits_of(policy).items() if stands_at(limit, level)}
     return Scope(
         level,
-        scope_id,
-        name,
+        row.id,
+        row.name,
         policy["name"],
         limits,
-        used,
+        row.used,
         allowed_of(policy),
         is_central=policy["domain_id"] is None,
         use_rule=UseRule(policy["use_rule"]),
@@ -181,9 +181,6 @@ def write_within_limits(write: Callable[[], Written]) -> Written:
                 return write()
         except IntegrityError as error:
             if constraint_of(error) != WITHIN_LIMITS:
-                raise
-        except NotSupportedError as error:
-            if not is_outdated(error):
                 raise
     raise LimitExceeded(_("Others took what was left at the same moment."), hint=_("Try again."))
 

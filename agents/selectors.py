@@ -5,6 +5,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
@@ -34,7 +35,6 @@ from agents.runtime.port import ContainerRuntime
 from agents.runtime.port_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
 from common.actors import Actor
-from common.db.prepared import prepared_cursor
 from common.errors import NotFound
 from common.values.resources import CPU, MEM, ResourceSlots
 from common.values.text import quoted
@@ -224,8 +224,8 @@ def has_machine_for(
     architecture and, if one is named, only accelerators of that model. One query, which stops at
     the first match.
     """
-    with prepared_cursor() as cursor:
-        asked = {
+    with connection.cursor() as cursor:
+        asked: dict[str, Any] = {
             "group": group.pk,
             "architecture": architecture,
             "model": device_model,

@@ -1,1 +1,1 @@
-"""Floor 0: what every room needs and no room owns. Knows no domain word but Actor and ResourceSlots."""
+"""Shared code of all apps. Knows no term of Berth's domain but Actor and ResourceSlots."""

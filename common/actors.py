@@ -1,4 +1,4 @@
-"""Who acts: a person in a browser, a program with a keypair, or Berth itself."""
+"""Actor of an operation: a user in a browser, a program with a keypair, or Berth itself."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ class ActorKind(StrEnum):
 
 
 class Via(StrEnum):
-    """The way by which somebody acts."""
+    """Interface through which an actor works."""
 
     PAGE = "page"
     REST = "rest"
@@ -22,11 +22,11 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A value that services and selectors take first; it carries no database object.
+    """Immutable first argument of services and selectors; holds no database object.
 
-    `label` is for logs and the audit trail (an e-mail address, or "system"); `keypair_id` is set for tokens. Where somebody
-    looks at the portal as this user, `behind_id` and `behind_label` say who it really is. Monitors see what superadmins (of
-    all domains) or domain admins see, and change nothing of it.
+    `label` is for logs and the access log (an e-mail address, or "system"); `keypair_id` is set for
+    tokens. During impersonation, `behind_id` and `behind_label` identify the real user. Monitors
+    see what superadmins (of all domains) or domain admins see, but cannot change it.
     """
 
     kind: ActorKind
@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def only_looks(self) -> bool:
-        """Changes nothing that belongs to others, whatever it sees."""
+        """True for monitors, which cannot change objects of others."""
         return self.is_monitor or self.is_domain_monitor
 
     @property

@@ -1,4 +1,6 @@
-"""The current time, whether the system clock was set, and how timestamps in rows follow it."""
+"""Current time, detection of clock jumps, and SQL expressions that
+shift stored timestamps after one.
+"""
 
 import time
 from collections.abc import Iterator
@@ -18,13 +20,13 @@ _frozen: ContextVar[datetime | None] = ContextVar("frozen_instant", default=None
 
 
 def now() -> datetime:
-    """The present instant, aware, UTC."""
+    """Return the current time, aware, in UTC."""
     return _frozen.get() or datetime.now(UTC)
 
 
 @contextmanager
 def frozen_at(instant: datetime) -> Iterator[None]:
-    """Within the block, and this context only, `now()` answers `instant`. For tests."""
+    """Make `now()` return `instant` within the block, in this context only. For tests."""
     token = _frozen.set(instant)
     try:
         yield
@@ -33,20 +35,23 @@ def frozen_at(instant: datetime) -> Iterator[None]:
 
 
 def reading() -> float:
-    """How far the time of day is ahead of the machine's steady clock, in seconds: it changes only when somebody sets the
-    time, or the machine slept."""
+    """Return the offset of the wall clock to the monotonic clock in seconds. It changes only when
+    the time is set or the machine sleeps.
+    """
     return time.time() - time.monotonic()
 
 
 def steady() -> float:
-    """Seconds of a clock that nobody sets: the same for all processes of this machine, until it boots. It stands while the machine
-    sleeps."""
+    """Return seconds of the monotonic clock: equal for all processes of a machine until it boots;
+    does not advance while the machine sleeps.
+    """
     return time.monotonic()
 
 
 def step_since(earlier: float | None) -> timedelta | None:
-    """By how much the time was set since that `reading` on this machine: zero for what a time server corrects without
-    notice, None if there is no such reading."""
+    """Return the size of the clock jump since that `reading` on this machine: zero for small
+    corrections by a time server, None without a reading.
+    """
     if earlier is None:
         return None
     step = timedelta(seconds=reading() - earlier)
@@ -55,7 +60,7 @@ def step_since(earlier: float | None) -> timedelta | None:
 
 @cache
 def machine_id() -> str:
-    """Names this machine since it was booted; readings of one are nothing to another."""
+    """Return the boot id of this machine; readings of different boots are not comparable."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -63,23 +68,25 @@ def machine_id() -> str:
 
 
 AHEAD = timedelta(seconds=20)
-"""So far in the future may an instant be that was written now: when a stop is due, or by a clock that is a little ahead."""
+"""Tolerance for timestamps slightly in the future: due stops, or a clock that is a little ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The clock was set by `by` within the last `unseen`, a length by the steady clock; it is `now` by the new one."""
+    """Clock jump by `by` within the last `unseen` (monotonic duration); `now` is the
+    time by the new clock.
+    """
 
     by: timedelta
     now: datetime
     unseen: timedelta
 
     def is_since(self, name: str) -> Q:
-        """That this instant was written by the new clock."""
+        """Return the condition that the field `name` was written by the new clock."""
         return Q(**{f"{name}__gt": self.now - self.unseen, f"{name}__lte": self.now + AHEAD})
 
     def moves(self, name: str, *, unless: Q | None = None) -> Combinable:
-        """The value of an UPDATE: moved along, unless it was written by the new clock."""
+        """Return the UPDATE value of the field `name`: shifted, unless written by the new clock."""
         return Case(
             When(self.is_since(name) if unless is None else unless, then=F(name)),
             default=F(name) + self.by,

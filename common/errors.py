@@ -1,6 +1,7 @@
-"""Errors that people and programs see: code, HTTP status, message, hint, fields. Edges render them in one place.
+"""Errors shown to users and programs: code, HTTP status, message, hint, fields. Rendered by
+`common.rest.errors` and `common.pages.error_pages`.
 
-Text = what failed, the value, what to do. Raise the class that says what kind of refusal it is.
+Text = what failed, the value, what to do. Raise the class of the kind of refusal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,11 +9,13 @@ from typing import ClassVar
 
 
 class BerthError(Exception):
-    """Base of all refusals. `code` is stable and for machines; `message` and `hint` are for people."""
+    """Base of all refusals. `code` is stable and for machines; `message`
+    and `hint` are for people.
+    """
 
     default_code: ClassVar[str] = "error"
     http_status: ClassVar[int] = 500
-    is_recorded = False  # whoever raised it has told the access log
+    is_recorded = False  # already recorded in the access log where it was raised
 
     def __init__(
         self,
@@ -29,11 +32,11 @@ class BerthError(Exception):
         self.code = code or self.default_code
 
     def headers(self) -> dict[str, str]:
-        """What an answer with it has besides."""
+        """Return extra headers of the response."""
         return {}
 
     def to_json(self) -> dict[str, object]:
-        """The body of a refusal over REST."""
+        """Return the REST response body."""
         return {"code": self.code, "message": self.message, "hint": self.hint, "fields": self.fields}
 
 
@@ -45,43 +48,45 @@ class InvalidInput(BerthError):
 
 
 class NotAuthenticated(BerthError):
-    """Nobody is signed in, or the token is unknown, revoked or expired."""
+    """The request is not signed in, or its token is unknown, revoked or expired."""
 
     default_code = "not_authenticated"
     http_status = 401
 
 
 class PermissionDenied(BerthError):
-    """The actor sees the object, yet may not do this to it."""
+    """The actor can see the object, but may not do this to it."""
 
     default_code = "permission_denied"
     http_status = 403
 
 
 class NotFound(BerthError):
-    """Absent, or hidden from this actor: both answer alike."""
+    """The object is absent, or hidden from this actor; both give the same response."""
 
     default_code = "not_found"
     http_status = 404
 
 
 class Conflict(BerthError):
-    """The object is in a state in which this cannot be done."""
+    """The object's state does not allow this."""
 
     default_code = "conflict"
     http_status = 409
 
 
 class TooLarge(BerthError):
-    """The body of the request is larger than this address takes."""
+    """The body of the request is larger than this address accepts."""
 
     default_code = "too_large"
     http_status = 413
 
 
 class LimitExceeded(BerthError):
-    """Limits or the size of the machines forbid it; the message names limit, use and request, `limits` has their numbers.
-    `allow_lists` do not have what is asked for, `budgets` are sentences of budgets that are used up."""
+    """A limit or the size of the machines forbids the request. The message names limit, use and
+    request; `limits` has their numbers, `allow_lists` those that lack the value, `budgets` a
+    sentence for each budget used up.
+    """
 
     default_code = "limit_exceeded"
     http_status = 422
@@ -103,7 +108,7 @@ class LimitExceeded(BerthError):
 
     @property
     def sentences(self) -> list[str]:
-        """One for each limit, allow-list and budget; none where the machines are too small."""
+        """One sentence per limit, allow-list and budget; empty if the machines are too small."""
         return [*(str(each["message"]) for each in (*self.limits, *self.allow_lists)), *self.budgets]
 
     def to_json(self) -> dict[str, object]:
@@ -116,8 +121,9 @@ class LimitExceeded(BerthError):
 
 
 class TooManyRequests(BerthError):
-    """As much of this kind is under way for the actor as may be; later it may be asked for again, after `retry_after_s` if
-    that is known (answers have it as Retry-After)."""
+    """The actor has reached a rate or concurrency limit. A retry is possible later, after
+    `retry_after_s` if known (sent as Retry-After).
+    """
 
     default_code = "too_many_requests"
     http_status = 429
@@ -133,7 +139,7 @@ class TooManyRequests(BerthError):
 
 
 class Unavailable(BerthError):
-    """A part that is needed (an engine, a storage host) does not answer now; trying again may help."""
+    """A required component (an engine, a storage host) does not answer; a retry may help."""
 
     default_code = "unavailable"
     http_status = 503

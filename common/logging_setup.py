@@ -1,16 +1,16 @@
-"""One structured line per event on stderr; ids always, secrets never."""
+"""Configures logging: one structured line per event on stderr; ids always, secrets never."""
 
 import logging
 
 import structlog
 from structlog.typing import EventDict, Processor
 
-# What a terminal would obey; line breaks are written as \\n by the renderer.
+# Terminal control characters; the renderer writes line breaks as \\n.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
 
 
 def configure_logging(level: str) -> None:
-    """Send structlog and the standard library's loggers through one formatter."""
+    """Send structlog and standard library loggers through one formatter."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -47,7 +47,7 @@ def configure_logging(level: str) -> None:
         "asyncio",
         "celery.beat",
         "kombu",
-        "celery.worker.request",  # what was asked for too long ago is dropped by design, many at a slow start
+        "celery.worker.request",  # expired tasks are dropped by design, many at a slow start
         "celery.worker.strategy",
         "celery.app.trace",
     ):
@@ -55,7 +55,9 @@ def configure_logging(level: str) -> None:
 
 
 def without_controls(logger: object, name: str, event: EventDict) -> EventDict:
-    """Texts from outside (addresses of pages, what engines say) shown in a terminal do nothing but be read."""
+    """Escape control characters, so that external text (addresses, engine
+    messages) cannot control a terminal.
+    """
     return {
         key: value.translate(_CONTROLS) if isinstance(value, str) else value for key, value in event.items()
     }

@@ -1,4 +1,4 @@
-"""The access log: who did what to which object, from where, with what outcome. Answers that may be asked for again. Clocks of machines."""
+"""Tables of the access log, of idempotency answers, and of the clock reading."""
 
 from django.db import models
 
@@ -6,10 +6,11 @@ from common import clock
 
 
 class AuditEntry(models.Model):
-    """One line of the access log. Rows are only ever added, but that what repeats itself counts up (`fold_key`).
+    """Line of the access log. Rows are only added; a repeated refusal counts up its row
+    (`fold_key`).
 
-    `actor_*` is who really acted; `acted_as_*` whom they looked like, if somebody else. `domain_id` is the domain that the line
-    concerns: that of the object, else that of the actor; none for what superadmins do beside all domains.
+    `actor_*` is the real actor; `acted_as_*` the impersonated user, if any. `domain_id` is the
+    domain of the object, else of the actor; null for actions of superadmins outside any domain.
     """
 
     class Outcome(models.TextChoices):
@@ -45,7 +46,7 @@ class AuditEntry(models.Model):
         ordering = ("-recorded_at", "-id")
         verbose_name_plural = "audit entries"
         indexes = (
-            # The list is counted, searched and ordered in it, without its rows.
+            # Covers counting, searching and ordering of the list.
             models.Index(
                 fields=("-recorded_at", "-id"),
                 include=("outcome", "actor_label", "target_label", "target_id", "request_id"),
@@ -70,7 +71,9 @@ class AuditEntry(models.Model):
 
 
 class KeptAnswer(models.Model):
-    """What was answered to a request with a key (common.rest.idempotency). Keys are kept as hashes, secrets not at all."""
+    """Stored response to a request with an idempotency key (common.rest.idempotency). Keys are
+    stored as hashes; responses with secrets are not stored.
+    """
 
     actor_id = models.BigIntegerField()
     key_hash = models.CharField(max_length=64)
@@ -90,8 +93,9 @@ class KeptAnswer(models.Model):
 
 
 class ClockReading(models.Model):
-    """One row: how far the time of day was ahead of the steady clock (`clock.reading`) at the last look, on which machine, and when
-    that was by its steady clock."""
+    """Single row: last offset of the wall clock to the monotonic clock (`clock.reading`), the
+    machine, and its monotonic time then.
+    """
 
     machine = models.CharField(max_length=64)
     ahead_s = models.FloatField()

@@ -1,6 +1,6 @@
 """Ports: how an app uses what an app above it provides. Pure.
 
-An app declares its ports in `<app>/ports.py`, each with the Protocol that an implementation must have.
+An app declares its ports in `<app>/ports.py`, each with the Protocol of its implementation.
 `portal/wiring.py` connects all of them. An implementation is a function, a module or a value.
 """
 
@@ -16,7 +16,7 @@ class PortError(RuntimeError):
 
 
 class Port(Generic[T]):
-    """Port with one implementation; with `default` until one is connected."""
+    """Port with one implementation; returns `default` until one is connected."""
 
     def __init__(self, name: str, default: T | None = None) -> None:
         self.name = name
@@ -24,7 +24,9 @@ class Port(Generic[T]):
         self._implementation: T | None = None
 
     def connect(self, implementation: T) -> None:
-        """Provide the implementation. Connecting the same again changes nothing. Raises PortError for another."""
+        """Set the implementation. Connecting an equal one again has no
+        effect. Raises PortError for another.
+        """
         if self._implementation is not None and self._implementation != implementation:
             raise PortError(f"The port {self.name} is connected to {self._implementation!r} already.")
         self._implementation = implementation
@@ -54,7 +56,7 @@ class Ports(Generic[T]):
         self._implementations: tuple[T, ...] = ()
 
     def connect(self, implementation: T) -> None:
-        """Add an implementation. Connecting the same again changes nothing."""
+        """Add an implementation. Connecting an equal one again has no effect."""
         if implementation not in self._implementations:
             self._implementations += (implementation,)
 
@@ -99,5 +101,5 @@ class Helpers(Protocol):
 
 translator: Port[Translator] = Port("common.translator", default=English())
 helpers: Port[Helpers] = Port("common.helpers")
-# {"session_id": "sessions_app.computesession"}: the models of the objects that parameters of addresses name.
+# Models of objects named by URL parameters, like {"session_id": "sessions_app.computesession"}.
 address_parameters: Port[Mapping[str, str]] = Port("common.address_parameters")

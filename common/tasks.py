@@ -1,4 +1,4 @@
-"""Background work of floor 0."""
+"""Celery tasks of `common`: purge of stored responses and of the access log."""
 
 from datetime import timedelta
 
@@ -13,12 +13,14 @@ from common.rest import idempotency
 
 @shared_task(name=TaskName.PURGE_ANSWERS, soft_time_limit=300, time_limit=360)
 def purge_answers() -> None:
-    """Forget answers that nobody may ask for again."""
+    """Delete expired idempotency responses."""
     idempotency.purge_answers()
 
 
 @shared_task(name=TaskName.PURGE_AUDIT, soft_time_limit=600, time_limit=660)
 def purge_audit() -> None:
-    """Forget lines of the access log that are older than the setting says."""
+    """Delete lines of the access log that are older than the
+    setting BERTH_AUDIT_DAYS; 0 keeps all.
+    """
     if settings.BERTH_AUDIT_DAYS > 0:
         audit_log.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))

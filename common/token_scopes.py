@@ -1,7 +1,7 @@
-"""What a program may do with a token: a scope opens a part of what its person may, never more. Pure.
+"""Scopes of API tokens: a scope grants part of the user's own permissions, never more. Pure.
 
-A view of REST declares `token_scopes`: one of them lets a token in; what only reads takes `read` as well. For single
-methods `token_scopes_of` says otherwise. A view that declares nothing lets no token in.
+A REST view declares `token_scopes`: one of them is required; reading is also allowed with `read`.
+`token_scopes_of` overrides this for single methods. A view without a declaration accepts no token.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -35,7 +35,9 @@ TITLES = {
 
 
 def sufficient_scopes(view: Any, method: str) -> Scopes:
-    """Those of which a token needs one to send `method` to this view; none: no token may."""
+    """Return the scopes of which a token needs one to send `method` to this view;
+    empty if no token may.
+    """
     method = "GET" if method in SAFE_METHODS else method
     exceptions: Mapping[str, Scopes] = getattr(view, "token_scopes_of", {})
     declared: Scopes = getattr(view, "token_scopes", NO_TOKEN)
@@ -49,6 +51,8 @@ def may(scopes: Iterable[str], sufficient: Scopes) -> bool:
 
 
 def in_order(scopes: Collection[str]) -> list[str]:
-    """Without repeats, in the order of TokenScope. Raises ValueError with a name that is no scope."""
+    """Return the scopes without repeats, in the order of TokenScope. Raises
+    ValueError for an unknown name.
+    """
     wanted = {TokenScope(name) for name in scopes}
     return [scope.value for scope in TokenScope if scope in wanted]

@@ -34,10 +34,15 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
     if image is None:
-        sentence = _("There is no image {name} to start from.").format(name=quoted(wanted, 80))
-        hint = _("GET /api/v1/images/ lists those that are.")
-        raise NotFound(sentence, hint=hint, fields={"image": [sentence]})
+        raise refused_image(wanted)
     return image
+
+
+def refused_image(wanted: str) -> NotFound:
+    """Return the refusal of an image that the actor cannot use."""
+    sentence = _("There is no image {name} to start from.").format(name=quoted(wanted, 80))
+    hint = _("GET /api/v1/images/ lists those that are.")
+    return NotFound(sentence, hint=hint, fields={"image": [sentence]})
 
 
 def image_named(wanted: str) -> Q:

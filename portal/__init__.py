@@ -1,1 +1,1 @@
-"""Floor 7: the composition root. Nothing imports it; it wires every other room together."""
+"""Composition root: connects all apps and runs their processes. No app imports it."""

@@ -1,4 +1,4 @@
-"""The site of Django admin: for superadmins, behind the portal's own sign-in, which is throttled."""
+"""Django admin site for superadmins, behind the portal's own rate-limited sign-in."""
 
 from typing import Any, cast
 
@@ -21,12 +21,12 @@ from portal.models import Announcement
 
 admin.site.site_header = admin.site.site_title = "Berth"
 admin.site.index_title = gettext_lazy("Administration")
-admin.site.final_catch_all_view = False  # it would redirect forms whose address lacks its last slash
+admin.site.final_catch_all_view = False  # it would redirect forms without a trailing slash
 _change_password = admin.site.password_change
 
 
 def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-    """Django admin's page for it, and a line in the access log."""
+    """Serve Django admin's password page and record the change in the access log."""
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
         password_is_new(cast("User", request.user), request)
@@ -36,9 +36,9 @@ def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | No
 
 admin.site.password_change = change_own_password  # type: ignore[method-assign, assignment]
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
-# The e-mail address of a person is in the account itself.
+# E-mail addresses are stored in the account itself.
 admin.site.unregister(EmailAddress)
-# Second factors are changed by their people, or taken away by a service.
+# Second factors are changed by their users, or reset by a service.
 admin.site.unregister(Authenticator)
 for model in (SocialAccount, SocialApp, SocialToken):
     admin.site.unregister(model)
@@ -46,7 +46,7 @@ for model in (SocialAccount, SocialApp, SocialToken):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(admin.ModelAdmin):
-    """The access log. Rows are only ever added, and not by hand."""
+    """Read-only view of the access log."""
 
     list_display = ("recorded_at", "actor_label", "action", "target_label", "outcome", "ip")
     list_filter = ("action", "outcome", "actor_kind")
@@ -65,7 +65,7 @@ class AuditEntryAdmin(admin.ModelAdmin):
 
 @admin.register(Announcement)
 class AnnouncementAdmin(AuditedAdmin):
-    """What every page shows at its top, from when until when."""
+    """Announcements at the top of every page, with start and end."""
 
     list_display = ("text", "tone", "starts_at", "ends_at", "is_dismissible")
     list_filter = ("tone",)

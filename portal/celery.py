@@ -1,4 +1,6 @@
-"""The Celery application of workers and web: `celery -A portal` finds it here. portal/processes/periodic.py is the clock."""
+"""Celery application of workers and web (`celery -A portal`). Periodic
+tasks are sent by portal/processes/periodic.py.
+"""
 
 import os
 
@@ -13,12 +15,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 @setup_logging.connect
 def keep_logging(**_: object) -> None:
-    """Workers log as portal.settings says: who listens to this signal keeps Celery from setting up its own."""
+    """Keep the logging of portal.settings: a receiver of this
+    signal disables Celery's own set-up.
+    """
 
 
 @worker_ready.connect
 def leave_imports_to_rest(**_: object) -> None:
-    """Its pool is of threads: there is one heap."""
+    """Freeze imported objects in the worker; its pool consists of threads, so there is one heap."""
     leave_startup_to_rest()
 
 
@@ -28,6 +32,6 @@ def allow_many_connections(**_: object) -> None:
 
 
 app = Celery("berth")
-app.set_default()  # in every thread, not in that of the import alone: the web server sends tasks from many
+app.set_default()  # in all threads, not just the importing one: the web server sends tasks from many
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

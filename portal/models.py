@@ -1,4 +1,4 @@
-"""What people are told: by Berth itself, and by those who run it."""
+"""Tables of notifications and announcements."""
 
 from typing import ClassVar
 
@@ -16,7 +16,9 @@ from common.pages.status_styles import Tone
 
 
 class Notification(models.Model):
-    """One thing that happened to something of a person. `code` and `arguments` make the sentence (portal.notifications.catalogue)."""
+    """Notification of a user. `code` and `arguments`
+    give its text (portal.notifications.catalogue).
+    """
 
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notifications"
@@ -39,7 +41,9 @@ class Notification(models.Model):
 
 
 class NotificationMail(models.Model):
-    """That a notification is to go by mail, too; gone when a mail server took it, or when it never will."""
+    """Outbox row of a notification that is also mailed; deleted once a mail server accepts it, or
+    on permanent failure.
+    """
 
     notification = models.OneToOneField(
         Notification, on_delete=models.CASCADE, primary_key=True, related_name="mail"
@@ -51,7 +55,9 @@ class NotificationMail(models.Model):
 
 
 class ToldNotice(models.Model):
-    """That a person was told of a happening, or muted such news: once, whatever the list of notifications keeps."""
+    """Record that a user was notified of an event, or had muted it; prevents repetition, even after
+    the notification itself is deleted.
+    """
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     happening = models.CharField(max_length=120)
@@ -66,7 +72,9 @@ class ToldNotice(models.Model):
 
 
 class NotificationChoice(models.Model):
-    """What a person does not want to be told, and what is to come by mail, too: members of `portal.notifications.catalogue.Kind`."""
+    """Notification kinds that a user muted, and kinds to be
+    mailed: members of `portal.notifications.catalogue.Kind`.
+    """
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
@@ -79,7 +87,7 @@ class NotificationChoice(models.Model):
 
 
 class Announcement(models.Model):
-    """A sentence of superadmins at the top of every page, from when until when."""
+    """Message of superadmins at the top of every page, with start and end."""
 
     TONES: ClassVar[list[tuple[str, str | Promise]]] = [
         (Tone.BUSY.value, gettext_lazy("News")),

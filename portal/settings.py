@@ -1,4 +1,4 @@
-"""Settings, read from the environment; docs/settings.md lists each variable."""
+"""Django settings, read from the environment; docs/settings.md lists each variable."""
 
 import os
 from ipaddress import ip_network
@@ -28,7 +28,7 @@ DEBUG = False
 BERTH_INSTALLATION = env.str("BERTH_INSTALLATION")
 BERTH_URL = env.str("BERTH_URL")
 BERTH_APPS_DOMAIN = env.str("BERTH_APPS_DOMAIN", "apps.localhost")
-# 30 ports beside the portal's own, on which apps open where browsers cannot look up their hosts.
+# 30 ports after the portal's own, for apps if browsers cannot resolve their host names.
 _portal_port = urlsplit(BERTH_URL).port or 80
 BERTH_APPS_PORTS = parse_ports(env.str("BERTH_APPS_PORTS", f"{_portal_port + 1}-{_portal_port + 30}"))
 BERTH_APPS_BY_ADDRESS = env.str("BERTH_APPS_BY_ADDRESS", "allowed")
@@ -129,19 +129,18 @@ PatientConnection.silence_s = env.float("BERTH_DB_SILENCE_S", 15)
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"].update(
     {
-        "HOST": unquote(DATABASES["default"]["HOST"]),  # the directory of a socket, where it is one
+        "HOST": unquote(DATABASES["default"]["HOST"]),  # may be a socket directory
         "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": True,  # the pool may hold connections that a restart of the server has ended
-        # Connections that nobody needed for a minute are given up: each costs PostgreSQL a process.
+        "CONN_HEALTH_CHECKS": True,  # a server restart ends pooled connections
+        # Connections idle for a minute are closed: each costs PostgreSQL a process.
         "OPTIONS": {
             "connect_timeout": 5,
-            "prepare_threshold": 5,  # without a number psycopg would prepare nothing (common.db.prepared)
             "pool": {
                 "min_size": 1,
                 "max_size": env.int("BERTH_DB_POOL", 16),
                 "timeout": 10,
                 "max_idle": 60,
-                "reconnect_timeout": 5,  # then whoever asks next tries, at once
+                "reconnect_timeout": 5,  # afterwards each request tries immediately
                 "connection_class": PatientConnection,
             },
         },
@@ -171,7 +170,7 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-# What can be guessed or asked for by strangers is counted by accounts.sign_in.throttle instead.
+# Rate limits are enforced by accounts.sign_in.throttle instead.
 ACCOUNT_RATE_LIMITS = dict.fromkeys(
     ("login", "login_failed", "reset_password", "change_password", "reauthenticate", "signup")
 )
@@ -185,7 +184,7 @@ ACCOUNT_FORMS = {
 }
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
-# That of allauth writes a row for the address at each look at a link, as if somebody had typed it without proof.
+# allauth's generator writes an unverified address row each time a link is opened.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordResetTokenGenerator"
 MFA_ADAPTER = "accounts.sign_in.second_factor.SecondFactorAdapter"
 MFA_FORMS = {
@@ -197,20 +196,20 @@ MFA_FORMS = {
 }
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
-MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts are made by administrators, with the address that they know
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # administrators create accounts with known addresses
 MFA_RECOVERY_CODES_SHOW_ONCE = True
 MFA_RECOVERY_CODE_DIGITS = 10
 EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
 vars().update(EMAIL_CONFIG)
 DEFAULT_FROM_EMAIL = env.str("BERTH_MAIL_FROM", f"berth@{_url.hostname}")
-BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # whether mail is set up
+BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # is mail configured?
 EMAIL_TIMEOUT = 10
 
-# Requests that one token may send in a minute; 0: any number.
+# Requests per minute and token; 0: unlimited.
 BERTH_STARTUP_SCRIPT_S = env.int("BERTH_STARTUP_SCRIPT_S", 60)
 BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 
-# Callbacks of sessions: networks that may be called beside the open internet, and how many of a domain in a minute.
+# Session callbacks: allowed networks besides the internet, and calls per domain and minute.
 BERTH_CALLBACK_NETWORKS = tuple(ip_network(text) for text in env.list("BERTH_CALLBACK_NETWORKS", default=[]))
 BERTH_CALLBACK_FORBIDDEN_NETWORKS = tuple(
     ip_network(text) for text in env.list("BERTH_CALLBACK_FORBIDDEN_NETWORKS", default=[])
@@ -222,16 +221,16 @@ BERTH_OIDC_PROVIDERS = read_oidc_providers(os.environ)
 BERTH_DIRECTORY = read_directory(os.environ)
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
 
-# What budgets in money and prices are in; empty: plain numbers.
+# Currency of budgets and prices; empty: plain numbers.
 BERTH_CURRENCY = read_currency(env.str("BERTH_CURRENCY", ""))
 
-# So long an administrator may look at the portal as somebody else; 0: nobody may.
+# Maximum duration of an impersonation in minutes; 0: disabled.
 BERTH_VIEW_AS_MINUTES = env.int("BERTH_VIEW_AS_MINUTES", 30)
 
-# Access log: lines older than so many days are forgotten; 0: none.
+# Access log: retention in days; 0: unlimited.
 BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
 
-# Cookies and headers. `Secure` follows the address that people use.
+# Cookies and headers. `Secure` follows the portal's URL.
 IS_HTTPS = _url.scheme == "https"
 SESSION_ENGINE = "accounts.models.browser_login"
 SESSION_COOKIE_NAME = "berth_session"
@@ -241,7 +240,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 CSRF_COOKIE_NAME = "berth_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
-CSRF_COOKIE_HTTPONLY = True  # scripts read the token from the page; at other ports of the host they must not
+CSRF_COOKIE_HTTPONLY = True  # scripts read the token from the page; pages at other ports of the host must not
 CSRF_FAILURE_VIEW = "common.pages.returned_forms.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -272,13 +271,13 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
-# Bodies: folders stream uploads through files below the data directory; everything else is small.
+# Bodies: folder uploads are streamed through files in the data directory; all others are small.
 FILE_UPLOAD_TEMP_DIR = DATA_DIR / "uploads"
 FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20 * 2
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 
-# Languages: what portal/locale says is compiled to here by manage.py build_languages.
+# Languages: manage.py build_languages compiles portal/locale to LANGUAGES_BUILT.
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ko", "한국어"), ("ja", "日本語")]
 LANGUAGES_BUILT = ROOT / "var" / "languages"
@@ -340,7 +339,7 @@ CACHES = {
     }
 }
 
-# Celery: tasks carry ids, may run twice, late or never.
+# Celery: task arguments are ids; tasks may run twice, late or never.
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {

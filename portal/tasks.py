@@ -1,4 +1,4 @@
-"""Background work of the portal as a whole."""
+"""Celery tasks of notifications."""
 
 from celery import shared_task
 
@@ -20,5 +20,5 @@ def notify_of_budgets() -> None:
 
 @shared_task(name=TaskName.MAIL_NOTIFICATIONS, soft_time_limit=120, time_limit=150)
 def mail_notifications() -> None:
-    """Send the notifications that people want by mail, too."""
+    """Send due notification mails."""
     email.mail_notifications()

@@ -1,4 +1,4 @@
-"""Every address of the portal. The access matrix (tests/access) walks this table."""
+"""URLs of the portal. The access matrix (tests/access) walks this table."""
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
@@ -72,5 +72,5 @@ urlpatterns = [
 handler400 = "common.pages.error_pages.bad_request"
 handler403 = "common.pages.error_pages.forbidden"
 handler404 = "common.pages.error_pages.not_found"
-handler429 = "common.pages.error_pages.too_many_requests"  # asked for by django-allauth
+handler429 = "common.pages.error_pages.too_many_requests"  # used by django-allauth
 handler500 = "common.pages.error_pages.server_error"

@@ -24,13 +24,13 @@ from vfolders.selectors import storage_host_names
 
 
 def connect_ports() -> None:
-    """Called from AppConfig.ready of the portal, in every process."""
+    """Connect all ports; called from AppConfig.ready of the portal in every process."""
     common.ports.translator.connect(translation)
     common.ports.helpers.connect(helpers_of)
     common.ports.address_parameters.connect(PARAMETERS)
     accounts.ports.storage_host_names.connect(storage_host_names)
     accounts.ports.allocations.connect(held_by)
-    # In this order: a folder that a live session mounts cannot be deleted.
+    # Order matters: a folder that a live session mounts cannot be deleted.
     accounts.ports.offboarding_handlers.connect(sessions_app.offboarding)
     accounts.ports.offboarding_handlers.connect(vfolders.offboarding)
     images.ports.image_holder_counts.connect(image_holder_counts)

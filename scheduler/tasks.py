@@ -2,6 +2,7 @@
 
 from time import monotonic
 
+import structlog
 from celery import shared_task
 
 from common.db.advisory_locks import try_exclusive
@@ -20,13 +21,11 @@ from scheduler.triggers import (
     request_tick,
 )
 
+log = structlog.get_logger(__name__)
+
 
 @shared_task(
     name=TaskName.TICK.value,
-    autoretry_for=(GroupBusy, StalePlan),
-    throws=(GroupBusy, StalePlan),
-    max_retries=3,
-    retry_backoff=1,
     soft_time_limit=60,
     time_limit=90,
 )
@@ -52,11 +51,17 @@ def tick(resource_group_id: int | None = None) -> None:
 def _tick_now(resource_group_id: int) -> None:
     begin_tick(resource_group_id)
     began_at = monotonic()
+    is_stale = False
     try:
         with during("tick"):
             run_tick(resource_group_id)
+    except (GroupBusy, StalePlan) as error:
+        is_stale = True
+        log.info("tick.stale", resource_group_id=resource_group_id, reason=str(error))
     finally:
         end_tick(resource_group_id, monotonic() - began_at)
+    if is_stale:
+        request_tick(resource_group_id)
 
 
 @shared_task(name=TaskName.FORGET_TICKS.value, soft_time_limit=300, time_limit=330)

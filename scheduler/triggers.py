@@ -41,8 +41,7 @@ def end_tick(resource_group_id: int, took_s: float) -> None:
     """Begin a pause as long as the tick took, LONGEST_PAUSE_S at most, before the next tick of the
     group.
 
-    However long the queue is, ticks of a group then use workers and database at most half of the
-    time.
+    Ticks of up to LONGEST_PAUSE_S then use workers and database at most half of the time.
     """
     pause_s = min(took_s, LONGEST_PAUSE_S)
     until = clock.now().timestamp() + pause_s

@@ -1,1 +1,3 @@
-"""HTTP and websockets on the wire: the server protocol and the proxy. Knows nothing of Berth's domain."""
+"""HTTP and websocket transport: the server protocol and the app
+proxy. Independent of Berth's domain.
+"""

@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
+from accounts.admission_gate import precede_admissions
 from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
 from accounts.tenancy.owned_resources import Owner
@@ -50,6 +51,7 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
     Idempotent.
     """
     with transaction.atomic():
+        precede_admissions()
         folder = (
             VFolder.objects.select_for_update(of=("self",))
             .select_related("owner")

@@ -8,12 +8,14 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import precede_admissions
 from accounts.core.limits import Limit, exceeded, hits
 from accounts.limits import ScopeIds, check_room, scope_ids, scopes_of, write_within_limits
 from accounts.models import Project
 from accounts.selectors import access_usable_project, user_of
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
+from common.db.row_locks import RowLock, lock_rows
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
@@ -91,6 +93,7 @@ def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
     folder = access_folder(actor, folder_id, Action.DELETE)
 
     with transaction.atomic():
+        precede_admissions()
         # FOR UPDATE excludes transactions that lock the folder for a mount.
         VFolder.objects.select_for_update().get(pk=folder_id)
         if objection := objection_to_deletion(folder_id):
@@ -111,7 +114,9 @@ def hold_folders(folder_ids: Iterable[UUID]) -> None:
     if not wanted:
         return
     rows = VFolder.objects.filter(pk__in=wanted, state=FolderState.READY.value).order_by("pk")
-    held = set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
+    # Shared, so that many sessions mount one folder side by side. Measurements of its size do not
+    # wait; deletion and hand-over lock FOR UPDATE.
+    held = {folder.pk for folder in lock_rows(rows, RowLock.KEY_SHARE)}
     if wanted - held:
         raise Conflict(
             _("A folder was deleted just now."), hint=_("Choose the folders again."), code="folder_gone"

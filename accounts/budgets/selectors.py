@@ -32,7 +32,6 @@ from accounts.selectors import (
 )
 from common import clock
 from common.actors import Actor
-from common.db.prepared import prepared_cursor
 from common.errors import Conflict, NotFound
 from common.values.money import format_money
 from common.values.text import quoted
@@ -40,10 +39,6 @@ from common.values.text import quoted
 Owner = tuple[Level, int]  # a project or a user
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
 UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
-ANY_BUDGET = (
-    f"EXISTS (SELECT FROM {Budget._meta.db_table} WHERE project_id = {{project}} OR user_id = {{user}})"
-)
-_ANY = f"SELECT {ANY_BUDGET}".format(project="ANY(%(project)s::bigint[])", user="ANY(%(user)s::bigint[])")
 PERIODS = {
     Period.MONTH: gettext_noop("Month"),
     Period.QUARTER: gettext_noop("Quarter"),
@@ -80,16 +75,6 @@ def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list
     theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
     current = Budget.objects.filter(theirs, holds_on(now.astimezone(UTC).date()))
     return states_of(current.select_related("project", "user").order_by("pk"), now)
-
-
-def have_budgets(owners: Collection[Owner]) -> bool:
-    """Return true if any owner has a budget of any period. A cheap check, as most users have none.
-    One query.
-    """
-    ids = {level.value: [pk for each, pk in owners if each is level] for level in OWNERS}
-    with prepared_cursor() as cursor:
-        cursor.execute(_ANY, ids)
-        return bool(cursor.fetchone()[0])
 
 
 def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import precede_admissions
 from accounts.budgets.selectors import access_budget, today
 from accounts.core.authorization import Action
 from accounts.core.budget_arithmetic import CENT, Period, Unit
@@ -49,6 +50,7 @@ def create_budget(  # noqa: PLR0913 -- all by name
     }  # fmt: skip
     budget = new_budget(actor, level, owner_id, wanted)
 
+    precede_admissions()
     _lock_owner(budget)
     budget.save()
     changes = {"owner": budget.owner_name, **_values(budget)}
@@ -61,13 +63,11 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
     """Set these columns of COLUMNS. Running sessions continue. Raises NotFound, PermissionDenied,
     InvalidInput.
     """
-    Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
-    budget = access_budget(actor, budget_id, Action.LIMIT)
+    budget = _hold(actor, budget_id)
     before = _values(budget)
     change_budget(budget, changes)
     budget.is_central = budget.is_central or may_do_everything(actor)
 
-    _lock_owner(budget)
     budget.save(update_fields=[*COLUMNS, "is_central"])
     changed = audit_log.changed(before, _values(budget))
     audit_log.record(actor=actor, action="accounts.update_budget", target=budget, changes=changed)
@@ -77,10 +77,8 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
 @transaction.atomic
 def delete_budget(*, actor: Actor, budget_id: int) -> None:
     """Delete a budget that the actor may change. Raises NotFound, PermissionDenied."""
-    Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
-    budget = access_budget(actor, budget_id, Action.LIMIT)
+    budget = _hold(actor, budget_id)
 
-    _lock_owner(budget)
     changes = {"owner": budget.owner_name}
     audit_log.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
     budget.delete()
@@ -154,13 +152,24 @@ def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
     budget.amount = budget.amount.quantize(CENT)
 
 
+def _hold(actor: Actor, budget_id: int) -> Budget:
+    """Lock and return the budget for a change, before admissions that begin later. Raises NotFound,
+    PermissionDenied.
+    """
+    budget = access_budget(actor, budget_id, Action.LIMIT)
+    precede_admissions()
+    _lock_owner(budget)
+    Budget.objects.select_for_update(of=("self",)).filter(pk=budget_id).first()
+    return access_budget(actor, budget_id, Action.LIMIT)
+
+
 def _lock_owner(budget: Budget) -> None:
     """Lock the budget's owner, so that admissions judged by its budgets and this change wait for
     each other (ADR 8).
     """
     level, owner_id = budget.owner_key
     owners = Project.objects if level is Level.PROJECT else User.objects
-    owners.select_for_update(no_key=True).get(pk=owner_id)
+    owners.select_for_update(no_key=True).filter(pk=owner_id).first()
 
 
 def _check_days(budget: Budget) -> None:

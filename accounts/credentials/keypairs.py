@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 from django.db import transaction
@@ -10,16 +9,16 @@ from django.db.models import Case, Q, QuerySet, When
 from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import precede_admissions
 from accounts.core import token_secrets
 from accounts.core.authorization import Action
 from accounts.core.limits import Limit, hits
 from accounts.limits import check_room, own_scope
-from accounts.models import Domain, KeyPair, User
+from accounts.models import KeyPair, User
 from accounts.selectors import access_user, user_of
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
-from common.db.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from common.errors import InvalidInput, NotAuthenticated, NotFound, PermissionDenied
 from common.token_scopes import EVERY_TOKEN, Scopes, TokenScope, in_order, may
 
@@ -136,11 +135,17 @@ def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
     """
     access_user(actor, user_id, Action.EDIT)
     keypair = access_keypair_of(actor, user_id, keypair_id)
+    precede_admissions()
     audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
     keypair.delete()
 
 
 def _locked(actor: Actor, keypair_id: int) -> KeyPair:
+    """Lock and return the keypair for a change, before admissions that begin later. Raises
+    NotFound.
+    """
+    access_keypair(actor, keypair_id)
+    precede_admissions()
     KeyPair.objects.select_for_update().filter(pk=keypair_id).first()
     return access_keypair(actor, keypair_id)
 
@@ -284,25 +289,6 @@ def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | Non
     are active. `policy_rate` is the smallest request rate of its policies, `central_rate` that of
     installation-wide policies. One query.
     """
-    with prepared_cursor() as cursor:
-        cursor.execute(_usable_statement(), {"key": access_key, "at": at or clock.now()})
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    its, persons = len(columns_of(KeyPair)), len(columns_of(User))
-    keypair, user = instance_of(KeyPair, row[:its]), instance_of(User, row[its : its + persons])
-    domain = instance_of(Domain, row[its + persons : -2])
-    # Guaranteed by inner joins.
-    assert keypair is not None
-    assert user is not None
-    assert domain is not None
-    keypair.user, user.domain = user, domain
-    keypair.policy_rate, keypair.central_rate = row[-2:]
-    return keypair
-
-
-@cache
-def _usable_statement() -> str:
     policies = [f"{scope}policy" for scope in ("", "user__", "user__domain__")]
     rates = [f"{policy}__max_requests" for policy in policies]
     central = [
@@ -310,16 +296,11 @@ def _usable_statement() -> str:
         for policy, rate in zip(policies, rates, strict=True)
     ]
     usable = KeyPair.objects.filter(
-        Q(expires_at=None) | Q(expires_at__gt=parameter("at", "timestamptz")),
-        access_key=parameter("key", "text"),
+        Q(expires_at=None) | Q(expires_at__gt=at or clock.now()),
+        access_key=access_key,
         is_active=True,
         user__is_active=True,
         user__domain__is_active=True,
     )
-    columns = [
-        *columns_of(KeyPair),
-        *(f"user__{name}" for name in columns_of(User)),
-        *(f"user__domain__{name}" for name in columns_of(Domain)),
-    ]
-    rated = usable.annotate(least_rate=Least(*rates), least_central_rate=Least(*central))
-    return said(rated, [*columns, "least_rate", "least_central_rate"])
+    rated = usable.annotate(policy_rate=Least(*rates), central_rate=Least(*central))  # type: ignore[no-redef]
+    return rated.select_related("user__domain").first()

@@ -233,8 +233,7 @@ def _sessions(keys: Collection[str]) -> dict[str, BrowserLogin]:
 
 
 def _still_opens(login: Login, keypair: KeyPair) -> bool:
-    is_over = keypair.expires_at is not None and keypair.expires_at <= clock.now()
-    if is_over or not keypair.is_active:
+    if not keypair.is_usable:
         return False
     has_secret = not login.secret_hash or login.secret_hash in _valid_secrets(keypair)
     return has_secret and (not login.scope or login.scope in keypair.scopes)

@@ -51,5 +51,10 @@ class KeyPair(models.Model):
             ),
         )
 
+    @property
+    def is_usable(self) -> bool:
+        """True unless suspended or expired."""
+        return self.is_active and (self.expires_at is None or self.expires_at > clock.now())
+
     def __str__(self) -> str:
         return f"{self.name} ({self.access_key})"

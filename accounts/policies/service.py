@@ -74,9 +74,7 @@ def update_policy(
     """Set name or limits of a policy; columns not named are kept. Raises NotFound,
     PermissionDenied, InvalidInput.
     """
-    precede_admissions()
-    ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
-    policy = access_policy(actor, policy_id, Action.EDIT)
+    policy = _hold(actor, policy_id, Action.EDIT)
     _demand_not_own(actor, policy)
     before = _values(policy)
     policy.name = policy.name if name is None else name
@@ -93,10 +91,11 @@ def update_policy(
 @transaction.atomic
 def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
     """Make a policy the default of new users. Raises NotFound, PermissionDenied, Conflict."""
+    access_policy(actor, policy_id, Action.EDIT)
+    require_superadmin(actor)
     precede_admissions()
     ResourcePolicy.objects.select_for_update().filter(is_default=True).first()
     policy = access_policy(actor, policy_id, Action.EDIT)
-    require_superadmin(actor)
     if policy.domain is not None:
         raise Conflict(
             _("The policy “{name}” is of one domain, so it cannot be what all new people get.").format(
@@ -121,9 +120,7 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
     """Delete an unused policy. Raises NotFound, PermissionDenied, Conflict (in use, or the
     default).
     """
-    precede_admissions()
-    ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
-    policy = access_policy(actor, policy_id, Action.PURGE)
+    policy = _hold(actor, policy_id, Action.PURGE)
     if policy.is_default:
         raise Conflict(
             _("New people get the policy “{name}”.").format(name=policy.name),
@@ -148,8 +145,7 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
     InvalidInput.
     """
     _demand_may_limit(actor, target)
-    if isinstance(target, (Domain, Project)):
-        precede_admissions()
+    precede_admissions()
     # FOR UPDATE, and before the policy: admission by a token's limits locks it FOR KEY SHARE (ADR
     # 8).
     before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
@@ -200,6 +196,16 @@ def domain_id_of(target: Limited) -> int:
 
 def level_of(target: Limited) -> Level:
     return Level(str(target._meta.model_name))
+
+
+def _hold(actor: Actor, policy_id: int, action: Action) -> ResourcePolicy:
+    """Lock and return the policy for a change, before admissions that begin later. Raises NotFound,
+    PermissionDenied.
+    """
+    access_policy(actor, policy_id, action)
+    precede_admissions()
+    ResourcePolicy.objects.select_for_update().filter(pk=policy_id).first()
+    return access_policy(actor, policy_id, action)
 
 
 def _demand_may_limit(actor: Actor, target: Limited) -> None:

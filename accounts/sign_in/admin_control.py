@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 
 from accounts.core.authorization import Action
 from accounts.core.sign_in_requirements import is_allowed_from, parse_networks
-from accounts.locks import lock_people
 from accounts.logins import mails
 from accounts.logins.mails import send_on_commit
 from accounts.logins.service import end_logins
@@ -22,6 +21,7 @@ from accounts.models import User
 from accounts.selectors import access_user, require_superadmin
 from accounts.sign_in.federation import is_vouched_for
 from accounts.sign_in.throttle import demand_another_mail
+from accounts.tenancy.service import hold_person
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, InvalidInput
@@ -39,7 +39,7 @@ def control_sign_in(
     all); None keeps the value. Applies to open connections within seconds. Raises NotFound,
     PermissionDenied, InvalidInput, and Conflict for networks that would exclude the actor.
     """
-    lock_people(actor, user_id)
+    hold_person(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
     before = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
     if must_change_password and not user.has_usable_password():
@@ -77,7 +77,7 @@ def end_user_logins(*, actor: Actor, user_id: int) -> int:
     """Sign a user out of all browsers, the actor's own included, and forget all trusted devices.
     Returns the number of ended logins. Raises NotFound, PermissionDenied.
     """
-    lock_people(actor, user_id)
+    hold_person(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
 
     count = end_logins(user.pk)

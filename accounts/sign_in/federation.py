@@ -11,6 +11,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from accounts.admission_gate import precede_admissions
 from accounts.core.identity_providers import Admission, Unknown
 from accounts.core.membership_rules import LONGEST_GROUP
 from accounts.core.roles import Role
@@ -148,13 +149,14 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
         )
 
     if known is None:
+        precede_admissions()
         _take_over(user)
         _link(behind, user, provider_id, claim.subject)
+    if claim.groups is not None and admission.groups is not None:
+        _follow_groups(behind, user, admission, claim.groups)
     if claim.groups is not None:  # kept for membership rules of projects (accounts.tenancy.membership_sync)
         its = SocialAccount.objects.filter(provider=provider_id, uid=claim.subject)
         its.update(extra_data={"groups": sorted(claim.groups)})
-    if claim.groups is not None and admission.groups is not None:
-        _follow_groups(behind, user, admission, claim.groups)
     return user
 
 

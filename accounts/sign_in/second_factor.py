@@ -21,10 +21,10 @@ from django.utils.translation import gettext_lazy
 from qrcode.main import QRCode  # type: ignore[import-untyped]
 
 from accounts.core.authorization import Action
-from accounts.locks import lock_people
 from accounts.models import User
 from accounts.selectors import access_user
 from accounts.sign_in.audit_events import SIGN_IN, sign_in_actor
+from accounts.tenancy.service import hold_person
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict
@@ -90,7 +90,7 @@ def reset_second_factor(*, actor: Actor, user_id: int) -> User:
     """Remove all second factors, passkeys and recovery codes of another user who lost them; the
     password alone then suffices. Raises NotFound, PermissionDenied, Conflict.
     """
-    lock_people(actor, user_id)
+    hold_person(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
     if user.pk == actor.user_id:
         raise Conflict(

@@ -35,9 +35,7 @@ def update_project(
     archived project keeps its data but cannot be used. Raises NotFound, PermissionDenied,
     InvalidInput, Conflict (live sessions).
     """
-    precede_admissions()
-    Project.objects.select_for_update().filter(pk=project_id).first()
-    project = access_project(actor, project_id, Action.EDIT)
+    project = _hold_project(actor, project_id, Action.EDIT)
     if is_active is not None and is_active != project.is_active:
         access_project(actor, project_id, Action.CLOSE)
         _check_can_close(project, is_active=is_active)
@@ -51,8 +49,7 @@ def purge_project(*, actor: Actor, project_id: int) -> None:
     """Delete an archived project that nothing refers to. Raises NotFound, PermissionDenied,
     Conflict.
     """
-    Project.objects.select_for_update().filter(pk=project_id).first()
-    project = access_project(actor, project_id, Action.PURGE)
+    project = _hold_project(actor, project_id, Action.PURGE)
     if project.is_active:
         raise Conflict(
             _("The project “{name}” is in use.").format(name=project.name), hint=_("Archive it first.")
@@ -79,6 +76,7 @@ def update_domain(
     `second_factor` is a `SecondFactor`. Users of a closed domain cannot sign in; its data stays.
     Raises NotFound, PermissionDenied, InvalidInput, Conflict.
     """
+    access_domain(actor, domain_id, Action.EDIT)
     precede_admissions()
     superadmins = lock_people(actor).values()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
@@ -104,6 +102,7 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
     """Set the sign-up mode and the mail domains of a domain. Raises NotFound, PermissionDenied,
     InvalidInput (invalid name; name of another domain; open without a mail domain).
     """
+    access_domain(actor, domain_id, Action.EDIT)
     precede_admissions()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
@@ -125,6 +124,8 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
     """Delete a closed domain without users, projects and history. Anonymised rows of purged users
     move to another domain, an open one if possible. Raises NotFound, PermissionDenied, Conflict.
     """
+    access_domain(actor, domain_id, Action.PURGE)
+    precede_admissions()
     heir = _lock_with_heir(domain_id)
     domain = access_domain(actor, domain_id, Action.PURGE)
     if domain.is_active:
@@ -149,6 +150,16 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
     if heir is not None:
         domain.users.update(domain=heir)
     domain.delete()
+
+
+def _hold_project(actor: Actor, project_id: int, action: Action) -> Project:
+    """Lock and return the project for a change, before admissions that begin later. Raises
+    NotFound, PermissionDenied.
+    """
+    access_project(actor, project_id, action)
+    precede_admissions()
+    Project.objects.select_for_update().filter(pk=project_id).first()
+    return access_project(actor, project_id, action)
 
 
 def _lock_with_heir(domain_id: int) -> Domain | None:

@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from accounts.admission_gate import precede_admissions
 from accounts.core import authorization, token_secrets
 from accounts.core.authorization import Action, Standing
 from accounts.core.roles import ROLE_TITLES, Role
@@ -149,6 +150,8 @@ def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "",
     """Create the account of a person who has the link. `email` applies only to an invitation
     without an address. Raises NotFound, Conflict (used, expired, revoked, void), InvalidInput.
     """
+    invitation_of(code)  # a wrong code holds nobody up
+    precede_admissions()
     invitation = _open_invitation(code, Invitation.objects.select_for_update(of=("self",)))
     behind = _behind(invitation, actor)
     address = invitation.email or email.strip()

@@ -17,14 +17,13 @@ from django.utils.translation import gettext_noop
 
 from accounts.core.authorization import Action
 from accounts.core.roles import Role
-from accounts.locks import lock_people
 from accounts.logins.service import end_logins
 from accounts.logins.trusted_devices import forget_places
 from accounts.models import KeyPair, OffBoarding, SignInLink, SshKey, User
 from accounts.ports import offboarding_handlers
 from accounts.selectors import access_user
 from accounts.tenancy import owned_resources
-from accounts.tenancy.service import demand_another_superadmin, grant_project_permissions
+from accounts.tenancy.service import demand_another_superadmin, grant_project_permissions, hold_person
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.audit import audit_log
@@ -50,9 +49,9 @@ def close_user(
     Raises NotFound, PermissionDenied, InvalidInput (new owner), Conflict (oneself, the last
     superadmin).
     """
-    people = lock_people(actor, user_id, heir.pk if heir else 0)
     if user_id == actor.user_id:
         raise Conflict(_("You cannot close your own account."), hint=_("Ask another administrator to do it."))
+    people = hold_person(actor, user_id, Action.CLOSE, heir.pk if heir else 0)
     user = access_user(actor, user_id, Action.CLOSE)
     if user.is_superuser:
         demand_another_superadmin(people, user)
@@ -79,7 +78,7 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
     """Reopen an account; logins, tokens and memberships are not restored. Resources not resolved
     yet stay with the user.
     """
-    lock_people(actor, user_id)
+    hold_person(actor, user_id, Action.CLOSE)
     user = access_user(actor, user_id, Action.CLOSE)
     for case in OffBoarding.objects.select_for_update().filter(user=user, finished_at=None):
         stays = KeptSentence(gettext_noop("Stays, because the account was opened again."))
@@ -98,7 +97,7 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
     """Delete a closed account. If history refers to it, an anonymised row without references to
     deletable objects stays. Raises NotFound, PermissionDenied, Conflict (open, or resources left).
     """
-    lock_people(actor, user_id)
+    hold_person(actor, user_id, Action.PURGE)
     user = access_user(actor, user_id, Action.PURGE)
     if user.is_active:
         raise Conflict(_("The account of {name} is open.").format(name=user.email), hint=_("Close it first."))

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from guardian.models import UserObjectPermission
 
+from accounts.admission_gate import precede_admissions
 from accounts.core import authorization, token_secrets
 from accounts.core.authorization import Action, Standing
 from accounts.core.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
@@ -67,10 +68,10 @@ def create_user(
     InvalidInput for a weak password or taken address, PermissionDenied for a role above the actor's
     own.
     """
+    _check_may_create(actor, role, domain)
+    precede_admissions()
     lock_people(actor)
-    standing = standing_of(actor)
-    if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
-        raise refused_person(standing, role, domain)
+    _check_may_create(actor, role, domain)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value, policy=default_policy())
     _set_password(user, password)
     clean(user)
@@ -97,7 +98,7 @@ def update_user(
     Raises NotFound, PermissionDenied, InvalidInput, and Conflict for the actor's own role, the last
     superadmin, and a user with resources in the old domain.
     """
-    people = lock_people(actor, user_id)
+    people = hold_person(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
     rises = False
     before = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
@@ -144,6 +145,7 @@ def add_member(
     (closed account).
     """
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
+    precede_admissions()
     # Serialised with closing the account, because a closed account has no memberships.
     fresh = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     if fresh.domain_id != project.domain_id:
@@ -173,6 +175,7 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     Conflict if a membership rule would add the user again.
     """
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
+    precede_admissions()
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     is_member = Membership.objects.filter(project=project, user=user).exists()
     if is_member and not actor.is_system and _is_wanted_by_rule(project, user):
@@ -191,6 +194,15 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     )
 
 
+def hold_person(actor: Actor, user_id: int, action: Action, *others: int) -> dict[int, User]:
+    """Lock like `lock_people` for an action on one user, before admissions that begin later. Check
+    the right again afterwards. Raises NotFound, PermissionDenied.
+    """
+    access_user(actor, user_id, action)
+    precede_admissions()
+    return lock_people(actor, user_id, *others)
+
+
 def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
     """Require an active superadmin besides `leaving` among the locked users `people`. Raises
     Conflict.
@@ -201,6 +213,12 @@ def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None
             _("{name} is the last superadmin; Berth cannot be without one.").format(name=leaving.email),
             hint=_("Make somebody else a superadmin first."),
         )
+
+
+def _check_may_create(actor: Actor, role: Role, domain: Domain) -> None:
+    standing = standing_of(actor)
+    if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
+        raise refused_person(standing, role, domain)
 
 
 def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, User]) -> None:

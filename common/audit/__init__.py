@@ -1,1 +1,1 @@
-"""The audit log: recording actions, refused requests, Django admin."""
+"""Access log: recording of actions, refused requests, and changes in Django admin."""

@@ -1,4 +1,4 @@
-"""Django admin whose changes stand in the access log."""
+"""Django admin classes that record changes in the access log and explain refused deletions."""
 
 from typing import Any, ClassVar
 
@@ -14,9 +14,10 @@ SHOWN = 5
 
 
 class HoldersNamed(admin.ModelAdmin):
-    """Explains why something cannot be deleted: which objects refer to it, and what to do.
+    """Model admin that explains why an object cannot be deleted: which objects refer to it, and
+    what to do.
 
-    `instead_of_deleting`: that sentence, marked for translation.
+    `instead_of_deleting` is the advice, marked for translation.
     """
 
     instead_of_deleting: ClassVar[str] = ""
@@ -24,8 +25,10 @@ class HoldersNamed(admin.ModelAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
-        """As Django says it, but of what stands in the way a few, how many more, and what to do; and that before what the actor may not
-        delete, which is the same things."""
+        """Return Django's result with at most SHOWN protected objects, the number of further
+        ones, and the advice. If objects are protected, missing permissions are left out:
+        they concern the same objects.
+        """
         deleted, counts, needed, held_by = super().get_deleted_objects(objs, request)
         if held_by:
             more = [_("and {count} more").format(count=len(held_by) - SHOWN)] if len(held_by) > SHOWN else []
@@ -35,8 +38,9 @@ class HoldersNamed(admin.ModelAdmin):
 
 
 class AuditedAdmin(HoldersNamed):
-    """Each change is recorded as `<app>.<create|update|delete>_<model>`, in the transaction of the change, with the fields
-    before and after."""
+    """Model admin that records each change as `<app>.<create|update|delete>_<model>`, in the
+    transaction of the change, with the fields before and after.
+    """
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -1,4 +1,4 @@
-"""Writes the access log: what was done, inside the transaction of the change it tells of; what was refused, after it."""
+"""Writes the access log: actions in the transaction of their change, refusals after it."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ from common.errors import PermissionDenied
 from common.models import AuditEntry
 
 Outcome = AuditEntry.Outcome
-# In place of what is kept nowhere. People read “changed”.
+# Placeholder for values that are not stored. Pages show “changed”.
 CHANGED = "***"
 PURGE_BATCH = 5000
 MOST_PARTS, MOST_CHARACTERS = 50, 500
@@ -40,9 +40,9 @@ def record(
 ) -> None:
     """Add one line: `actor` did `action` (app.verb_noun) to `target`.
 
-    `changes` are {field: [before, after]} (`changed` makes them), or {field: value} of what was asked for. Of fields that
-    sound like secrets only that they changed is kept. Raises PermissionDenied, which undoes the change, where somebody only
-    looks at the portal as `actor`.
+    `changes` are {field: [before, after]} (see `changed`), or {field: value} of a request. For
+    fields with secret-like names only the fact of the change is stored. Raises PermissionDenied,
+    which undoes the change, during impersonation.
     """
     if actor.behind_id is not None:
         raise only_looking()
@@ -58,7 +58,7 @@ def record_viewing(
     changes: Mapping[str, Any] | None = None,
     reason: str = "",
 ) -> None:
-    """The same also of somebody who looks at the portal as `actor`: for the beginning and the end of that alone."""
+    """Add one line like `record`, but allow impersonation; only for its begin and end."""
     entry = _entry(actor, action, outcome, changes or {}, reason)
     if target is not None:
         _tell_of(entry, target)
@@ -66,7 +66,7 @@ def record_viewing(
 
 
 def record_each(*, actor: Actor, action: str, done: Iterable[tuple[models.Model, Mapping[str, Any]]]) -> None:
-    """The same for many: a line for each (target, changes), in one query."""
+    """Add one line per (target, changes), like `record`, in one query."""
     if actor.behind_id is not None:
         raise only_looking()
     entries = []
@@ -77,7 +77,7 @@ def record_each(*, actor: Actor, action: str, done: Iterable[tuple[models.Model,
 
 
 def only_looking() -> PermissionDenied:
-    """Why nothing is done for somebody who looks at the portal as another."""
+    """Return the refusal of any change during impersonation."""
     return PermissionDenied(
         _("Impersonation is read-only. Nothing was done."),
         hint=_("Stop impersonating first, then do it as yourself."),
@@ -86,7 +86,7 @@ def only_looking() -> PermissionDenied:
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """{field: [before, after]} of what differs."""
+    """Return {field: [before, after]} of the fields that differ."""
     return {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
 
 
@@ -102,9 +102,12 @@ def record_refusal(  # noqa: PLR0913 -- all by name
     changes: Mapping[str, Any] | None = None,
     kind: Sequence[object] = (),
 ) -> bool:
-    """Add one line of what was not done, or count up the line of the same within the minute; whether it is a new one. `target` is (type, id); `kind`
-    says besides actor, address, action and reason what makes it the same. At most 2 queries, 1 for what repeats itself; of
-    two that come first at the same instant one may stay uncounted."""
+    """Add one line for a refused or failed request, or count up the line of an equal one within a
+    minute. Returns True if the line is new.
+
+    `target` is (type, id). Lines are equal by actor, address, action, reason and `kind`. At most 2
+    queries, 1 for a repetition; of two first ones at the same instant, one may stay uncounted.
+    """
     entry = _entry(actor, action, outcome, changes or {}, reason)
     entry.target_type, entry.target_id = target[0], _cut(target[1], 60)
     entry.target_label = _cut(target_label, 254)
@@ -121,8 +124,9 @@ def record_refusal(  # noqa: PLR0913 -- all by name
 
 
 def purge_audit(*, before: datetime) -> int:
-    """Forget what was recorded before that instant, PURGE_BATCH lines at a time, each batch with the line that tells of it;
-    how many they were. May be killed anywhere."""
+    """Delete lines recorded before that instant, in batches of PURGE_BATCH; each batch is itself
+    recorded. Returns the number of lines. Safe to kill at any point.
+    """
     gone = 0
     while batch := _purge_batch(before):
         gone += batch
@@ -169,7 +173,7 @@ def _tell_of(entry: AuditEntry, target: models.Model) -> None:
 
 
 def _kept(name: str, value: Any) -> Any:
-    """What of a value is kept: no secret, not too long, and what JSON can hold."""
+    """Return the storable part of a value: without secrets, bounded in length, and valid JSON."""
     if _SECRET.search(re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()):
         return CHANGED
     if isinstance(value, Mapping):
@@ -183,6 +187,6 @@ def _kept(name: str, value: Any) -> Any:
 
 
 def _cut(text: str, length: int) -> str:
-    """PostgreSQL keeps no NUL."""
+    """Return the text without NUL, which PostgreSQL cannot store, and cut to `length`."""
     text = text.replace("\0", "")
     return text if len(text) <= length else f"{text[: length - 1]}…"

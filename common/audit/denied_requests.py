@@ -1,4 +1,6 @@
-"""What is refused is in the access log: every answer of the portal passes here, whatever part of it refused."""
+"""Middleware that records refused requests in the access log, whichever part
+of the portal refused them.
+"""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -24,7 +26,9 @@ SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 class RefusalsMiddleware:
-    """Records refusals after all transactions of the request have ended, and changes no answer."""
+    """Records refusals after all transactions of the request have ended;
+    does not change the response.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -52,7 +56,7 @@ def _record(request: HttpRequest, status: int) -> None:
     is_failure = status >= 500 and request.method not in SAFE
     match = request.resolver_match
     if match is None or not (status in REFUSED or is_failure):
-        return  # an address that is nowhere hides nothing
+        return  # an address without a route reveals nothing
     given, models = dict(match.captured_kwargs), address_parameters.get()  # type: ignore[attr-defined]
     target = next(((models[key], str(value)) for key, value in given.items() if key in models), ("", ""))
     audit_log.record_refusal(
@@ -66,8 +70,8 @@ def _record(request: HttpRequest, status: int) -> None:
             "answer": error.message if error is not None else "",
             "status": status,
         },
-        # Who tries ids gets a line for each address, not for each id; who sees an object and may not, one for each object.
-        # Who is nobody, or came without a form of ours, may send any number of addresses: all are one line.
+        # Probing of ids (404) gives one line per route; a refusal on a visible object, one per object.
+        # Requests without a login or form token could use any number of addresses: all share one line.
         kind=(
             request.method,
             match.view_name or match.route,
@@ -79,8 +83,9 @@ def _record(request: HttpRequest, status: int) -> None:
 def record_refused(
     *, actor: Actor, asked: str, refusal: BerthError, target: tuple[str, str] = ("", ""), name: str = ""
 ) -> None:
-    """What was refused beside the answers that pass the middleware: by websocket, or as one of many. Of what is absent or
-    hidden a line for each address, as there."""
+    """Record a refusal outside the middleware: on a websocket, or of one object of a bulk action.
+    An absent or hidden object (404) gets one line per address, as in the middleware.
+    """
     is_told = refusal.http_status != HTTPStatus.NOT_FOUND
     audit_log.record_refusal(
         actor=actor,
@@ -99,7 +104,7 @@ def _is_told_apart(request: HttpRequest, status: int, code: str) -> bool:
 
 
 def _record_token(request: HttpRequest) -> None:
-    """A token that opens nothing; without one there was no attempt."""
+    """Record a bearer token that was not accepted; a request without one is no attempt."""
     scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         access_key = token.strip().partition(".")[0][:32]
@@ -112,7 +117,9 @@ def _record_token(request: HttpRequest) -> None:
 
 
 def _address(path: str, given: Mapping[str, Any]) -> str:
-    """The path; in place of what is no id, which may be a secret, its name: `/sign-in/once/<code>/`."""
+    """Return the path with values that are not ids, and may be secrets,
+    replaced by parameter names: `/sign-in/once/<code>/`.
+    """
     for key, value in given.items():
         if value and not isinstance(value, (int, UUID)):
             path = path.replace(str(value), f"<{key}>")

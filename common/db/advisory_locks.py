@@ -1,5 +1,6 @@
-"""Advisory locks in PostgreSQL: who works on something now. They vanish with the connection, so a killed process
-never leaves one behind."""
+"""PostgreSQL advisory locks: mutual exclusion by subject. A lock ends with its connection, so a
+killed process never leaves one behind.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterator
@@ -11,13 +12,15 @@ LOCK_NOT_AVAILABLE, QUERY_CANCELED = "55P03", "57014"
 
 
 class LockTaken(Exception):
-    """Somebody else held the lock for as long as one was ready to wait."""
+    """The lock was not released within the allowed time."""
 
 
 @contextmanager
 def try_exclusive(subject: str) -> Iterator[bool]:
-    """Whether this thread now is the only one inside `try_exclusive(subject)`; never waits. Not for use inside a
-    transaction that may be rolled back before the block ends: the lock belongs to the connection."""
+    """Yield True if this connection got the lock of `subject`, else False; never
+    waits. Not for use in a transaction that may be rolled back before the block ends:
+    the lock belongs to the connection.
+    """
     key = lock_number(subject)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
@@ -31,7 +34,7 @@ def try_exclusive(subject: str) -> Iterator[bool]:
 
 
 def held_among(subjects: Collection[str]) -> frozenset[str]:
-    """Return those of `subjects` that somebody holds by `try_exclusive` now, without waiting. One query."""
+    """Return the `subjects` that are locked by `try_exclusive` now, without waiting. One query."""
     numbers = {lock_number(subject): subject for subject in subjects}
     with connection.cursor() as cursor:
         cursor.execute(
@@ -48,10 +51,22 @@ def held_among(subjects: Collection[str]) -> frozenset[str]:
 
 
 def wait_exclusive(subject: str, *, wait_s: float) -> None:
-    """Be the only transaction in `subject` until this one ends; waits for the others at most `wait_s`, after which the
-    transaction cannot go on. Raises LockTaken. One query where nobody is there; who waits already is not overtaken."""
+    """Lock `subject` until the transaction ends; wait at most `wait_s`, after which the transaction
+    cannot continue. Raises LockTaken. One query if the lock is free; waiters are served in order.
+    """
+    _wait("advisory_xact_lock", subject, wait_s)
+
+
+def wait_shared(subject: str, *, wait_s: float) -> None:
+    """Lock like `wait_exclusive`, but together with other shared holders. Waits for exclusive
+    holders and for those who wait already.
+    """
+    _wait("advisory_xact_lock_shared", subject, wait_s)
+
+
+def _wait(lock: str, subject: str, wait_s: float) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock_number(subject)])
+        cursor.execute(f"SELECT pg_try_{lock}(%s)", [lock_number(subject)])
         if cursor.fetchone()[0]:
             return
         cursor.execute(
@@ -59,7 +74,7 @@ def wait_exclusive(subject: str, *, wait_s: float) -> None:
         )
         before = cursor.fetchone()[0]
         try:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(subject)])
+            cursor.execute(f"SELECT pg_{lock}(%s)", [lock_number(subject)])
         except OperationalError as error:
             if was_locked(error):
                 raise LockTaken(subject) from error
@@ -68,30 +83,15 @@ def wait_exclusive(subject: str, *, wait_s: float) -> None:
 
 
 def was_locked(error: OperationalError) -> bool:
-    """Whether a statement waited for a lock for as long as it may."""
+    """Return True if a statement failed because of a lock timeout or statement timeout."""
     return getattr(error.__cause__, "sqlstate", "") in (LOCK_NOT_AVAILABLE, QUERY_CANCELED)
 
 
 def in_ms(seconds: float) -> str:
-    """As PostgreSQL takes times."""
+    """Return a duration in PostgreSQL's notation, in milliseconds."""
     return f"{round(seconds * 1000)}ms"
 
 
-def share_until_commit(subject: str) -> None:
-    """Hold the lock together with others until the transaction ends. Waits for whoever holds or awaits it alone."""
-    _lock_until_commit("pg_advisory_xact_lock_shared", subject)
-
-
-def hold_until_commit(subject: str) -> None:
-    """Hold the lock alone until the transaction ends. Those who come to share it meanwhile queue behind."""
-    _lock_until_commit("pg_advisory_xact_lock", subject)
-
-
-def _lock_until_commit(function: str, subject: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}(%s)", [lock_number(subject)])
-
-
 def lock_number(subject: str) -> int:
-    """What PostgreSQL calls the lock on `subject`."""
+    """Return PostgreSQL's key of the lock on `subject`."""
     return int.from_bytes(hashlib.blake2b(subject.encode(), digest_size=8).digest(), signed=True)

@@ -1,5 +1,6 @@
-"""Lists as PostgreSQL reads them, written at once: psycopg asks of each element what it is and whether it has to be quoted, which takes
-longer than many a statement that they are for."""
+"""Fast encoder of Python lists as PostgreSQL arrays. psycopg checks the type and quoting of each
+element, which can take longer than the statement itself.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from psycopg.types.array import ListDumper
 
 
 class PlainListDumper(ListDumper):
-    """Writes what psycopg would. Lists of ids, of numbers and of texts alone are plain; all others go its way."""
+    """Encodes lists of UUIDs, integers or texts; all others are left to psycopg. Same output."""
 
     def dump(self, obj: list[Any]) -> Buffer | None:
         kinds = set(map(type, obj))
@@ -17,7 +18,7 @@ class PlainListDumper(ListDumper):
             return f"{{{','.join([each.hex for each in obj])}}}".encode()
         if kinds == {int}:
             return f"{{{','.join(map(str, obj))}}}".encode()
-        # PostgreSQL takes no NUL, so one can stand between them.
+        # PostgreSQL allows no NUL in texts, so it is a safe separator.
         if kinds == {str} and (texts := "\0".join(obj)).count("\0") == len(obj) - 1:
             escaped = texts.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
             return f'{{"{escaped}"}}'.encode()

@@ -1,7 +1,8 @@
-"""PostgreSQL when it does not answer: who waits gives up, and says so in words.
+"""PostgreSQL connection with a response timeout, and the errors for a database that does not
+answer.
 
-A server that is stopped, or behind a cut wire, answers nothing and closes nothing either; without a limit of our own each
-thread that asks it would wait for ever.
+A server that is stopped, or behind a cut network, neither answers nor closes the connection;
+without a timeout each thread would wait forever.
 """
 
 from typing import ClassVar, TypeVar
@@ -10,6 +11,7 @@ import psycopg
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 
 from common.db.array_adapter import PlainListDumper
 from common.errors import BerthError, Conflict, Unavailable
@@ -17,7 +19,7 @@ from common.errors import BerthError, Conflict, Unavailable
 RV = TypeVar("RV")
 
 LOST = (OperationalError, InterfaceError)
-# PostgreSQL answered, and has undone the transaction of one of two that were in each other's way.
+# PostgreSQL rolled back one of two conflicting transactions.
 UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 LOOKED_EVERY_S = 0.1
 
@@ -26,15 +28,19 @@ psycopg.adapters.register_dumper(list, PlainListDumper)
 
 
 class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
-    """Gives up on an answer after `silence_s` (0: never), and is closed then: what came later would be the answer to
-    another question."""
+    """Connection that is closed after `silence_s` without an answer (0: no limit), because a late
+    answer would be taken for that to the next statement.
+    """
 
     silence_s: ClassVar[float] = 15.0
 
     def wait(self, gen: PQGen[RV], interval: float = LOOKED_EVERY_S, timeout: float | None = None) -> RV:
         try:
             return super().wait(gen, interval, timeout or self.silence_s or None)
-        except psycopg.errors._WaitTimeout as error:
+        except psycopg.OperationalError as error:
+            # An error of the server has an SQLSTATE; otherwise the statement is still under way.
+            if error.sqlstate or self.info.transaction_status is not TransactionStatus.ACTIVE:
+                raise
             self.pgconn.finish()
             raise psycopg.OperationalError(
                 f"The database has not answered within {self.silence_s:g} s."
@@ -42,7 +48,7 @@ class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
 
 
 def database_lost() -> Unavailable:
-    """What people are told while it does not answer."""
+    """Return the refusal for a database that does not answer."""
     return Unavailable(
         _("The database of Berth does not answer."),
         hint=_("What was just asked may have been done or not: look again in a minute."),
@@ -51,7 +57,7 @@ def database_lost() -> Unavailable:
 
 
 def refusal_of(lost: BaseException) -> BerthError:
-    """What people are told of an error that is one of LOST."""
+    """Return the refusal for an error that is one of LOST."""
     if not isinstance(lost.__cause__, UNDONE):
         return database_lost()
     return Conflict(
@@ -62,6 +68,6 @@ def refusal_of(lost: BaseException) -> BerthError:
 
 
 def constraint_of(error: IntegrityError) -> str:
-    """The name of the constraint, or of our own rule, that refused a row; "" where it is not known."""
+    """Return the name of the violated constraint or trigger rule; "" if unknown."""
     cause = error.__cause__
     return (cause.diag.constraint_name or "") if isinstance(cause, psycopg.Error) else ""

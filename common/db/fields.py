@@ -1,4 +1,4 @@
-"""Columns of our own kinds."""
+"""Model fields: names in normal form, and stored messages."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 def validate_shown(text: str) -> None:
-    """Raises ValidationError for characters that do not show, or that turn the direction of what stands beside them."""
+    """Raise ValidationError for invisible characters and for those that change text direction."""
     try:
         check_text(text, max_length=len(text))
     except ValueError as error:
@@ -23,8 +23,9 @@ def validate_shown(text: str) -> None:
 
 
 class NameField(models.CharField):
-    """Name that people give to something. It is kept and compared in Unicode normalisation form C, so that two names that look alike
-    are one, from whichever keyboard or file system they come."""
+    """Name entered by a user. Stored and compared in Unicode normalisation form C, so that names
+    that look alike are equal, whichever keyboard or file system they come from.
+    """
 
     default_validators = [*models.CharField.default_validators, validate_shown]  # noqa: RUF012  the form that Django wants
 
@@ -35,16 +36,17 @@ class NameField(models.CharField):
         return _normalised(super().get_prep_value(value))
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:
-        """The row in memory is as the one in the database."""
+        """Normalise the value in memory as well as in the database."""
         value = _normalised(super().pre_save(model_instance, add))
         setattr(model_instance, self.attname, value)
         return value
 
 
 def normalise_names(model: type[models.Model], column: str, *, are_duplicates: bool = False) -> None:
-    """For migrations: bring rows of before NameField into form C, and log what changed. A row whose name another row has then
-    gets -2, -3 … behind it, whichever was made first; with `are_duplicates`, where rows that look alike say the same, it is
-    deleted. Again it does nothing."""
+    """Bring existing rows into form C, for migrations, and log changes. A row whose name is taken
+    then gets a suffix -2, -3 …, whichever row was made first; with `are_duplicates`, where such
+    rows mean the same, it is deleted. Idempotent.
+    """
     rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"}).order_by("pk")
     for key, kept in rows.values_list("pk", column):
         if (wanted := normalised(kept)) == kept:
@@ -60,8 +62,9 @@ def normalise_names(model: type[models.Model], column: str, *, are_duplicates: b
 
 
 def _rename(row: models.QuerySet[Any], column: str, wanted: str, most: int) -> str | None:
-    """Return the name that `row` has now, one of `most`; None where the only one is taken. Raises IntegrityError where all are,
-    or where another constraint than that of unique names is in the way."""
+    """Return the new name of `row`, after at most `most` tries; None if `most` is 1 and the name is
+    taken. Raises IntegrityError if all are taken, or on another constraint.
+    """
     length: int = getattr(row.model._meta.get_field(column), "max_length", 0)
     for number in range(1, most + 1):
         ending = f"-{number}" if number > 1 else ""
@@ -82,13 +85,13 @@ def _normalised(value: Any) -> Any:
 
 
 class SentenceField(models.JSONField):
-    """A KeptSentence as {"text", "arguments", "quote"}; what is empty is left out."""
+    """KeptSentence stored as {"text", "arguments", "quote"}, without empty parts."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"default": KeptSentence, "blank": True, **options})
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> KeptSentence | None:
-        if value is None:  # of a row that an outer join did not find
+        if value is None:  # no row found by an outer join
             return None
         return KeptSentence(**super().from_db_value(value, expression, connection))
 

@@ -1,4 +1,4 @@
-"""The page of a list that is asked for, and how many rows each of its tabs has."""
+"""One page of a list, and the row counts of its tabs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ FIRST = ("", "1")
 
 
 class CountedPaginator(Paginator[Any]):
-    """A paginator that need not count: the tabs did."""
+    """Paginator with a known count."""
 
     def __init__(self, rows: Any, per_page: int, *, count: int) -> None:
         super().__init__(rows, per_page)
@@ -27,8 +27,9 @@ def page_of_keys(
     *,
     reads_all: bool,
 ) -> tuple[Page[Any], dict[str, int]]:
-    """The keys of the page `number` of one of `tabs`, and the count of each. Two queries; where the first page needs all rows
-    read to put them in order, one that does both."""
+    """Return the keys of page `number` of tab `tab`, and the count of each tab. Two queries; one if
+    `reads_all` (ordering reads all rows anyway) and the first page is requested.
+    """
     counted = {f"tab_{name}": Count("pk", filter=condition) for name, condition in tabs.items()}
     found = _first_page(rows, counted, tabs[tab], order) if reads_all and number in FIRST else []
     counts = found[0] if found else rows.order_by().aggregate(**counted)
@@ -42,7 +43,9 @@ def page_of_keys(
 def _first_page(
     rows: QuerySet[Any], counted: Mapping[str, Count], tab: Q, order: Sequence[OrderBy]
 ) -> list[dict[str, Any]]:
-    """Rows of the tab, then others, each with the counts of all tabs; none where there is none in any tab."""
+    """Return rows of the tab, then others, each with the counts of all tabs; empty
+    if no tab has rows.
+    """
     first = [Case(When(tab, then=Value(0)), default=Value(1))] if tab else []
     over_all = {name: Window(count) for name, count in counted.items()}
     return list(rows.order_by(*first, *order).values("pk", **over_all)[:ROWS_PER_PAGE])

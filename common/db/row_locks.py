@@ -1,4 +1,4 @@
-"""Row locks that others may hold as well: Django's `select_for_update` has the exclusive ones alone."""
+"""Shared row locks, which Django's `select_for_update` does not offer."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -12,14 +12,16 @@ Row = TypeVar("Row", bound=models.Model)
 
 
 class RowLock(StrEnum):
-    """A lock that any number of transactions hold on a row at once, until they end."""
+    """Row lock that several transactions can hold at once, until they end."""
 
-    SHARE = "FOR SHARE"  # who updates, deletes or locks the row waits
-    KEY_SHARE = "FOR KEY SHARE"  # who deletes it or locks it FOR UPDATE waits; other updates do not
+    SHARE = "FOR SHARE"  # blocks updates, deletion and exclusive locks
+    KEY_SHARE = "FOR KEY SHARE"  # blocks deletion and FOR UPDATE, but not other updates
 
 
 def lock_by_id(model: type[Row], ids: Collection[int | None], lock: RowLock) -> list[Row]:
-    """Return the rows with these ids as they are now, by id, locked until the transaction ends. One query, none for no id."""
+    """Lock the rows with these ids until the transaction ends and return their current state, by
+    id. One query, none without ids.
+    """
     known = [pk for pk in ids if pk is not None]
     return list(model._default_manager.raw(_by_id(model, lock), [known])) if known else []
 
@@ -27,11 +29,11 @@ def lock_by_id(model: type[Row], ids: Collection[int | None], lock: RowLock) -> 
 def lock_rows(
     rows: models.QuerySet[Row], lock: RowLock, *, joined: Sequence[type[models.Model]] = ()
 ) -> list[Row]:
-    """Return the rows of a queryset without select_related as they are now, locked until the transaction ends,
-    and with them the rows of `joined` models that it joins. One query.
+    """Lock the rows of a queryset (without select_related), and joined rows of `joined` models,
+    until the transaction ends; return their current state. One query.
 
-    PostgreSQL waits for whoever changes one of the locked rows, and looks at its new values. Rows of other
-    tables that subqueries of the queryset read are seen as they were when the statement began.
+    PostgreSQL waits for transactions that change a locked row, and reads its new values. Rows of
+    other tables in subqueries are read as of the start of the statement.
     """
     try:
         sql, values = rows.query.sql_with_params()

@@ -1,1 +1,1 @@
-"""HTTP details: cookies, ports, user agents, downloads."""
+"""HTTP helpers: cookies, ports, user agents, downloads."""

@@ -1,4 +1,4 @@
-"""Files of people as answers: saved, never shown."""
+"""Response headers that make browsers save users' files instead of showing them."""
 
 from urllib.parse import quote
 
@@ -6,9 +6,9 @@ from django.utils.http import content_disposition_header
 
 
 def attachment_header(name: str) -> str:
-    """Content-Disposition that saves what is sent as `name`, which may hold anything that a name of a file can."""
+    """Return a Content-Disposition that saves the response as `name`,
+    which may contain any character.
+    """
     if name.isprintable():
         return content_disposition_header(True, name) or "attachment"
-    return (
-        f"attachment; filename*=utf-8''{quote(name, safe='', errors='replace')}"  # no line breaks in a header
-    )
+    return f"attachment; filename*=utf-8''{quote(name, safe='', errors='replace')}"  # escapes line breaks

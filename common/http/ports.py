@@ -1,10 +1,12 @@
-"""Where a portal listens. Pure."""
+"""Parses the port list of the portal. Pure."""
 
 LARGEST_PORT = 65535
 
 
 def parse_ports(text: str) -> tuple[int, ...]:
-    """Ports of "8081-8110,9000", in order, each once; those that no machine has are left out. Raises ValueError."""
+    """Return the ports of "8081-8110,9000" in order, without repeats; invalid
+    numbers are omitted. Raises ValueError.
+    """
     found: dict[int, None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, is_range, last = part.partition("-")

@@ -1,8 +1,8 @@
-"""What a browser or program says of itself, in words that people know: “Firefox on Windows”."""
+"""Browser and system of a User-Agent header in plain words: “Firefox on Windows”."""
 
 from common.i18n import gettext as _
 
-# The first that is found counts: most browsers also claim to be others.
+# First match wins: most browsers also name others.
 PROGRAMS = (
     ("berth/", "berth"),
     ("Edg", "Edge"),
@@ -30,7 +30,7 @@ SYSTEMS = (
 
 
 def device_of(user_agent: str) -> str:
-    """Program and system, as far as they are known; "" for a text that says neither."""
+    """Return program and system as far as known; "" if neither is."""
     program = _first(PROGRAMS, user_agent)
     system = _first(SYSTEMS, user_agent)
     if program and system:

@@ -1,7 +1,7 @@
-"""Word, sent to every process at once, that somebody may have lost access.
+"""Broadcast to all processes that someone may have lost access.
 
-It carries nothing: who holds something open looks again. A lost word costs seconds, as everybody looks again by
-themselves too (`RECHECK_S`).
+The message is empty: each holder of an open connection checks its access again. A lost message
+costs seconds, as access is also checked every `RECHECK_S`.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from common.messaging.redis import async_client, client
 
 log = structlog.get_logger(__name__)
 
-# What was lost is gone 5 s later at the latest: this long until somebody looks, and a second for looking.
+# Access ends at most 5 s after its revocation: this interval, and a second for the check.
 RECHECK_S = 4.0
-# Words that follow each other closely are one.
+# Messages within this time are treated as one.
 GATHER_S = 0.1
 RETRY_S = 1.0
 
@@ -29,7 +29,7 @@ def channel() -> str:
 
 
 def ring_on_commit() -> None:
-    """Let everybody look again once the present transaction is committed."""
+    """Make all processes check access again once the current transaction commits."""
     transaction.on_commit(_ring, robust=True)
 
 
@@ -41,7 +41,7 @@ def _ring() -> None:
 
 
 class Ears:
-    """One listener's: rings are not lost between two waits."""
+    """Subscriber of the broadcast; messages between two waits are not lost."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
@@ -50,7 +50,7 @@ class Ears:
         self._rung.set()
 
     async def wait(self, at_most_s: float) -> None:
-        """Until a word comes, or for this long."""
+        """Return on the next message, or after this time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_s):
                 await self._rung.wait()
@@ -59,7 +59,7 @@ class Ears:
 
 
 class Bell:
-    """Of one process. Follows Redis while somebody listens; all from one event loop."""
+    """Dispatcher of one process. Follows Redis while it has subscribers; all in one event loop."""
 
     def __init__(self) -> None:
         self._listeners: set[Ears] = set()

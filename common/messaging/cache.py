@@ -1,4 +1,6 @@
-"""Django's cache on a Redis that may be away: what is not known is asked anew, and no page fails for it."""
+"""Django cache on Redis that works as an empty cache while Redis is unavailable,
+so that no page fails.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 def _calm(name: str, answer: Callable[..., Any]) -> Any:
-    """The method of the backend; `answer` gives the value while Redis is away, from the same arguments."""
+    """Return a backend method that returns `answer(*args)` while Redis is unavailable."""
     ask = getattr(RedisCache, name)
 
     def method(self: RedisCache, *args: Any, **kwargs: Any) -> Any:
@@ -30,9 +32,9 @@ def _calm(name: str, answer: Callable[..., Any]) -> Any:
 
 
 class CalmRedisCache(RedisCache):
-    """While Redis is away it is an empty cache that keeps nothing: `add` succeeds, as it does for whoever is first.
+    """Redis cache that behaves like an empty one while Redis is unavailable: `add` succeeds.
 
-    So nothing that must hold may rest on it alone: a limit that is counted here is not kept in such a time.
+    A limit that must hold cannot rely on it alone.
     """
 
     get = _calm("get", lambda key, default=None, version=None: default)
@@ -47,19 +49,21 @@ class CalmRedisCache(RedisCache):
     delete_many = _calm("delete_many", lambda *_, **__: None)
 
     def clear(self) -> None:
-        """Forget what this cache holds and nothing else. Django would empty the whole database of Redis:
-        messages to workers, what simulated engines have, and all that other installations keep there."""
+        """Delete only this cache's keys. Django would flush the whole Redis database: messages to
+        workers, simulated engines, and data of other installations.
+        """
         _forget(self.make_key("*"), "clear")
 
 
 def forget_what_was_asked() -> None:
-    """Forget who asked for what (keys with `-asked`): Redis counts seconds by the time of day, and would remember it for
-    hours when that is set back."""
+    """Delete the deduplication keys of requests (`-asked`): Redis expires keys by the wall clock,
+    so that they would last for hours if it is set back.
+    """
     _forget(f"{settings.CACHES['default']['KEY_PREFIX']}:*-asked*", "forget_what_was_asked")
 
 
 def _forget(pattern: str, method: str) -> None:
-    """Delete all keys like this, where Redis answers."""
+    """Delete all keys that match the pattern, if Redis answers."""
     try:
         demand_redis()
         for key in client().scan_iter(match=pattern, count=1000):

@@ -1,8 +1,8 @@
-"""Limits on what one person has open at once, over all web processes.
+"""Limits on what one user has open at once, across all web processes.
 
-Each thing that is open is a lease in Redis, renewed while it is open: what a killed process had open counts LEASE_S longer.
-Redis carries no truth (ADR 25): while it does not answer, each process counts for itself; what is open then is counted
-again once it answers.
+Each open item is a lease in Redis, renewed while it is open; a killed process's leases expire after
+LEASE_S. Redis is never authoritative (ADR 25): while it does not answer, each process counts on its
+own, and open items are counted again once it answers.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ RENEWED_EVERY_S = 10.0
 ASKED_AGAIN_AFTER_S = 5.0
 _ANY_NUMBER = 2**31
 
-# KEYS: the leases of one person. ARGV: a lease, how many there may be, seconds until it is over. By the clock of Redis.
+# KEYS: leases of one user. ARGV: lease, limit, lifetime in seconds. By the clock of Redis.
 _TAKE = """
 local now = tonumber(redis.call('TIME')[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -38,12 +38,13 @@ return 1
 
 
 class TooManyOpen(Exception):
-    """The person has as many open as there may be."""
+    """The user has reached the limit."""
 
 
 class ConcurrencyLimit:
-    """One kind of thing that a person may have `limit` of open at once. One object for each process, used from one event
-    loop at a time."""
+    """Limit on open items of one kind per user. One object per process, used from one
+    event loop at a time.
+    """
 
     def __init__(self, name: str, limit: int) -> None:
         self.limit = limit
@@ -55,7 +56,7 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def hold(self, user_id: int) -> AsyncIterator[None]:
-        """Count one more open thing of this person while the block lasts. Raises TooManyOpen."""
+        """Count one open item of this user while the block runs. Raises TooManyOpen."""
         if sum(holder == user_id for holder in self._held.values()) >= self.limit:
             raise TooManyOpen
         lease = token_hex(16)
@@ -78,7 +79,9 @@ class ConcurrencyLimit:
         return taken != 0
 
     def _release_soon(self, lease: str, user_id: int) -> None:
-        """Not waited for: whoever closes may be cancelled at any moment. A release that is lost expires."""
+        """Release in the background, as the caller may be cancelled at any
+        moment. A lost release expires.
+        """
         task = asyncio.get_running_loop().create_task(self._release(lease, user_id))
         self._releases[task] = user_id
         task.add_done_callback(lambda task: self._releases.pop(task, None))
@@ -87,7 +90,7 @@ class ConcurrencyLimit:
         await self._ask(lambda client: client.zrem(self._key(user_id), lease))
 
     async def _released(self, user_id: int) -> None:
-        """Return when nothing counts any more that this person closed just now, or when Redis does not answer."""
+        """Wait until this user's pending releases are done, or Redis does not answer."""
         loop = asyncio.get_running_loop()
         closing = [
             task for task, owner in self._releases.items() if owner == user_id and task.get_loop() is loop
@@ -96,7 +99,9 @@ class ConcurrencyLimit:
             await asyncio.wait(closing, timeout=PING_S)
 
     async def _ask(self, question: Callable[[redis.asyncio.Redis], Awaitable[Any]]) -> int | None:
-        """Return the answer of Redis, None while it gives none: then nobody asks again for ASKED_AGAIN_AFTER_S."""
+        """Return the answer of Redis, or None if there is none; Redis is
+        then not asked for ASKED_AGAIN_AFTER_S.
+        """
         if time.monotonic() < self._silent_until:
             return None
         try:

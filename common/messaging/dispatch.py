@@ -1,4 +1,6 @@
-"""Background work is started by name, after commit, with ids only. Tasks may run twice, late or never."""
+"""Starts Celery tasks by name, after commit, with ids as arguments. Tasks may
+run twice, late or never.
+"""
 
 from enum import StrEnum
 
@@ -15,7 +17,9 @@ log = structlog.get_logger(__name__)
 
 
 class TaskName(StrEnum):
-    """Every Celery task of Berth. A test asserts that each is registered and none is missing here."""
+    """Every Celery task of Berth. A test asserts that each is registered
+    and that none is missing.
+    """
 
     TICK = "scheduler.tick"
     FORGET_TICKS = "scheduler.forget_old_ticks"
@@ -76,9 +80,10 @@ QUEUE_OF = {
 def enqueue_on_commit(
     name: TaskName, *, countdown_s: float = 0.0, **arguments: str | int | list[str]
 ) -> None:
-    """Send task `name` when the present transaction commits, to run `countdown_s` seconds later at the earliest.
+    """Send task `name` when the current transaction commits, to run after `countdown_s` seconds or
+    later.
 
-    If the broker does not answer the loss is logged; the periodic tasks do the work later.
+    If the broker does not answer, the loss is logged; periodic tasks do the work later.
     """
 
     def send() -> None:

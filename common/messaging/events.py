@@ -1,7 +1,7 @@
-"""Domain news, in one process, after commit: `announce` at one end, `subscribe` at the other; grep finds both.
+"""Domain events within one process, after commit: `announce` publishes, `subscribe` receives.
 
-A handler must be light (enqueue a task, push to pages). What it starts must also happen without it: a periodic
-task heals what a lost event missed.
+A handler must be light (enqueue a task, publish a live update). Its effect must also happen without
+it: a periodic task repairs what a lost event missed.
 """
 
 from collections import defaultdict
@@ -26,15 +26,17 @@ _handlers: dict[type[Event], list[Callable[[Any], None]]] = defaultdict(list)
 
 
 def subscribe(event_type: type[E], handler: Callable[[E], None]) -> None:
-    """Call `handler` for each announced event of exactly this type. Subscribing twice is once."""
+    """Call `handler` for each event of exactly this type. Subscribing
+    twice has no further effect.
+    """
     if handler not in _handlers[event_type]:
         _handlers[event_type].append(handler)
 
 
 def announce(event: Event) -> None:
-    """Hand `event` to its subscribers when the present transaction commits; never if it rolls back.
+    """Pass `event` to its subscribers when the current transaction commits; never on rollback.
 
-    A handler that fails is logged and does not disturb the others or the caller.
+    A handler that fails is logged and affects neither other handlers nor the caller.
     """
     for handler in _handlers[type(event)]:
         transaction.on_commit(partial(handler, event), robust=True)

@@ -1,7 +1,7 @@
-"""News for open pages: a bounded Redis stream that the event endpoint follows and replays.
+"""Live updates for open pages: a bounded Redis stream that the event endpoint follows and replays.
 
-News carry ids, never contents: a page that hears of a change asks again with its own rights. Losing one is
-harmless; pages re-read when they reconnect.
+Updates carry ids, never contents: a page fetches the change with its own permissions. Losing one is
+harmless; pages reload when they reconnect.
 """
 
 import json
@@ -27,7 +27,9 @@ CLOCKS_DIFFER = timedelta(milliseconds=250)
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who may hear: the owner, admins of the project and of the domain, superadmins, monitors. All None: everybody."""
+    """Recipients: the owner, admins of the project and of the domain,
+    superadmins, monitors. All None: everybody.
+    """
 
     owner_id: int | None = None
     project_id: int | None = None
@@ -39,7 +41,7 @@ class Audience:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What one person may hear."""
+    """Permissions of one recipient."""
 
     user_id: int
     hears_all: bool
@@ -61,19 +63,22 @@ def stream_name() -> str:
 
 
 def id_at(instant: datetime) -> str:
-    """The id from which on a replay tells all that came after `instant`. Redis numbers news by its own clock."""
+    """Return the stream id from which a replay includes all updates after `instant`. Redis assigns
+    ids by its own clock, so a tolerance is subtracted.
+    """
     return f"{int((instant - CLOCKS_DIFFER).timestamp() * 1000)}-0"
 
 
 def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
-    """Tell open pages, after commit, that something of `kind` ("session-changed") happened."""
+    """Publish, after commit, that something of `kind` ("session-changed") happened."""
     fields = {"kind": kind, "audience": json.dumps(audience.to_json()), "payload": json.dumps(payload)}
     transaction.on_commit(lambda: _send(fields))
 
 
 def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]]]) -> None:
-    """The same of many things at once: an audience and a payload for each. A message of the stream has up to
-    TOLD_TOGETHER."""
+    """Publish, after commit, many updates of one kind, each with audience and payload. Up to
+    TOLD_TOGETHER per stream message.
+    """
     for first in range(0, len(told), TOLD_TOGETHER):
         part = told[first : first + TOLD_TOGETHER]
         many = [
@@ -85,7 +90,7 @@ def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]
 
 
 def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
-    """The same for news without a transaction (progress of an image pull)."""
+    """Publish an update immediately, without a transaction (progress of an image pull)."""
     _send({"kind": kind, "audience": json.dumps(audience.to_json()), "payload": json.dumps(payload)})
 
 

@@ -1,4 +1,6 @@
-"""One Redis connection pool per process, for threads and for the event loop, and whether it answers."""
+"""Redis clients of a process, for threads and for the event loop, and
+a circuit breaker for them.
+"""
 
 import asyncio
 from functools import cache
@@ -15,24 +17,27 @@ PING_S = 1.0
 
 @cache
 def client() -> redis.Redis:
-    """For threads. Short time limits: Redis carries news and work, never the truth."""
+    """Return the client for threads. Timeouts are short, as Redis is never authoritative."""
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2)
 
 
 def async_client() -> redis.asyncio.Redis:
-    """For the event loop; the caller closes it. No read limit: it blocks for news."""
+    """Return a client for the event loop; the caller closes it. Without read timeout,
+    as it blocks for updates.
+    """
     return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=None)
 
 
 def demand_redis() -> None:
-    """It answered just now, or does so within a second. For whoever can do without: a Redis that hangs would hold up
-    each of them for its whole time limit. Raises Outage."""
+    """Return if Redis answers now or did recently (circuit breaker); for callers that can do
+    without it, as a hanging Redis would delay each by its full timeout. Raises Outage.
+    """
     _circuit().demand_answer()
 
 
 @cache
 def quick_client() -> redis.Redis:
-    """For threads that would rather do without an answer than wait for it."""
+    """Return a client for threads with a timeout of PING_S."""
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=PING_S, socket_connect_timeout=PING_S)
 
 
@@ -40,7 +45,7 @@ _quick_async: WeakKeyDictionary[asyncio.AbstractEventLoop, redis.asyncio.Redis] 
 
 
 def quick_async_client() -> redis.asyncio.Redis:
-    """Return a client with the same limits for the running event loop, which keeps it."""
+    """Return the running event loop's client with a timeout of PING_S."""
     loop = asyncio.get_running_loop()
     if loop not in _quick_async:
         _quick_async[loop] = redis.asyncio.Redis.from_url(

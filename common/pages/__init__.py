@@ -1,1 +1,1 @@
-"""Pages in general: menus, tables, forms, error pages, htmx fragments, toasts."""
+"""Shared parts of pages: menus, tables, forms, error pages, htmx fragments, toasts."""

@@ -1,4 +1,6 @@
-"""The same thing done to many objects: each by itself, so that one refusal stops none of the others."""
+"""Bulk actions: one operation on many objects, each on its own, so that a refusal
+does not stop the rest.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ Id = TypeVar("Id")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one object. `url` is "" where its page is gone."""
+    """Result for one object. `url` is "" if its page is gone."""
 
     name: str
     sentence: str
@@ -29,12 +31,14 @@ class Outcome:
 
 
 def chosen_ids(posted: QueryDict, name: str) -> list[UUID]:
-    """The objects that a form chose, each once, in order. Raises InvalidInput for what is no id, and for too many."""
+    """Return the ids selected in a form, in order, without repeats. Raises InvalidInput for an
+    invalid id, and for too many.
+    """
     return _chosen(posted, name, UUID)
 
 
 def chosen_numbers(posted: QueryDict, name: str) -> list[int]:
-    """The same for objects whose ids are numbers."""
+    """Return the selected ids like `chosen_ids`, for numeric ids."""
     return _chosen(posted, name, _number)
 
 
@@ -66,8 +70,9 @@ def do_each(
     name_of: Callable[[Id], str],
     url_of: Callable[[Id], str],
 ) -> list[Outcome]:
-    """`act` on each; its answer is the sentence for people. A refusal is an outcome too, and where it is one of rights it
-    is in the access log."""
+    """Call `act` on each id and return the outcomes; its result is the sentence shown. A refusal is
+    an outcome too, and is recorded in the access log if its status is in RECORDED.
+    """
     outcomes = []
     for each in ids:
         try:

@@ -1,4 +1,4 @@
-"""Lists as CSV files: streamed, so that a long one needs little memory, and safe to open in a spreadsheet."""
+"""CSV export of lists: streamed to save memory, and safe to open in a spreadsheet."""
 
 import csv
 import re
@@ -12,9 +12,9 @@ from django.http import StreamingHttpResponse
 
 MOST_ROWS = 50_000
 ROWS_AT_ONCE = 500
-# Spreadsheets take such cells for formulas, which can send what stands beside them elsewhere.
+# Spreadsheets run such cells as formulas, which can leak neighbouring cells.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-HIDDEN_FORMULA = re.compile(r"(;)(?=[=+\-@])")  # where a semicolon parts cells
+HIDDEN_FORMULA = re.compile(r"(;)(?=[=+\-@])")  # in locales with semicolon as separator
 
 Row = Sequence[object]
 
@@ -26,15 +26,17 @@ def csv_response(
     parts: Callable[[Any], Any],
     cells: Callable[[Any], Row],
 ) -> StreamingHttpResponse:
-    """`rows` in their order, at most MOST_ROWS of them, as the file `name`. The keys are read now, what `parts` adds for
-    ROWS_AT_ONCE at a time, as fast as the reader takes them; rows that go meanwhile are left out."""
+    """Return `rows` in order, at most MOST_ROWS, as file `name`. Keys are read now;
+    the data of `parts` in batches of ROWS_AT_ONCE, as fast as the client reads.
+    Rows deleted meanwhile are omitted.
+    """
     keys = list(rows.values_list("pk", flat=True)[:MOST_ROWS])
 
     def read(some: Sequence[Any]) -> str:
         found = {row.pk: row for row in parts(rows.model._default_manager.filter(pk__in=some))}
         text = as_csv(cells(found[key]) for key in some if key in found)
         if not connection.in_atomic_block:  # tests run in a transaction
-            connection.close()  # the reader may take long over what it got; others want the connection
+            connection.close()  # the client may be slow; free the connection meanwhile
         return text
 
     async def stream() -> AsyncIterator[str]:
@@ -63,7 +65,7 @@ class _Lines(list[str]):
 
 
 def _cell(value: object) -> object:
-    """The value, or a text that no spreadsheet calculates."""
+    """Return the value, or a text that no spreadsheet evaluates."""
     if value is None:
         return ""
     if not isinstance(value, str):

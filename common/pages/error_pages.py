@@ -1,4 +1,4 @@
-"""Refusals as pages: what failed, what to do, whom to ask, an id to quote."""
+"""Error pages: what failed, what to do, whom to contact, and a request id to quote."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,9 @@ PATIENCE_S = 60
 
 
 def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
-    """The page for `error`, with its HTTP status; people who are not signed in are sent to do so."""
+    """Return the page for `error` with its HTTP status, JSON for REST; redirect users who are not
+    signed in to sign-in.
+    """
     request.refusal = error  # type: ignore[attr-defined]  # common.audit.denied_requests records it
     if request.path.startswith("/api/v1/"):
         return JsonResponse(error.to_json(), status=error.http_status, headers=error.headers())
@@ -89,7 +91,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:
-    """For a method that the address does not take; `allow` names those that it does."""
+    """Return the page for a method that the address does not accept;
+    `allow` names the accepted ones.
+    """
     error = InvalidInput(
         _("This address takes {allowed}, not {method}. Nothing was done.").format(
             allowed=allow, method=request.method
@@ -102,7 +106,7 @@ def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:
 
 
 def too_many_requests(request: HttpRequest) -> HttpResponse:
-    """For what the framework of sign-in counts by itself."""
+    """Return the page for the rate limits of the sign-in framework (allauth)."""
     return error_page(
         request, TooManyRequests(_("This was asked for too often in a short time."), retry_after_s=PATIENCE_S)
     )
@@ -124,8 +128,9 @@ def _bare(request: HttpRequest, error: BerthError) -> dict[str, Any]:
 
 
 def _with_menu(request: HttpRequest, template: str, context: dict[str, Any], error: BerthError) -> str:
-    """The page in the frame for people who are signed in, unless what failed may be what the frame needs: its context
-    processors ask the database who is here."""
+    """Render the page with menus for signed-in users, unless the failure may affect them: the
+    menus' context processors query the database.
+    """
     if error.http_status != 500 and error.code != "database_lost" and not getattr(request, "htmx", False):
         try:
             if getattr(request, "user", None) is not None and request.user.is_authenticated:

@@ -1,4 +1,4 @@
-"""Fields of pages that refuse nothing themselves: the room's own parser does, in the words that REST has too."""
+"""Form fields that do not validate: the app's own parser does, with the same messages as REST."""
 
 from collections.abc import Container
 from typing import Any
@@ -8,7 +8,9 @@ from django.utils.translation import gettext as _
 
 
 class OpenChoices(forms.Select):
-    """A select in which those choices that are `closed` cannot be chosen, and say so; one that is chosen already stays."""
+    """Select whose `closed` choices are disabled and labelled so;
+    a selected one stays selectable.
+    """
 
     closed: Container[str] = ()
 
@@ -24,21 +26,21 @@ class OpenChoices(forms.Select):
 
 
 class TypedField(forms.CharField):
-    """What was typed, as it is."""
+    """Text field that returns its input unchanged."""
 
     def clean(self, value: Any) -> str:
         return "" if value is None else str(value)
 
 
 class TypedChoice(forms.ChoiceField):
-    """What was chosen, or sent in its place."""
+    """Choice field that returns the submitted value unchecked."""
 
     def clean(self, value: Any) -> str:
         return "" if value is None else str(value)
 
 
 class TypedChoices(forms.MultipleChoiceField):
-    """The same for many."""
+    """Multiple choice field that returns the submitted values unchecked."""
 
     def clean(self, value: Any) -> list[str]:
         return [str(each) for each in value or ()]

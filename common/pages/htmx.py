@@ -1,4 +1,4 @@
-"""What pages share: a page and the fragment that refreshes it are one view."""
+"""Helpers for views that serve both a page and the htmx fragment that refreshes it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -17,8 +17,10 @@ _gzip = GZipMiddleware(lambda request: HttpResponse())
 def render_page_or_fragment(
     request: HttpRequest, page: str, fragment: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """The template `page`, or `fragment` if htmx asks for a part. They share an address, so `Vary` keeps browsers from
-    showing the fragment as the page when somebody goes back. Compressed, with the padding that hides how well it was."""
+    """Render `page`, or `fragment` for an htmx request. Both share an address, so `Vary` keeps
+    browsers from showing the fragment as the page on back navigation. Compressed with random
+    padding against BREACH.
+    """
     response = render(request, fragment if is_fragment(request) else page, context, status=status)
     patch_vary_headers(response, ["HX-Request"])
     _gzip.process_response(request, response)
@@ -26,19 +28,20 @@ def render_page_or_fragment(
 
 
 def is_fragment(request: HttpRequest) -> bool:
-    """Whether htmx asks for a part of the page. A boosted link wants the whole."""
+    """Return True if htmx requests a part of the page. A boosted link requests the whole page."""
     return bool(request.htmx and not request.htmx.boosted)  # type: ignore[attr-defined]
 
 
 def private(view: View) -> View:
-    """What this view shows is for the person alone: not for whoever looks at the portal as them. Views of REST have
-    `is_private`."""
+    """Mark a view as closed during impersonation. REST views have `is_private`."""
     view.is_private = True  # type: ignore[attr-defined]
     return view
 
 
 def own_address(request: HttpRequest, address: str) -> str:
-    """`address` if it is one of this portal, else the Start page: the way back that a form brings."""
+    """Return `address` if it belongs to this portal, else the Start page; for the
+    return address in a form.
+    """
     is_ours = url_has_allowed_host_and_scheme(
         address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )

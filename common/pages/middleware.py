@@ -1,4 +1,6 @@
-"""What every request gets: an id that people can quote, and one way to show refusals."""
+"""Middlewares of every request: request id, trailing slash, connection release,
+NUL check, and error pages.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -20,7 +22,9 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class RequestIdMiddleware:
-    """Gives the request a fresh id, binds it to the log lines, and answers it as X-Request-Id. Notes when it came."""
+    """Assigns a request id, binds it to log lines, and returns
+    it as X-Request-Id. Sets `began_at`.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -36,8 +40,9 @@ class RequestIdMiddleware:
 
 
 class LastSlashMiddleware:
-    """Answers what lacks only the last slash of its address as if it had it: after a redirect, clients would ask by GET and
-    leave the body out, so that nothing is made. A page that is read is redirected instead, by Django."""
+    """Adds a missing trailing slash to the path: after a redirect, clients would send GET without
+    the body, and nothing would be created. Page reads are redirected by Django instead.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -51,8 +56,9 @@ class LastSlashMiddleware:
 
 
 class StreamWithoutDatabaseMiddleware:
-    """Gives the database connection back before an answer is streamed: Django keeps it until the answer has ended, and
-    every open page follows a stream, while there are few connections."""
+    """Closes the database connection before a response is streamed: Django keeps it until the
+    response ends, and each open page follows a stream, while connections are few.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -65,8 +71,9 @@ class StreamWithoutDatabaseMiddleware:
 
 
 class NulMiddleware:
-    """Refuses a NUL in the address, the query string or a form (common.rest.parsers does in JSON): the database would refuse it
-    later, in the middle of something."""
+    """Refuses NUL in the path, the query string or a form (JSON: common.rest.parsers), which the
+    database would refuse later, halfway through an operation.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -87,7 +94,7 @@ class NulMiddleware:
 
 
 def _with_nul(fields: QueryDict) -> str | None:
-    """The first field with a NUL in its name or in one of its values."""
+    """Return the first field with a NUL in its name or values."""
     found = (name for name, values in fields.lists() if any("\0" in str(text) for text in (name, *values)))
     return next(found, None)
 
@@ -98,7 +105,9 @@ def _nul_at(request: HttpRequest, where: str) -> HttpResponse:
 
 
 class ErrorPageMiddleware:
-    """Shows a BerthError that a page raised as a page (REST has its own renderer), and says why a method is refused."""
+    """Renders a BerthError raised by a page (REST has its own renderer) and
+    the refusal of a method.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""The menus are a registry: apps fill it in `AppConfig.ready`, the portal renders it."""
+"""Registry of menu links: apps add them in `AppConfig.ready`, the portal renders them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +12,14 @@ from django.utils.translation import gettext_noop
 
 
 class Menu(StrEnum):
-    """One works in one menu at a time; who has links in both can switch."""
+    """Menus; one is shown at a time, and users with links in both can switch."""
 
     WORK = "work"
     ADMINISTRATION = "administration"
 
 
 class Section(StrEnum):
-    """Groups of the menus, in the order in which they appear."""
+    """Groups of the menus, in display order."""
 
     WORKLOAD = gettext_noop("Workload")
     STORAGE = gettext_noop("Storage")
@@ -37,9 +37,10 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MenuItem:
-    """One link of the menu. `is_visible` gets the signed-in user; `purpose` is one line for lists of pages. `label` and
-    `purpose` are marked with gettext_noop; they are translated for each reader. `pages`: a pattern of the addresses of its pages where
-    these do not begin with its own."""
+    """One menu link. `is_visible` gets the signed-in user; `purpose` is a one-line description for
+    lists of pages. `label` and `purpose` are marked with gettext_noop and translated for each
+    reader. `pages`: pattern of the paths of its pages, if they do not start with its own.
+    """
 
     label: str
     url_name: str
@@ -53,7 +54,7 @@ class MenuItem:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A menu item for one person on one page."""
+    """Menu item for one user on one page."""
 
     label: str
     url: str
@@ -66,7 +67,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """One of the pages on which people look after their own account; `label` is marked with gettext_noop."""
+    """Page of a user's own account settings; `label` is marked with gettext_noop."""
 
     label: str
     url_name: str
@@ -79,17 +80,17 @@ _keys: dict[str, str] = {}
 
 
 def register(item: MenuItem) -> None:
-    """Put `item` into its menu; a second one with the same URL name replaces the first."""
+    """Add `item` to its menu; a second one with the same URL name replaces the first."""
     _items[item.url_name] = item
 
 
 def offer_settings(pages: Iterable[SettingsPage]) -> None:
-    """The settings of everybody, in the order of their tabs."""
+    """Set the settings pages, in the order of their tabs."""
     _settings[:] = pages
 
 
 def settings_tabs(path: str) -> list[dict[str, Any]]:
-    """Tabs (includes/tabs.html) of all settings; the one at `path` is active."""
+    """Return tabs (includes/tabs.html) of all settings; the one at `path` is active."""
     return [
         {"label": _(page.label), "url": url, "icon": page.icon, "is_active": path == url}
         for page in _settings
@@ -98,12 +99,12 @@ def settings_tabs(path: str) -> list[dict[str, Any]]:
 
 
 def give_keys(keys: Mapping[str, str]) -> None:
-    """Which keys open which pages: {"session-list": "g s"}."""
+    """Set keyboard shortcuts: {"session-list": "g s"}."""
     _keys.update(keys)
 
 
 def links_for(user: Any, path: str = "") -> list[Link]:
-    """All that this person may go to, in the order of the menus; the one that is nearest to `path` is active."""
+    """Return the links visible to this user, in menu order; the nearest to `path` is active."""
     shown = sorted((item for item in _items.values() if item.is_visible(user)), key=lambda item: item.order)
     addresses = [(item, reverse(item.url_name)) for item in shown]
     named = (url for item, url in addresses if item.pages and re.match(item.pages, path))
@@ -132,8 +133,9 @@ def links_for(user: Any, path: str = "") -> list[Link]:
 
 
 def sections_of(links: list[Link], menu: Menu) -> list[dict[str, Any]]:
-    """[{"key", "label", "items": [Link]}] of one menu; sections without a link are left out. Keys are the same in every
-    language."""
+    """Return [{"key", "label", "items": [Link]}] of one menu, without empty sections. Keys do not
+    depend on the language.
+    """
     return [
         {"key": section.name.lower(), "label": _(section.value), "items": items}
         for section in Section
@@ -142,5 +144,5 @@ def sections_of(links: list[Link], menu: Menu) -> list[dict[str, Any]]:
 
 
 def menu_of(links: list[Link]) -> Menu:
-    """The menu that the active link is in; that of the work elsewhere."""
+    """Return the menu of the active link; WORK if none is active."""
     return next((link.section.menu for link in links if link.is_active), Menu.WORK)

@@ -1,4 +1,4 @@
-"""Parts of pages that look alike again and again, drawn once: badges, meters, rows that have not changed."""
+"""Cache of rendered page parts: badges, meters, unchanged table rows."""
 
 from collections.abc import Hashable
 from functools import lru_cache
@@ -11,8 +11,9 @@ MOST_KEPT = 2048
 
 
 def drawn(template_name: str, **variables: Hashable) -> SafeString:
-    """The template with these variables. They and the reader's language are all that it can depend on, as it gets no request
-    and no context; so whoever asks for the same again gets what was drawn before."""
+    """Render the template with these variables, cached by them and the language. It gets no request
+    or context, so that it depends on nothing else.
+    """
     return _drawn(template_name, get_language(), **variables)
 
 

@@ -1,8 +1,10 @@
-"""Forms that came too late are given back: filled with what was typed, with a new token, to be checked and sent again.
+"""Returns forms that were sent with an expired token or login: filled in, with a new token, to be
+checked and sent again.
 
-The token of a form changes at each sign-in, and a login may end while somebody types. Nothing of such a form is done. It
-is given back only to a page of this portal (`is_from_own_page`): what another site makes a browser send is refused with a
-sentence, so that no stranger fills in a form that is then one click away from being sent.
+A form's token changes at each sign-in, and a login may end while a form is being filled in. Such a
+form has no effect. It is returned only to a page of this portal (`is_from_own_page`): a request
+that another site makes a browser send is refused, so that no stranger can prefill a form that is
+one click away from being sent.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,18 +26,20 @@ from common.pages.error_pages import error_page
 from common.pages.htmx import own_address
 
 TOKEN_FIELD = "csrfmiddlewaretoken"
-OPENED_BY_FIELD = "csrf_opened_by"  # {% csrf_token %} writes it: for whom the page was made
+OPENED_BY_FIELD = "csrf_opened_by"  # user for whom the page was made; written by {% csrf_token %}
 OPENED_BY_HEADER = "X-Berth-Opened-By"
 NEW_TOKEN_HEADER = "X-Berth-Form-Token"
 CODE = "no_form_token"
 FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 SIGN_IN_PAGES = frozenset({"account_login", "mfa_login_webauthn", "mfa_authenticate", "oidc", "admin:login"})
-# Fields that the portal wrote and nobody typed.
+# Fields set by the portal, not by the user.
 UNSEEN_FIELDS = frozenset({"once", "next", "back", "credential"})
 
 
 class StaleForm(PermissionDenied):
-    """Nothing was done. A page of the same person gets the new token with it, as a header."""
+    """Refusal of a form with an expired token. A page of the same user gets the
+    new token as a header.
+    """
 
     default_code = CODE
 
@@ -49,7 +53,9 @@ class StaleForm(PermissionDenied):
 
 @dataclass(frozen=True, slots=True)
 class ReturnedField:
-    """`kind`: hidden, line, lines, secret (comes back empty), file (comes back empty)."""
+    """Field of a returned form. `kind`: hidden, line, lines, secret
+    (returned empty), file (returned empty).
+    """
 
     name: str
     kind: str
@@ -62,14 +68,16 @@ class ReturnedField:
 
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """A page on which something is to be done before the form can be sent again, and the words of the link to it."""
+    """Page to visit before the form can be sent again, and the text of the link to it."""
 
     address: str
     words: str
 
 
 class ReturnedFormsMiddleware:
-    """Gives a form back whose sender is signed out by now, instead of leading to sign-in and losing what was typed."""
+    """Returns the form of a signed-out user, instead of redirecting to
+    sign-in and losing the input.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -84,7 +92,9 @@ class ReturnedFormsMiddleware:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's view for a request whose token is absent or of before."""
+    """Answer a request with a missing or expired CSRF token;
+    Django calls it as CSRF_FAILURE_VIEW.
+    """
     refusal = stale_form(request, reason)
     match = request.resolver_match
     is_sign_in = match is not None and match.view_name in SIGN_IN_PAGES
@@ -96,8 +106,9 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def give_back(
     request: HttpRequest, refusal: BerthError, first: FirstStep | None = None
 ) -> HttpResponse | None:
-    """The page with what was typed, why nothing was done and what to do first; None for what is no form of a page of this
-    portal."""
+    """Return a page with the submitted values, the reason, and what to do first; None if the
+    request is not a form of this portal.
+    """
     if not _can_be_given_back(request):
         return None
     request.refusal = refusal  # type: ignore[attr-defined]  # common.audit.denied_requests records it
@@ -121,7 +132,9 @@ def give_back(
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
-    """The refusal, with a new token if a page of this portal asks that was made for the same person."""
+    """Return the refusal, with a new token if the request comes from a page of this portal made for
+    the same user.
+    """
     if not is_from_own_page(request):
         return StaleForm(
             _("The form was sent without its protection token, so nothing was done."),
@@ -138,7 +151,9 @@ def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
 
 
 def is_from_own_page(request: HttpRequest) -> bool:
-    """Return True if the browser says that a page of this portal sent the request. Apps on other ports and hosts are others."""
+    """Return True if, by its headers, a page of this portal sent the request. Apps on other ports
+    and hosts are foreign.
+    """
     try:
         own = f"{request.scheme}://{request.get_host()}"
     except DisallowedHost:
@@ -148,7 +163,7 @@ def is_from_own_page(request: HttpRequest) -> bool:
 
 
 def is_of_another_person(request: HttpRequest) -> bool:
-    """Return True if the page was made for another account than the one that is signed in now."""
+    """Return True if the page was made for another account than the one signed in now."""
     opened_by = request.headers.get(OPENED_BY_HEADER)
     if opened_by is None and _is_form(request):
         opened_by = request.POST.get(OPENED_BY_FIELD)
@@ -212,7 +227,7 @@ def _names_of_files(request: HttpRequest) -> str:
 
 
 def _signed_in_already(request: HttpRequest) -> HttpResponse:
-    """To where the sign-in would have led."""
+    """Redirect to the page that sign-in would have led to."""
     typed = request.POST.get("login", "").strip().lower()
     if typed and typed != str(request.user).lower():
         sentence = _("You are signed in as {person} already. Sign out first to sign in as somebody else.")
@@ -222,7 +237,7 @@ def _signed_in_already(request: HttpRequest) -> HttpResponse:
 
 
 def _leads_to_sign_in(request: HttpRequest, response: Any) -> bool:
-    """Return True if the answer asks to sign in first, to come back to this address."""
+    """Return True if the response redirects to sign-in and back to this address."""
     if response.status_code != 302 or request.user.is_authenticated:
         return False
     target = urlsplit(response["Location"])

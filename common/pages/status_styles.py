@@ -1,4 +1,4 @@
-"""How each state looks: icon, word, tone. Pure presentation; what the states mean stands with their owners."""
+"""Icon, label and colour of each status. Presentation only; meanings are defined by the apps."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,7 +19,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`turns`: the icon turns, because something is under way."""
+    """Style of a status. `turns`: the icon rotates, for work in progress."""
 
     icon: str
     word: str
@@ -81,8 +81,9 @@ _LOOKS = {
 
 
 def look_of(state: str) -> Look:
-    """The look of a state's name in any case, its word in the reader's language; a name that is not known looks quiet and
-    reads as it is."""
+    """Return the style of a status name in any case, with its label in the reader's language; a
+    neutral style with the name itself if unknown.
+    """
     look = _LOOKS.get(state.lower())
     if look is None:
         return Look("circle-dashed", state.replace("_", " ").capitalize(), Tone.QUIET)

@@ -1,9 +1,11 @@
-"""Lists for people: what an address asks of one, and what its tabs, filters, head and foot then show.
+"""Tables on pages: declaration of columns, filters and tabs, and their state as given by the query
+string.
 
-A list is declared once as a `Table`. A `Listing` is that table as one query string wants it: tab, search, filters, sort and
-page are all in the address, so that each of them is a link and works without scripts. A filter lets through what fits any of
-its values; what is shown fits all filters. Values that nobody offers choose nothing; unknown tabs, sorts and pages fall back to the usual ones. Labels are declared in English, marked by gettext_noop; a
-listing has them in the reader's language.
+A list is declared once as a `Table`. A `Listing` is that table for one query string: tab, search,
+filters, sort and page are all in the address, so that each is a link and works without scripts. A
+row passes a filter if it matches any of its values, and is shown if it passes all filters. Unknown
+filter values match nothing; unknown tabs, sorts and pages fall back to the defaults. Labels are
+declared in English, marked by gettext_noop; a listing translates them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,16 +28,18 @@ from common.values.text import normalised, quoted
 
 MAX_VALUE_LENGTH = 100
 MOST_VALUES = 20
-ANY = "*"  # in an address: not even what the filter would hold by itself
+ANY = "*"  # in an address: no value, not even the filter's default
 SHORT_LABEL = 14
-MOST_BOXES = 30  # more choices than these are typed, and completed
+MOST_BOXES = 30  # with more choices, a text field with completion is shown
 Choices = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`order`: fields or expressions to sort by; without any it is no link. A column without a label holds actions. `is_fixed`: cannot be
-    hidden; `is_usual`: shown until the person chooses otherwise; `tab`: the only one whose rows have something to say there."""
+    """Column of a table. `order`: fields or expressions to sort by; without any it cannot be
+    sorted. A column without a label holds actions. `is_fixed`: cannot be hidden; `is_usual`: shown
+    by default; `tab`: the only tab that shows it.
+    """
 
     name: str
     label: str
@@ -48,8 +52,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`condition`: what rows must match for a value of the address. `is_typed`: a text, not one of some choices; `is_single`:
-    at most one of them."""
+    """Filter of a table. `condition`: condition for a value of the address. `is_typed`: free text
+    instead of choices; `is_single`: at most one value.
+    """
 
     name: str
     label: str
@@ -60,7 +65,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """`sort`: what it is sorted by, where that is not what its table is sorted by."""
+    """Tab of a table. `sort`: default sort of the tab, if not that of its table."""
 
     name: str
     label: str
@@ -73,7 +78,9 @@ ALL = Tab("all", gettext_noop("All"), Q())
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`sort` is the name of a column, with a dash before it for the largest first; `noun` is for many."""
+    """Declaration of a list. `sort` is a column name, with a leading dash
+    for descending; `noun` is plural.
+    """
 
     name: str
     noun: str
@@ -89,20 +96,22 @@ _tables: dict[str, Table] = {}
 
 
 def declare(table: Table) -> Table:
-    """Make `table` known by its name, so that people can choose its columns."""
+    """Register `table` by its name, so that users can choose its columns."""
     _tables[table.name] = table
     return table
 
 
 def table_named(name: str) -> Table:
-    """Raises NotFound."""
+    """Return the table of this name. Raises NotFound."""
     if name not in _tables:
         raise NotFound(_("There is no list called {name}.").format(name=quoted(name, 40)))
     return _tables[name]
 
 
 def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[str, Choices]:
-    """{name: choices} of (rows, their value, their label), each by label, without what comes twice. One query for all."""
+    """Return {name: choices} from {name: (rows, value, label)}, sorted by label, without repeats.
+    One query in total.
+    """
     whole, *others = (
         rows.order_by()
         .annotate(of=Value(name), choice=_field(value), said=_field(label))
@@ -116,11 +125,13 @@ def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[st
 
 
 class Head(list[dict[str, Any]]):
-    """The columns that are shown, as includes/table_head.html takes them; rows show the same by `{% cell "name" %}`."""
+    """Visible columns for includes/table_head.html; `{% cell "name" %}` shows or hides
+    the cells of rows likewise.
+    """
 
     @cached_property
     def cells(self) -> tuple[tuple[str, SafeString], ...]:
-        """How the cells of each column begin: ((name of the column, HTML), …)."""
+        """Opening tags of the cells of each column: ((column name, HTML), …)."""
         return tuple((column["name"], _opening(**column)) for column in self)
 
     @cached_property
@@ -136,7 +147,9 @@ def _opening(*, name: str, label: str, is_number: bool = False, **_others: objec
 
 
 class Listing:
-    """One table as `asked` wants it. `chosen` are the columns that the person switched: {name: whether it is shown}."""
+    """Table in the state of the query string `asked`. `chosen`: the user's column
+    choices {name: is it shown}.
+    """
 
     def __init__(
         self,
@@ -148,8 +161,10 @@ class Listing:
         tabs: Sequence[Tab] = (),
         usual: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """`without` names columns and filters that are not for this person; `tabs` replace the table's where what they hold
-        depends on who asks; `usual` are {filter: values} where the address says nothing of that filter."""
+        """Parse `asked`. `without` names columns and filters hidden from this user; `tabs` replaces
+        the table's tabs if they depend on the user; `usual` are default values {filter: values} of
+        filters that are absent from the address.
+        """
         left_out = set(without)
         self.table = table
         self._asked = asked
@@ -169,22 +184,24 @@ class Listing:
         ]
         self.choices: dict[str, Choices] = {}
 
-    # What rows there are
+    # Rows
 
     def matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Those that search and filters let through, of all tabs."""
+        """Filter rows by search and filters, over all tabs."""
         for each in self._filters:
             if each.name in self.values:
                 rows = rows.filter(reduce(or_, map(each.condition, self.values[each.name])))
         return rows.filter(self.table.search(self.search)) if self.search else rows
 
     def of_tab(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Of these the ones of the chosen tab, in order."""
+        """Filter rows by search, filters and the chosen tab, in order."""
         return self.matching(rows).filter(self.tab.condition).order_by(*self._order())
 
     def page(self, rows: QuerySet[Any], parts: Callable[[Any], Any]) -> Page[Any]:
-        """The page that is asked for; `parts` adds what its rows show. At most 3 queries, of which only the last, for the rows
-        of this page, reads more than a key and what is sorted by; and those of `parts`."""
+        """Return the requested page; `parts` adds the data that its rows show. At most 3 queries
+        plus those of `parts`; only the last of them, for the rows of this page, reads more than
+        keys and sort columns.
+        """
         page, self._counts = page_of_keys(
             self.matching(rows),
             {tab.name: tab.condition for tab in self._tabs},
@@ -197,7 +214,7 @@ class Listing:
         page.object_list = [found[key] for key in page.object_list if key in found]
         return page
 
-    # What the templates show
+    # For templates
 
     @property
     def noun(self) -> str:
@@ -209,7 +226,7 @@ class Listing:
 
     @property
     def tabs(self) -> list[dict[str, Any]]:
-        """As includes/tabs.html takes them; none where there is only one. After `page`."""
+        """Tabs for includes/tabs.html; empty if there is only one. Call after `page`."""
         if len(self._tabs) == 1:
             return []
         return [
@@ -240,7 +257,7 @@ class Listing:
 
     @property
     def column_choices(self) -> list[dict[str, Any]]:
-        """What can be shown and hidden: [{"name", "label", "is_shown"}]."""
+        """Columns that can be shown and hidden: [{"name", "label", "is_shown"}]."""
         return [
             {"name": each.name, "label": _(each.label), "is_shown": self._is_shown(each)}
             for each in self._columns
@@ -249,9 +266,11 @@ class Listing:
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """The filters as fields: [{"name", "label", "value", "choices": [(value, label, is_chosen)], "completions": options of
-        what can be typed besides, "is_typed", "is_single", "has_usual", "is_short": the labels fit beside each other}].
-        A value that is not offered (any more) is offered nevertheless, so that the form keeps it."""
+        """Filters as form fields: [{"name", "label", "value", "choices": [(value, label,
+        is_chosen)], "completions": options for a typed value, "is_typed", "is_single", "has_usual",
+        "is_short": labels fit on one line}]. A value that is not among the choices (any more) is
+        added, so that the form keeps it.
+        """
         return [
             {
                 "name": each.name,
@@ -272,7 +291,9 @@ class Listing:
 
     @property
     def chips(self) -> list[dict[str, str]]:
-        """What narrows the list now, each with the address without it: [{"label", "value", "url"}]."""
+        """Active search and filters, each with the address
+        without it: [{"label", "value", "url"}].
+        """
         chips = [
             {
                 "label": _(each.label),
@@ -293,21 +314,23 @@ class Listing:
 
     @property
     def clear_url(self) -> str:
-        """The same tab and order, without search and filters."""
+        """Address with the current tab and order, without search and filters."""
         return self.address(q="", **{each.name: [] for each in self._filters})
 
     @property
     def kept(self) -> dict[str, str]:
-        """What a form of search and filters must send along: {name: value}."""
+        """Hidden values that a search and filter form must send: {name: value}."""
         return {name: value for name in ("tab", "sort") if (value := self._asked.get(name, ""))}
 
     @property
     def query(self) -> str:
-        """The query string of what is shown, without the page; for exports and for the way back."""
+        """Query string of the current state without the page; for exports and return addresses."""
         return self.address().removeprefix("?")
 
     def address(self, **changes: str | Sequence[str]) -> str:
-        """This list with other parameters, on its first page; "" or no value takes one away."""
+        """Return the address of this list with changed parameters, on its first page; an empty
+        value removes a parameter.
+        """
         asked = QueryDict(mutable=True)
         now: dict[str, str | Sequence[str]] = {**self.kept, "q": self.search, **self.values}
         order = dict.fromkeys((*self._asked, *now, *changes))
@@ -319,7 +342,7 @@ class Listing:
             asked.setlist(name, [value for value in given if value])
         return f"?{asked.urlencode(safe=ANY)}"
 
-    # Inside
+    # Private
 
     @property
     def _sort(self) -> tuple[Column, bool]:
@@ -332,7 +355,9 @@ class Listing:
 
     @property
     def _is_in_usual_order(self) -> bool:
-        """That is an index's: the first rows of it are found without reading the others."""
+        """True for the default order, which an index provides: its first rows are found without
+        reading the others.
+        """
         column, is_descending = self._sort
         return (self.tab.sort or self.table.sort) == f"{'-' * is_descending}{column.name}"
 
@@ -342,7 +367,7 @@ class Listing:
         return [OrderBy(field, descending=is_descending) for field in fields]
 
     def _sort_address(self, column: Column) -> str:
-        """Click once for the usual direction of that column, again for the other."""
+        """Return the sort link of a column: first its default direction, then the reverse."""
         current, is_descending = self._sort
         if column is current:
             return self.address(sort=column.name if is_descending else f"-{column.name}")
@@ -355,7 +380,7 @@ class Listing:
         return len(self.choices.get(each.name, ())) > MOST_BOXES
 
     def _offered(self, each: Filter) -> list[tuple[str, str, bool]]:
-        """What has a box: all there is, or where that is much, what is chosen."""
+        """Return the checkbox choices: all, or only the chosen ones if there are many."""
         chosen = self.values.get(each.name, ())
         labels = dict(self.choices.get(each.name, ()))
         values = chosen if self._has_many(each) else dict.fromkeys((*chosen, *labels))
@@ -379,7 +404,9 @@ def _field(it: str | Func) -> F | Func:
 
 @lru_cache(maxsize=32)
 def _options(choices: tuple[tuple[str, str], ...]) -> SafeString:
-    """Drawn here and kept, since some hundred of them are a fifth of a template's time."""
+    """Return <option> tags, cached: rendering some hundreds takes a
+    fifth of the template's time.
+    """
     return format_html_join("", '<option value="{}">{}</option>', choices)
 
 

@@ -1,4 +1,6 @@
-"""What was just done, with the way back: a message that the next page shows as a toast (templates/includes/toast.html)."""
+"""Undo messages: shown by the next page as a toast
+with an undo button (templates/includes/toast.html).
+"""
 
 import json
 from collections.abc import Mapping
@@ -14,8 +16,10 @@ _MARK = "undo "
 def offer_undo(
     request: HttpRequest, text: str, undo_url: str, fields: Mapping[str, str | list[str]] | None = None
 ) -> None:
-    """Show `text` on the next page for ten seconds, longer while somebody points at it, with a button that posts
-    `fields` to `undo_url`, one of many values as often as it has values. Whether it can still be undone is for that address to decide."""
+    """Show `text` on the next page for ten seconds, longer on hover, with a button that
+    posts `fields` to `undo_url`; a list repeats its field. The target address decides
+    whether undo is still possible.
+    """
     pairs = [
         (name, value)
         for name, values in (fields or {}).items()
@@ -26,6 +30,6 @@ def offer_undo(
 
 
 def toast_of(message: Message) -> dict[str, Any] | None:
-    """The variables of the toast that this message is; None for every other message."""
+    """Return the variables of the toast for this message; None for other messages."""
     tags = message.extra_tags or ""
     return {"text": message, **json.loads(tags.removeprefix(_MARK))} if tags.startswith(_MARK) else None

@@ -1,1 +1,1 @@
-"""Bounds on waiting: circuit breaker, worker pool by key, leases, fault-injection points."""
+"""Bounds on waiting: circuit breaker, worker pool by key, fault-injection points."""

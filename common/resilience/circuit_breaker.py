@@ -1,7 +1,8 @@
-"""What hung a moment ago is not waited for again by everybody: one caller tries, the others are refused at once.
+"""Circuit breaker: while a service hangs, one caller probes it and all others are refused
+immediately.
 
-Without it each task that meets a hung engine waits for its whole time limit, and soon all threads of a worker wait, for
-engines that are well too. See docs/adr/0015.
+Otherwise each task that uses a hanging engine waits for its full timeout, and soon all threads of a
+worker wait, also those for healthy engines. See docs/adr/0015.
 """
 
 import threading
@@ -14,13 +15,13 @@ QUICK_S = 0.5
 
 
 class Outage(Exception):
-    """It does not answer; nothing was asked of it, and nothing was waited for."""
+    """The service is considered down; no request was sent."""
 
 
 class Circuit:
-    """In front of one thing that may hang. Thread-safe; one for each process.
+    """Circuit breaker for one service. Thread-safe; one per process.
 
-    `probe` is a quick question that raises one of `faults` where there is no answer.
+    `probe` is a quick request that raises one of `faults` if there is no answer.
     """
 
     def __init__(self, probe: Callable[[], object], faults: tuple[type[Exception], ...]) -> None:
@@ -32,9 +33,10 @@ class Circuit:
         self._fault = ""
 
     def demand_answer(self) -> None:
-        """Return if it answered within TRUSTED_S, or answers now. While it is out only one caller in RETRIED_AFTER_S
-        asks, and waits as long as the probe does; who is refused quickly lost nothing, and may ask again at once.
-        Raises Outage."""
+        """Return if the service answered within TRUSTED_S, or answers a probe now. During an outage
+        only one caller per RETRIED_AFTER_S probes, and waits as long as the probe does. A quick
+        failure does not open the circuit: the next caller may probe at once. Raises Outage.
+        """
         if self._is_trusted():
             return
         self._refuse_while_out()
@@ -52,16 +54,16 @@ class Circuit:
             self.note_answer()
 
     def note_answer(self) -> None:
-        """It answered, to whatever was asked."""
+        """Record that the service answered a request."""
         self._answered_at = time.monotonic()
         self._fault = ""
 
     def doubt(self) -> None:
-        """A call failed: whoever calls next probes first."""
+        """Record that a call failed: the next caller probes first."""
         self._answered_at = float("-inf")
 
     def note_silence(self, why: str) -> None:
-        """It did not."""
+        """Open the circuit: the service did not answer."""
         self.doubt()
         self._retried_at = time.monotonic()
         self._fault = why or "no answer"

@@ -1,12 +1,13 @@
-"""Named points at which a test may hold a process, to kill it exactly there. Nothing happens, and nothing is read from
-disk, unless `BERTH_PAUSES` names a folder; `bin/up` never sets it.
+"""Fault-injection points: named places where a test can pause a process, to kill it exactly there.
+Inactive unless `BERTH_PAUSES` names a folder; `bin/up` never sets it.
 
-A point is passed inside a stretch of work (`during("launch")`) and is named by the code that passes it:
-`launch.ensure_network`. Passed again in the same stretch it gets a number: `launch.inspect_container.2`. So the points
-of a launch are those that its code passes, whatever it comes to be.
+A point is passed inside a section of work (`during("launch")`) and is named after both:
+`launch.ensure_network`. Passed again in the same section it gets a number:
+`launch.inspect_container.2`. The points of a launch thus follow from its code.
 
-In the folder: `passed` has one line `<point> <pid>` for each point passed; a file `hold.<point>` holds the first who
-passes there, and is renamed to `held.<point>` with that process's id in it. Who is held waits until the file is gone.
+In the folder: `passed` has one line `<point> <pid>` per point passed; a file `hold.<point>` pauses
+the first process that passes the point, and is renamed to `held.<point>` with that process's id in
+it. The process waits until the file is gone.
 """
 
 import os
@@ -34,7 +35,7 @@ _stretch: ContextVar[_Stretch | None] = ContextVar("stretch_of_work", default=No
 
 @contextmanager
 def during(name: str) -> Iterator[None]:
-    """Points that are passed inside belong to this stretch of work."""
+    """Assign the points passed inside the block to this section of work."""
     token = _stretch.set(_Stretch(name))
     try:
         yield
@@ -43,7 +44,7 @@ def during(name: str) -> Iterator[None]:
 
 
 def pause(point: str) -> None:
-    """Pass a point; wait there for as long as a test holds it."""
+    """Pass a point; wait while a test holds it."""
     if not _folder:
         return
     stretch = _stretch.get()
@@ -59,7 +60,7 @@ def _pass(folder: Path, name: str) -> None:
         passed.write(f"{name} {os.getpid()}\n")
     held = folder / f"held.{name}"
     try:
-        (folder / f"hold.{name}").rename(held)  # in one step: only one is held
+        (folder / f"hold.{name}").rename(held)  # atomic: only one process is held
     except FileNotFoundError:
         return
     held.write_text(str(os.getpid()))

@@ -1,4 +1,6 @@
-"""Work for many machines at once, each in a lane of its own: one that hangs holds up nobody but itself."""
+"""Thread pool with one task at a time per key (agent): a task that hangs
+blocks only its own key.
+"""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -12,7 +14,9 @@ Result = TypeVar("Result")
 
 
 class Lanes(Generic[Result]):
-    """At most `count` at once. What does not end in time goes on in its lane, and is left out of rounds until then."""
+    """Keyed pool with at most `count` threads. A task that exceeds the timeout continues in its
+    thread, and its key is skipped by later rounds until it ends.
+    """
 
     def __init__(self, name: str, count: int) -> None:
         self._name = name
@@ -24,8 +28,9 @@ class Lanes(Generic[Result]):
         return all(lane.done() for lane in self._under_way.values())
 
     def run(self, work: Mapping[int, Callable[[], Result]], *, timeout_s: float) -> dict[int, Result]:
-        """One round: what each of these, by its key, has given within `timeout_s`. What raises gives nothing, and is
-        logged."""
+        """Run one round and return the results available within `timeout_s`, by key. Tasks that
+        raise are logged and omitted.
+        """
         begun = {
             key: self._pool.submit(copy_context().run, each)
             for key, each in work.items()

@@ -1,1 +1,1 @@
-"""REST in general: errors, pagination, parsers, content types, idempotency, OpenAPI."""
+"""Shared parts of REST: errors, pagination, parsers, content types, idempotency, OpenAPI."""

@@ -1,4 +1,4 @@
-"""The actor of a request."""
+"""Actor of a request."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,9 @@ from common.actors import ANONYMOUS, Actor, ActorKind, Via
 
 
 def actor_of(request: Any) -> Actor:
-    """Who acts in this request (of Django or of DRF), from where; ANONYMOUS with an address if nobody is signed in."""
+    """Return the actor of a Django or DRF request, with its origin; ANONYMOUS with an address if
+    not signed in.
+    """
     user = request.user
     django_request: HttpRequest = getattr(request, "_request", request)
     keypair = getattr(request, "auth", None)
@@ -38,13 +40,17 @@ def actor_of(request: Any) -> Actor:
 
 
 def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
-    """Who really acts, where somebody looks at the portal as `request.user` (accounts.web.impersonation)."""
+    """Return the real user during impersonation
+    (accounts.web.impersonation), as fields of Actor.
+    """
     viewer = getattr(request, "viewer", None)
     return {} if viewer is None or is_program else {"behind_id": viewer.pk, "behind_label": viewer.email}
 
 
 def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
-    """What pages ask REST for with their cookie is done by a page."""
+    """Return the interface of the request; REST requests of pages, with
+    their cookie, count as page.
+    """
     if is_program or "Authorization" in request.headers:
         return Via.COMMAND if user_agent.startswith("berth/") else Via.REST
     return Via.PAGE

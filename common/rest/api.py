@@ -1,3 +1,3 @@
-"""What every REST view shares: the actor, pages of results, and errors as {code, message, hint, fields}."""
+"""Page sizes of REST lists."""
 
 USUAL_SIZE, MOST_A_PAGE = 50, 200

@@ -1,4 +1,4 @@
-"""Renderers beside JSON, and the choice of the content type of an answer."""
+"""Renderers other than JSON, and content negotiation."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 
 class PlainTextRenderer(JSONRenderer):
-    """Accepts `Accept: text/plain` for views that answer text themselves; refusals are JSON all the same."""
+    """Accepts `Accept: text/plain` for views that return text themselves; refusals are JSON."""
 
     media_type = "*/*"
     format = "txt"
@@ -18,7 +18,7 @@ class PlainTextRenderer(JSONRenderer):
 
 
 class AnyAccept(BaseContentNegotiation):
-    """What is streamed is sent as it is, whatever types the client says it would like."""
+    """Content negotiation that ignores Accept, for streamed responses."""
 
     def select_parser(self, request: Request, parsers: Any) -> None:
         return None

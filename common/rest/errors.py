@@ -1,4 +1,4 @@
-"""Errors of REST as {code, message, hint, fields}."""
+"""Renders errors of REST as {code, message, hint, fields}."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ HINTS = {
 
 
 class ErrorOut(serializers.Serializer[Any]):
-    """The body of every refusal."""
+    """Body of every refusal."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -36,7 +36,9 @@ class ErrorOut(serializers.Serializer[Any]):
 
 
 class LimitOut(serializers.Serializer[Any]):
-    """A limit and how far it is used, in base units: cpu in millicores, devices in thousandths, bytes, seconds."""
+    """Limit and its use, in base units: cpu in millicores,
+    devices in thousandths, bytes, seconds.
+    """
 
     limit = serializers.CharField(help_text="Like sessions, lifetime_s or, of one slot, slots.cpu.")
     level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
@@ -56,7 +58,7 @@ class LimitHitOut(LimitOut):
 
 
 class AllowListOut(serializers.Serializer[Any]):
-    """A list of what is allowed; an empty one allows nothing."""
+    """List of allowed values; an empty one allows nothing."""
 
     list = serializers.CharField(help_text="registries, images or storage_hosts.")
     level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
@@ -71,7 +73,7 @@ class AllowListHitOut(AllowListOut):
 
 
 class LimitErrorOut(ErrorOut):
-    """A refusal for limits names all that are hit."""
+    """Refusal because of limits; names all that were hit."""
 
     limits = LimitHitOut(many=True, required=False)
     allow_lists = AllowListHitOut(many=True, required=False)
@@ -81,7 +83,7 @@ class LimitErrorOut(ErrorOut):
 
 
 def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
-    """DRF's nested validation detail as {"resources.cpu": ["…"]}."""
+    """Return DRF's nested validation detail as {"resources.cpu": ["…"]}."""
     if isinstance(detail, dict):
         fields: dict[str, list[str]] = {}
         for key, value in detail.items():
@@ -100,7 +102,7 @@ def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
 
 
 def _hint(status: int) -> str:
-    """In the reader's language; the empty sentence has none."""
+    """Return the hint for the status in the reader's language; "" if there is none."""
     return _(HINTS[status]) if status in HINTS else ""
 
 
@@ -139,7 +141,9 @@ def _as_berth_error(error: Exception) -> BerthError | None:
 
 
 def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's exception handler: every refusal has the same body; unknown errors stay errors (500, logged)."""
+    """Handle an exception for DRF: every refusal has the same body; unknown
+    errors stay errors (500, logged).
+    """
     refusal = _as_berth_error(error)
     if refusal is None:
         return None

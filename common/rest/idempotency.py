@@ -1,7 +1,9 @@
-"""The same request twice makes one thing (ADR 17): `Idempotency-Key` over REST, `{% once %}` in forms.
+"""Idempotency (ADR 17): a repeated request creates one object. `Idempotency-Key` over REST, `{%
+once %}` in forms.
 
-The answer is kept in the transaction of what it tells of. So a crash leaves either both or neither, and the key is free
-again; a refusal writes nothing and is worked out anew. Whoever sends the same key meanwhile waits for the first.
+The response is stored in the transaction of the change. A crash leaves either both or
+neither; a refusal stores nothing and is evaluated again. A concurrent request with the same
+key waits for the first.
 """
 
 import hashlib
@@ -39,27 +41,29 @@ _FORM_TOKEN = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class KeyUsedOtherwise(BerthError):
-    """The key came before with another request."""
+    """The key was used before with a different request."""
 
     default_code = "idempotency_key_used"
     http_status = 422
 
 
 class StillAnswering(Conflict):
-    """The first request with this key is still being worked on."""
+    """The first request with this key is still in progress."""
 
     default_code = "still_answering"
 
 
 class AnswerNotKept(Conflict):
-    """What the key asked for was done; its answer holds a secret, so it is kept nowhere."""
+    """The request was done, but its response contains a secret and is not stored."""
 
     default_code = "answer_not_kept"
 
 
 def takes_idempotency_key(post: Callable[..., Response]) -> Callable[..., Response]:
-    """For the `post` of a REST view that makes something. With the header, the same body from the same person makes it
-    once and gets the first answer again; another body is refused. Raises what the classes above say."""
+    """Decorate the `post` of a REST view that creates something. With the header, the same body
+    from the same user creates once and gets the first response again; another body is refused.
+    Raises KeyUsedOtherwise, StillAnswering, AnswerNotKept.
+    """
 
     @wraps(post)
     def once(view: Any, request: Request, *arguments: Any, **named: Any) -> Response:
@@ -79,13 +83,15 @@ def takes_idempotency_key(post: Callable[..., Response]) -> Callable[..., Respon
             _keep(kept, response, JSONRenderer().render(response.data).decode())
             return response
 
-    once.takes_idempotency_key = True  # type: ignore[attr-defined]  # common.rest.openapi tells of it
+    once.takes_idempotency_key = True  # type: ignore[attr-defined]  # shown by common.rest.openapi
     return once
 
 
 def once_a_form(*, otherwise: str) -> Callable[..., Callable[..., HttpResponse]]:
-    """For a page whose form has `{% once %}`: sent again (a second click, a reload), it makes no second thing and goes
-    where the first went; to the address named `otherwise` if that was a page with a secret."""
+    """Decorate a page whose form has `{% once %}`: sent again (a second click, a reload), it
+    creates nothing and redirects like the first; to the address named `otherwise` if that was a
+    page with a secret.
+    """
 
     def decorator(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         @wraps(view)
@@ -96,7 +102,7 @@ def once_a_form(*, otherwise: str) -> Callable[..., Callable[..., HttpResponse]]
             typed = {name: request.POST.getlist(name) for name in request.POST if not name.startswith("csrf")}
             request_hash = _hash_of(request.path, typed)
             with transaction.atomic():
-                # Whoever goes back and changes the form sends another one, under the same token.
+                # A form changed after going back has the same token, but counts as another.
                 kept = _kept_answer(actor_of(request), f"form:{token}:{request_hash}", request_hash)
                 if kept.status:
                     return redirect(kept.location or otherwise)
@@ -110,13 +116,14 @@ def once_a_form(*, otherwise: str) -> Callable[..., Callable[..., HttpResponse]]
 
 
 def purge_answers() -> int:
-    """Forget answers whose time is over; return how many."""
+    """Delete expired responses; return their number."""
     return KeptAnswer.objects.filter(created_at__lt=clock.now() - LIFETIME).delete()[0]
 
 
 def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
-    """What was answered to this key before, with a status; or a new row, not saved, without one. Until the transaction
-    ends, everybody else with this key waits. Raises KeyUsedOtherwise, StillAnswering."""
+    """Return the stored response to this key, or a new unsaved row without status. Other requests
+    with this key wait until the transaction ends. Raises KeyUsedOtherwise, StillAnswering.
+    """
     key_hash, actor_id = hashlib.sha256(key.encode()).hexdigest(), actor.user_id or 0
     try:
         wait_exclusive(f"answer:{actor_id}:{key_hash}", wait_s=WAIT_S)
@@ -139,7 +146,7 @@ def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
 
 
 def _keep(kept: KeptAnswer, response: HttpResponse, body: str) -> None:
-    """Save the answer if something was made. The body of one that may not be stored is left out."""
+    """Save the response if it created something; without its body if that may not be stored."""
     if response.status_code not in MADE:
         return
     kept.status = response.status_code
@@ -159,8 +166,8 @@ def _repeated(kept: KeptAnswer) -> Response:
 
 
 def _hash_of(path: str, body: Any) -> str:
-    """Of what is asked; the order of fields and spaces between them make no difference."""
+    """Return a keyed hash of the request, independent of field order and white space."""
     asked = json.dumps([path, body], sort_keys=True)
     return salted_hmac(
         "common.rest.idempotency", asked, algorithm="sha256"
-    ).hexdigest()  # it may hold a password
+    ).hexdigest()  # keyed, as the body may contain a password

@@ -1,4 +1,4 @@
-"""Input of REST: serializers, text fields, query parameters and filters."""
+"""REST input: serializers, text fields, query parameters and filters."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +16,9 @@ DEFAULT_TEXT_LENGTH = 255
 
 
 def asked_once(request: Any, name: str, usual: str = "") -> str:
-    """Return the value of `name` in the query string, normalised; `usual` if nothing. Raises InvalidInput if it says it twice."""
+    """Return the normalised value of `name` in the query string; `usual` if absent. Raises
+    InvalidInput if repeated.
+    """
     values = request.query_params.getlist(name)
     if len(values) > 1:
         sentence = _("“{name}” is there {count} times. Say which one you mean.").format(
@@ -27,7 +29,9 @@ def asked_once(request: Any, name: str, usual: str = "") -> str:
 
 
 def asked_value(request: Any, name: str) -> str | None:
-    """The same of what no empty text can be; None if it says nothing. Raises InvalidInput for an empty one too."""
+    """Return the value of `name` in the query string; None if absent. Raises
+    InvalidInput if empty or repeated.
+    """
     if name not in request.query_params:
         return None
     if asked := asked_once(request, name):
@@ -37,9 +41,10 @@ def asked_value(request: Any, name: str) -> str | None:
 
 
 class FilterBackend(filters.DjangoFilterBackend):
-    """Refuses what django-filter would let pass: a filter that is there twice, of which it would take the last, and one without
-    a value, or a switch that is neither on nor off, which it would leave out, so that all is listed. Every text has the
-    empty one in it: that lists all by right. What is asked for is normalised, as what is kept is."""
+    """Filter backend that refuses what django-filter would ignore: a repeated filter, an empty
+    value, or an invalid switch, all of which would list too much. An empty text filter stays valid:
+    every text contains it. Values are normalised like stored ones.
+    """
 
     def get_filterset_kwargs(self, request: Any, queryset: Any, view: Any) -> Any:
         asked = request.query_params.copy()
@@ -55,10 +60,10 @@ class FilterBackend(filters.DjangoFilterBackend):
 
 
 def _check_filter(request: Any, name: str, kind: filters.Filter) -> None:
-    """Raises InvalidInput for what the backend refuses."""
+    """Raise InvalidInput for a value that the backend refuses."""
     match kind:
         case filters.MultipleChoiceFilter():
-            pass  # as often as one likes, and no choice is empty
+            pass  # may repeat, and has no empty choice
         case filters.BooleanFilter():
             is_wanted(request, name)
         case filters.CharFilter():
@@ -68,7 +73,7 @@ def _check_filter(request: Any, name: str, kind: filters.Filter) -> None:
 
 
 class InputSerializer(serializers.Serializer[Any]):
-    """Base of request bodies: a field that nobody knows is refused, so that a slip in its name is seen."""
+    """Base of request bodies. Unknown fields are refused, so that typing errors are noticed."""
 
     default_error_messages = {"invalid": gettext_lazy("Give an object of fields.")}  # noqa: RUF012  the form that DRF wants
 
@@ -83,8 +88,9 @@ class InputSerializer(serializers.Serializer[Any]):
 
 
 class TextField(serializers.CharField):
-    """Text that can be stored, shown and logged. `check`, where given, takes its place: a function of the room, which
-    raises ValueError with the sentence that pages show too."""
+    """Text that can be stored, shown and logged. `check` replaces the default check: a function
+    that raises ValueError with the message that pages show too.
+    """
 
     default_error_messages = {  # noqa: RUF012
         "required": gettext_lazy("Say something here."),
@@ -106,7 +112,9 @@ class TextField(serializers.CharField):
 
 
 def is_wanted(request: Any, name: str) -> bool:
-    """A switch in the query string: 1 or true, 0 or false; absent is off. Raises InvalidInput."""
+    """Return a switch of the query string: 1 or true, 0 or false;
+    absent is False. Raises InvalidInput.
+    """
     if name not in request.query_params:
         return False
     given = asked_once(request, name).lower()

@@ -1,4 +1,6 @@
-"""What the OpenAPI document says of every operation without being told: its refusals, and the header for keys."""
+"""Adds refusals, token scopes and the Idempotency-Key header to every
+operation of the OpenAPI document.
+"""
 
 from typing import Any, Literal
 
@@ -35,7 +37,7 @@ KEY = OpenApiParameter(
 
 
 class InputSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Bodies take no field that is not named."""
+    """Marks request bodies as closed: no additional properties."""
 
     target_class = "common.rest.input.InputSerializer"
     match_subclasses = True
@@ -48,10 +50,10 @@ class InputSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 
 
 class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
-    """Adds to each operation what it answers when it refuses."""
+    """Adds responses of refusals and token scopes to each operation."""
 
     def get_description(self) -> str:  # type: ignore[override]
-        """What the method says, and which tokens may."""
+        """Return the method's docstring and the token scopes that allow it."""
         told: str = super().get_description()  # type: ignore[call-arg]
         if not self.view.authentication_classes:
             return told
@@ -76,7 +78,7 @@ class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
         return {status: bodies[status] for status in sorted(bodies)}
 
     def _refusals(self) -> set[int]:
-        """Statuses of refusals that this operation can answer with."""
+        """Return the statuses of refusals that this operation can respond with."""
         declared = getattr(self._handler(), "refuses", ())
         if not self.view.authentication_classes:
             return {406, *declared}

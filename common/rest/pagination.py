@@ -1,4 +1,4 @@
-"""Pages of results."""
+"""Pagination of REST lists."""
 
 from typing import Any
 
@@ -13,7 +13,9 @@ from common.values.text import quoted
 
 
 class SizedPages:
-    """For paginations: ?page_size=100, 50 if nothing is said, at most 200; what is no size is refused."""
+    """Mixin of paginations for ?page_size=100: default 50, at most 200;
+    an invalid size is refused.
+    """
 
     page_size: int | None = USUAL_SIZE
     page_size_query_param: str | None = "page_size"
@@ -32,14 +34,12 @@ class SizedPages:
 
 
 class StandardPagination(SizedPages, PageNumberPagination):
-    """?page=2&page_size=100; at most 200 a page."""
+    """Pagination by ?page=2&page_size=100; at most 200 per page."""
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:
             asked = asked_once(request, self.page_query_param)
-            if (
-                not asked and self.page_query_param in request.query_params
-            ):  # Django would take it for the first
+            if not asked and self.page_query_param in request.query_params:  # Django would use the first page
                 raise exceptions.NotFound
             return super().paginate_queryset(queryset, request, view)
         except exceptions.NotFound as error:

@@ -17,8 +17,9 @@ MAX_DEPTH = 50
 
 
 class StrictJSONParser(JSONParser):
-    """JSON as RFC 8259 has it, and only what has one meaning: UTF-8 whatever the charset says, no NaN, no number beyond
-    what a float or 400 digits can hold, no name twice in an object, no half of a surrogate pair, no NUL."""
+    """JSON by RFC 8259, without ambiguity: always UTF-8, no NaN, no number beyond a float or 400
+    digits, no repeated name in an object, no lone surrogate, no NUL.
+    """
 
     def parse(
         self,
@@ -78,14 +79,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# Names and places from the whole body on: (of what encloses it, its own); None of the body itself.
+# Linked path from the body: (path of the enclosing value, own name or index); None for the body.
 _Place = tuple["_Place | None", str | int]
 
 
 def _check(value: Any, place: _Place | None = None, depth: int = 0) -> None:
-    """Raises InvalidInput at the field for text with a NUL or half of a surrogate pair, RecursionError for what is nested
-    deeper than anything here. A path is written for what is refused alone: one of each value would cost the length of the
-    names around it every time."""
+    """Raise InvalidInput, with the field's path, for text with a NUL or lone surrogate;
+    RecursionError if nested too deeply. The path is only formatted on refusal, as doing so for each
+    value is expensive.
+    """
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, str):

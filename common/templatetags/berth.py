@@ -1,4 +1,6 @@
-"""Tags and filters of every page: `{% load berth %}`. The components they draw are in templates/includes/."""
+"""Template tags and filters of every page: `{% load berth %}`.
+Their components are in templates/includes/.
+"""
 
 import json
 import re
@@ -46,9 +48,9 @@ CONTROL_CLASSES = {
 @register.simple_tag
 @lru_cache(maxsize=1024)
 def icon(name: str, css_class: str = "") -> SafeString:
-    """One of static/src/icons.json; it is an ornament beside words, so screen readers skip it.
+    """Return an icon of static/src/icons.json; decorative, hidden from screen readers.
 
-    Images bring names of their own ("python"): their brand is shown if we have it, else a box.
+    Images have own names ("python"): their brand icon is used if available, else a box.
     """
     known = icon_names()
     shown = next((candidate for candidate in (name, f"brand-{name}") if candidate in known), "box")
@@ -63,13 +65,13 @@ def icon(name: str, css_class: str = "") -> SafeString:
 
 @cache
 def icon_names() -> frozenset[str]:
-    """Every icon of the sprite; "berth" is our own drawing."""
+    """Return the names of all icons in the sprite; "berth" is our own drawing."""
     return frozenset(json.loads(ICONS_FILE.read_text())) | {"berth"}
 
 
 @register.simple_tag(takes_context=True)
 def repeat_block(context: template.Context, name: str) -> SafeString:
-    """What the block `name` of this page says, a second time: the title is in the tab and in the header."""
+    """Return the content of block `name` again: the title is used in the tab and in the header."""
     blocks = context.render_context.get(BLOCK_CONTEXT_KEY)
     block = blocks.get_block(name) if blocks else None
     return block.render(context) if block else SafeString("")
@@ -77,13 +79,13 @@ def repeat_block(context: template.Context, name: str) -> SafeString:
 
 @register.inclusion_tag("includes/tabs.html", takes_context=True)
 def settings_tabs(context: template.Context) -> dict[str, Any]:
-    """Between which pages of their own account people go."""
+    """Return the context of the tabs of account settings."""
     return {"tabs": navigation.settings_tabs(context["request"].path), "label": _("Settings")}
 
 
 @register.inclusion_tag("includes/notice.html")
 def notice(message: Message) -> dict[str, Any]:
-    """One of Django's messages."""
+    """Return the context of one of Django's messages."""
     looks = {
         constants.SUCCESS: (Tone.GOOD, "circle-check"),
         constants.WARNING: (Tone.WARN, "alert-triangle"),
@@ -95,13 +97,15 @@ def notice(message: Message) -> dict[str, Any]:
 
 @register.filter
 def as_toast(message: Message) -> dict[str, Any] | None:
-    """The variables of includes/toast.html if this message can be undone, else None."""
+    """Return the variables of includes/toast.html if this message can be undone, else None."""
     return toast_of(message)
 
 
 @register.simple_tag
 def status_badge(status: str, note: str = "") -> SafeString:
-    """`{% status_badge session.status %}`; `note` follows the word ("62 %")."""
+    """Render a status badge: `{% status_badge session.status %}`; `note`
+    follows the label ("62 %").
+    """
     return drawn("includes/status_badge.html", look=look_of(str(status)), note=note)
 
 
@@ -109,10 +113,11 @@ def status_badge(status: str, note: str = "") -> SafeString:
 def meter(
     label: str, used: int, limit: int | None, slot: str = "mem", own: int = 0, has: int | None = None
 ) -> SafeString:
-    """`{% meter "Memory" used=agent.used limit=agent.capacity slot="mem" own=mine %}`, amounts in base units.
+    """Render a usage meter, amounts in base units: `{% meter "Memory" used=agent.used
+    limit=agent.capacity slot="mem" own=mine %}`.
 
-    `own` is the part of `used` that belongs to the reader; `limit=None` means that there is no limit; `has` is what is there of
-    what is promised as `limit`.
+    `own` is the reader's part of `used`; `limit=None` means no limit; `has` is the physical amount
+    if `limit` is overcommitted.
     """
     percent = min(FULL_PERCENT, round(FULL_PERCENT * used / limit)) if limit else 0
     own_percent = min(percent, round(FULL_PERCENT * own / limit)) if limit else 0
@@ -133,61 +138,65 @@ def meter(
 
 @register.filter
 def number(value: int) -> Count:
-    """How many, for people: 12800 → "12,800"; still a number, for plural forms: {% blocktranslate count counter=n|number %}."""
+    """Return a count formatted for people, 12800 → "12,800"; still a number for plural forms: {%
+    blocktranslate count counter=n|number %}.
+    """
     return Count(value)
 
 
 @register.filter(name="bytes")
 def bytes_for_people(amount: int) -> str:
-    """1610612736 → "1.5 GiB"."""
+    """Format bytes: 1610612736 → "1.5 GiB"."""
     return format_bytes(amount)
 
 
 @register.filter
 def amount(value: int, slot: str) -> str:
-    """Base units of one slot: {{ 1500|amount:"cpu" }} → "1.5 cores"."""
+    """Format base units of one slot: {{ 1500|amount:"cpu" }} → "1.5 cores"."""
     return format_amount(slot, value)
 
 
 @register.filter
 def slots(value: Mapping[str, int]) -> str:
-    """{"cpu": 1000, "mem": 2**30} → "1 core, 1 GiB"."""
+    """Format amounts of slots: {"cpu": 1000, "mem": 2**30} → "1 core, 1 GiB"."""
     return format_slots(value)
 
 
 @register.filter
 def unbroken(text: str) -> str:
-    """ "1 core, 512 MiB" with no line ending between a number and what it counts."""
+    """Replace the space between a number and its unit by a no-break space."""
     return NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 @register.filter
 def duration(seconds: float) -> str:
-    """250 → "4 min 10 s"."""
+    """Format a duration in seconds: 250 → "4 min 10 s"."""
     return duration_words(seconds)
 
 
 @register.filter
 def ago(instant: datetime | None) -> SafeString | str:
-    """ "5 min ago"; it goes on counting in the page. An em dash for None."""
+    """Return the time since `instant`, like "5 min ago", updated by the page.
+    An em dash for None.
+    """
     return _time(instant, "data-ago", lambda past_s: ago_words(max(0.0, past_s)))
 
 
 @register.filter
 def left(instant: datetime | None) -> SafeString | str:
-    """Time until `instant`, counting down in the page: "4 min 10 s"."""
+    """Return the time until `instant`, like "4 min 10 s", counted down by the page."""
     return _time(instant, "data-left", lambda past_s: duration_words(max(0.0, -past_s)))
 
 
 @register.filter
 def seconds_until(instant: datetime) -> int:
-    """Whole seconds after which it is past."""
+    """Return the whole seconds after which `instant` is past."""
     return max(0, int((instant - clock.now()).total_seconds()) + 1)
 
 
 @register.filter
 def elapsed(instant: datetime | None) -> SafeString | str:
-    """Time since `instant`, counting in the page: "4 min 10 s"."""
+    """Return the time since `instant`, like "4 min 10 s", counted by the page."""
     return _time(instant, "data-elapsed", lambda past_s: duration_words(max(0.0, past_s)))
 
 
@@ -200,7 +209,9 @@ def _time(instant: datetime | None, mark: str, words: Callable[[float], str]) ->
 
 @register.filter
 def moment(instant: datetime | None) -> SafeString | str:
-    """The clock at that instant in UTC, with the date if it is not today's; the page shows the reader's time zone."""
+    """Return the time in UTC, with the date if not today; the page converts it
+    to the reader's time zone.
+    """
     if instant is None:
         return "—"
     text = (
@@ -211,14 +222,14 @@ def moment(instant: datetime | None) -> SafeString | str:
 
 @register.filter
 def initials(name: str) -> str:
-    """ "ada.lovelace@example.org" → "AL", "Ada" → "A"."""
+    """Return initials: "ada.lovelace@example.org" → "AL", "Ada" → "A"."""
     words = [word for word in name.partition("@")[0].replace(".", " ").replace("-", " ").split() if word]
     return "".join(word[0] for word in words[:2]).upper() or "?"
 
 
 @register.filter
 def with_code(text: str) -> SafeString:
-    """What stands between backticks as code: "close it (`is_active` false)"."""
+    """Return text with parts in backticks as <code>: "close it (`is_active` false)"."""
     parts = re.split(r"`([^`]+)`", text)
     return SafeString(
         "".join(format_html("<code>{}</code>" if n % 2 else "{}", part) for n, part in enumerate(parts))
@@ -227,19 +238,21 @@ def with_code(text: str) -> SafeString:
 
 @register.filter
 def as_pattern(word: str) -> str:
-    """For the HTML attribute `pattern`: matches exactly this text."""
+    """Return a value of the HTML attribute `pattern` that matches exactly this text."""
     return re.sub(r"([\\^$.*+?()\[\]{}|/])", r"\\\1", word)
 
 
 @register.simple_tag
 def once() -> SafeString:
-    """In a form that makes something: what tells it from one that is sent again (common.rest.idempotency.once_a_form)."""
+    """Return a hidden field that identifies a form, so that a repeated
+    submission is detected (common.rest.idempotency.once_a_form).
+    """
     return format_html('<input type="hidden" name="{}" value="{}">', FORM_FIELD, uuid.uuid4().hex)
 
 
 @register.simple_tag
 def control(field: BoundField) -> SafeString:
-    """The widget of a form field with the classes of its kind, marked where it is wrong."""
+    """Render the widget of a form field with its CSS classes, marked if invalid."""
     kind = type(field.field.widget).__name__.lower().removesuffix("input")
     css_class = CONTROL_CLASSES.get(kind, "form-control")
     given = field.field.widget.attrs.get("class", "")
@@ -249,5 +262,5 @@ def control(field: BoundField) -> SafeString:
 
 @register.filter
 def as_json(value: Any) -> str:
-    """For a data attribute that a script reads; escaped there like all text."""
+    """Return JSON for a data attribute; escaped there like all text."""
     return json.dumps(value, cls=DjangoJSONEncoder)

@@ -1,4 +1,6 @@
-"""`{% csrf_token %}` of every template, Django's and allauth's too: the token, and for whom the page was made."""
+"""Replaces `{% csrf_token %}` in every template, Django's and allauth's too: adds the user for whom
+the page was made.
+"""
 
 from django import template
 from django.utils.html import format_html
@@ -24,7 +26,9 @@ def csrf_token(context: template.Context) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def opened_by(context: template.Context) -> str:
-    """The id of the person who is signed in, "" of nobody and on pages without a token, which may not ask the database."""
+    """Return the id of the signed-in user; "" if there is none, and on pages without a token, which
+    must not query the database.
+    """
     if not _has_token(context):
         return ""
     user = getattr(context.get("request"), "user", None)

@@ -1,4 +1,4 @@
-"""Rows of lists: `{% load rows %}`."""
+"""Template tags for table rows: `{% load rows %}`."""
 
 from collections.abc import Hashable
 
@@ -13,15 +13,18 @@ register = template.Library()
 
 @register.simple_tag
 def draw(template_name: str, **variables: Hashable) -> SafeString:
-    """`{% draw "agents/_row.html" row=row cells=columns.cells %}`: like `{% include … only %}`, but what looks the same is
-    drawn once (common.pages.render_cache)."""
+    """Render a template like `{% include … only %}`, cached by its variables
+    (common.pages.render_cache): `{% draw "agents/_row.html" row=row cells=columns.cells %}`
+    """
     return drawn(template_name, **variables)
 
 
 @register.tag
 def cell(parser: Parser, token: Token) -> "CellNode":
-    """`{% cell "owner" %}…{% endcell %}`: the cell of a column, with the class and the label of its head; nothing where that
-    column is not shown. Asks the variable `cells` (common.pages.tables.Head)."""
+    """Parse `{% cell "owner" %}…{% endcell %}`: the cell of a column,
+    with the class and label of its header; empty if the column is hidden.
+    Reads the variable `cells` (common.pages.tables.Head).
+    """
     column = token.split_contents()[1].strip("\"'")
     inside = parser.parse(("endcell",))
     parser.delete_first_token()

@@ -1,1 +1,1 @@
-"""Values with units, and how people read them. Pure."""
+"""Values with units, and their text forms. Pure."""

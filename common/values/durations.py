@@ -1,4 +1,4 @@
-"""Counts and amounts of time in words. The page's times.js says the same of times."""
+"""Formats and parses counts and durations. times.js does the same in the browser."""
 
 import re
 
@@ -19,14 +19,16 @@ MAX_SPAN_S = 2**31 - 1
 
 
 class Count(int):
-    """A number of things, which says itself as all our languages write it: "12,800"."""
+    """Integer that formats itself with thousands separators, as in all our languages: "12,800"."""
 
     def __str__(self) -> str:
         return f"{int(self):,}"
 
 
 def duration_words(seconds: float) -> str:
-    """The two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d"; "<1 s" below one second."""
+    """Return the two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d";
+    "<1 s" below one second.
+    """
     if 0 < seconds < 1:
         return _("<1 s")
     words = _unit_words(seconds)
@@ -36,14 +38,14 @@ def duration_words(seconds: float) -> str:
 
 
 def ago_words(seconds: float) -> str:
-    """ "just now", "45 s ago", "3 h ago": the largest unit only."""
+    """Return the largest unit: "just now", "45 s ago", "3 h ago"."""
     if seconds < _JUST_NOW_S:
         return _("just now")
     return _("{duration} ago").format(duration=_unit_words(seconds)[0])
 
 
 def parse_duration(text: str) -> int:
-    """Seconds of "90m", "12h", "7d", "1d 12h" or a plain number of seconds. Raises ValueError."""
+    """Return the seconds of "90m", "12h", "7d", "1d 12h" or a plain number. Raises ValueError."""
     parts = [_SPAN.fullmatch(part) for part in text.split()]
     seconds = sum(int(part[1]) * _SPAN_S[part[2].lower()] for part in parts if part)
     if None in parts or not 0 < seconds <= MAX_SPAN_S:
@@ -54,13 +56,13 @@ def parse_duration(text: str) -> int:
 
 
 def typed_duration(seconds: int) -> str:
-    """As it is typed: "12h", "90m"."""
+    """Return the input form of a duration: "12h", "90m"."""
     unit = next(sign for sign in ("d", "h", "m", "s") if seconds % _SPAN_S[sign] == 0)
     return f"{seconds // _SPAN_S[unit]}{unit}"
 
 
 def _unit_words(seconds: float) -> list[str]:
-    """One or two units, the larger first; ["0 s"] for what is less than a second."""
+    """Return one or two units, the larger first; ["0 s"] below one second."""
     rest = max(int(seconds), 0)
     first = next((index for index, (_words, size) in enumerate(_UNITS) if rest >= size), len(_UNITS) - 1)
     words: list[str] = []

@@ -1,4 +1,4 @@
-"""Amounts of money as people read them: in the currency of the installation, in the way of their language."""
+"""Formats amounts of money in the installation's currency and the reader's language."""
 
 from decimal import Decimal
 
@@ -11,7 +11,9 @@ USUAL_LANGUAGE = "en"
 
 
 def read_currency(code: str) -> str:
-    """What `BERTH_CURRENCY` says; "" for none. Raises ImproperlyConfigured for what is no code of ISO 4217."""
+    """Return the currency code of `BERTH_CURRENCY`; "" for none. Raises ImproperlyConfigured if it
+    is no ISO 4217 code.
+    """
     if code and not is_currency(code):
         raise ImproperlyConfigured(
             f"BERTH_CURRENCY={code[:20]!r} is no currency. Use a code of ISO 4217 like EUR, KRW or JPY, or none."
@@ -20,7 +22,7 @@ def read_currency(code: str) -> str:
 
 
 def format_money(amount: Decimal | str) -> str:
-    """With all its decimals, "€99.50"; a plain number where the installation has no currency."""
+    """Return the amount with all its decimals, "€99.50"; a plain number without a currency."""
     if not settings.BERTH_CURRENCY:
         return str(amount)
     return format_currency(

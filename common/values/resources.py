@@ -1,7 +1,7 @@
 """ResourceSlots: amounts per slot name, integers in base units.
 
 `cpu` in millicores, `mem` in bytes, every other slot in milli-devices (1000 = one whole device).
-People and the API say cores, "4g" and devices; this module is the only translator.
+This module alone converts to and from the units of users and the API: cores, "4g", devices.
 """
 
 import re
@@ -15,12 +15,12 @@ from common.values.text import quoted
 CPU = "cpu"
 MEM = "mem"
 MILLI = 1000
-MAX_AMOUNT = 2**53 - 1  # what every reader of JSON takes exactly; of memory, 8 PiB
-MOST_OF_ONE = 2**47 - 1  # container: more than any machine has, and the database can add up many
+MAX_AMOUNT = 2**53 - 1  # exact in every JSON parser; as memory, 8 PiB
+MOST_OF_ONE = 2**47 - 1  # container: exceeds any machine, and sums still fit in the database
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
-# The only comma is that of 1,000 to 1,023 of a unit, as they are shown: in "1,5" it would mean different things to people.
+# A comma is only allowed in 1,000 to 1,023 of a unit, as shown by us: "1,5" would be ambiguous.
 _BYTES = re.compile(
     r"(\d{1,15}(?:\.\d{1,6})?|1,0\d\d(?:\.\d)?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE | re.ASCII
 )
@@ -28,7 +28,9 @@ _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 
 
 class ResourceSlots(Mapping[str, int]):
-    """Immutable amounts; absent means zero, and zero amounts are dropped, so equality is by meaning."""
+    """Immutable amounts. An absent slot means zero, and zeros are dropped, so
+    that equality follows the meaning.
+    """
 
     __slots__ = ("_amounts",)
 
@@ -48,7 +50,7 @@ class ResourceSlots(Mapping[str, int]):
         return name in self._amounts
 
     def items(self) -> ItemsView[str, int]:
-        return self._amounts.items()  # what Mapping would make of it is ten times slower, and ticks read many
+        return self._amounts.items()  # ten times faster than Mapping's, as ticks read many
 
     def __hash__(self) -> int:
         return hash(tuple(self._amounts.items()))
@@ -69,7 +71,7 @@ class ResourceSlots(Mapping[str, int]):
         return ResourceSlots({name: amount * count for name, amount in self.items()})
 
     def fits_in(self, room: "ResourceSlots") -> bool:
-        """Whether `room` has at least this much of every slot named here."""
+        """Return True if `room` has at least this amount of every slot."""
         return all(amount <= room[name] for name, amount in self.items())
 
     def to_json(self) -> dict[str, int]:
@@ -81,10 +83,8 @@ def is_slot_name(text: str) -> bool:
 
 
 def parse_bytes(text: object, most: int = MAX_AMOUNT) -> int:
-    """Bytes of "512m", "4g", "1.5 GiB", "1,000 MiB" as it is shown, or a plain number of bytes; k, m, g, t, p are powers of
-    1024.
-
-    Raises ValueError with a sentence that quotes the value.
+    """Return the bytes of "512m", "4g", "1.5 GiB", "1,000 MiB", or a plain number; k, m, g, t, p
+    are powers of 1024. Raises ValueError with a sentence that quotes the value.
     """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         amount = text
@@ -101,7 +101,7 @@ def parse_bytes(text: object, most: int = MAX_AMOUNT) -> int:
 
 
 def parse_milli(name: str, value: object, most: int = MAX_AMOUNT) -> int:
-    """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
+    """Return thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
     amount = _number(value)
     if amount is None or amount != amount.to_integral_value():
         raise ValueError(
@@ -117,8 +117,9 @@ def parse_milli(name: str, value: object, most: int = MAX_AMOUNT) -> int:
 
 
 def _number(value: object) -> Decimal | None:
-    """Thousandths of a plain decimal number that is not negative, else None. Nothing is computed before its size is known:
-    an exponent of nine digits would cost minutes."""
+    """Return thousandths of a plain, non-negative decimal number, else None. The size is checked
+    first: computing with an exponent of nine digits would take minutes.
+    """
     if isinstance(value, str):
         return Decimal(value.strip()) * MILLI if _NUMBER.match(value.strip()) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
@@ -127,7 +128,7 @@ def _number(value: object) -> Decimal | None:
 
 
 def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
-    """What a person wrote ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
+    """Return user input ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
     amounts = {}
     for name, value in raw.items():
         if not is_slot_name(name):
@@ -143,7 +144,7 @@ def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
 
 
 def format_bytes(amount: int) -> str:
-    """ "512 MiB", "1.5 GiB"; at most one decimal."""
+    """Format bytes with at most one decimal: "512 MiB", "1.5 GiB"."""
     for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if amount >= factor:
             return f"{amount / factor:,.1f}".removesuffix(".0") + f" {unit}"
@@ -151,7 +152,7 @@ def format_bytes(amount: int) -> str:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """One slot for people: "0.5 cores", "4 GiB", "2 cuda", "12,800 cores"."""
+    """Format an amount of one slot: "0.5 cores", "4 GiB", "2 cuda", "12,800 cores"."""
     if name == MEM:
         return format_bytes(amount)
     number = _plain(amount)
@@ -162,7 +163,9 @@ def format_amount(name: str, amount: int) -> str:
 
 
 def format_share(name: str, used: int, limit: int) -> tuple[str, str]:
-    """What is used, and of what: ("2", "64 cores"), ("512 MiB", "22.4 GiB"); a unit that both have is said once."""
+    """Format used amount and limit: ("2", "64 cores"), ("512 MiB", "22.4 GiB");
+    a common unit appears once.
+    """
     whole = format_amount(name, limit)
     if name != MEM:
         return _plain(used), whole
@@ -176,16 +179,16 @@ def _plain(milli: int) -> str:
 
 
 def format_slots(slots: Mapping[str, int]) -> str:
-    """All slots for people, CPU and memory first: "1 core, 4 GiB"."""
+    """Format all slots, CPU and memory first: "1 core, 4 GiB"."""
     return _(", ").join(format_each(slots)) or _("nothing")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """As people read them: cores, memory, then devices by name."""
+    """Sort slot names for display: cores, memory, then devices by name."""
     return sorted(names, key=lambda name: (name != CPU, name != MEM, name))
 
 
 def format_each(slots: Mapping[str, int]) -> list[str]:
-    """The same one by one."""
+    """Format each slot, CPU and memory first: ["1 core", "4 GiB"]."""
     order = in_order(slots)
     return [format_amount(name, slots[name]) for name in order]

@@ -1,4 +1,6 @@
-"""Sentences that rows keep: made once by a worker, read by many people, each in their own language. Pure."""
+"""Messages stored in rows: written once by a worker, shown to each
+reader in their language. Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,15 +8,17 @@ from dataclasses import dataclass, field
 from common.i18n import gettext
 from common.values.resources import format_slots
 
-# What a placeholder stands for: a text, a number, or amounts of slots in base units.
+# Placeholder value: a text, a number, or amounts of slots in base units.
 Argument = str | int | Mapping[str, int]
 LONGEST_QUOTE = 400
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSentence:
-    """`text` is the English sentence with {placeholders}, marked by gettext_noop where it stands; `quote` is what somebody
-    else said, an engine perhaps, in its own words. `str()` is all of it in the language of the reader."""
+    """Stored message. `text` is the English sentence with {placeholders}, marked by gettext_noop at
+    its definition; `quote` is an untranslated external message, e.g. of an engine. `str()` returns
+    it in the reader's language.
+    """
 
     text: str = ""
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -35,7 +39,7 @@ class KeptSentence:
 
 
 def one_line(words: object) -> str:
-    """What a machine said, as a quote: one line of bounded length."""
+    """Return an external message as a quote: one line of bounded length."""
     return " ".join(str(words).split())[:LONGEST_QUOTE]
 
 

@@ -1,4 +1,6 @@
-"""Text that people and programs send: what can be stored, shown and logged without doubt about what it is. Pure."""
+"""Checks and formats text from users and programs, so that it can be stored,
+shown and logged safely. Pure.
+"""
 
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
@@ -6,15 +8,15 @@ from difflib import get_close_matches
 
 from common.i18n import gettext as _
 
-# Control, format (bidirectional overrides), unassigned, private use, halves of surrogate pairs, line and paragraph ends.
+# Control, format (bidirectional overrides), unassigned, private use, surrogates, separators.
 _UNSHOWN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _OF_OTHER_FONTS = frozenset({"Cn", "Co"})
-# Letters and marks that nothing is drawn for: Hangul fillers, Khmer inherent vowels, joiners of graphemes.
+# Invisible letters and marks: Hangul fillers, Khmer inherent vowels, grapheme joiners.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
 _NON_JOINER, _JOINER = "\u200c", "\u200d"
-_VIRAMA = 9  # the combining class of what makes a consonant join the next one
+_VIRAMA = 9  # combining class of marks that join a consonant to the next one
 _KEYS, _ON_KEYCAP = frozenset("0123456789#*"), "\ufe0f\u20e3"
-_PICTURES = frozenset("\u2139\u3030")  # of letters and dashes: information source, wavy dash
+_PICTURES = frozenset("\u2139\u3030")  # among letters and dashes: information source, wavy dash
 _FIRST_IDEOGRAPH = "\u2e80"
 _MARKS = frozenset({"Mn", "Mc"})
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -22,7 +24,7 @@ _SHOWN_LENGTH = 40
 
 
 def shown(value: object, length: int = _SHOWN_LENGTH) -> str:
-    """`value` for a sentence: at most `length` characters, each of them one that can be seen."""
+    """Return `value` for use in a sentence: at most `length` characters, all visible."""
     text = value if isinstance(value, str) else _words_for(value)
     seen = "".join(
         _REPLACEMENT if _is_unshown(text, index) else character
@@ -32,18 +34,20 @@ def shown(value: object, length: int = _SHOWN_LENGTH) -> str:
 
 
 def quoted(value: object, length: int = _SHOWN_LENGTH) -> str:
-    """The same in quotation marks."""
+    """Return `shown(value)` in quotation marks."""
     return _("“{text}”").format(text=shown(value, length))
 
 
 def normalised(text: str) -> str:
-    """Unicode normalisation form C: what looks alike is alike, whichever keyboard or file system it came from."""
+    """Return the text in Unicode normalisation form C, so that texts that look alike are equal."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def check_text(value: object, *, max_length: int, is_multiline: bool = False) -> str:
-    """`value`, normalised, if it is text of at most `max_length` characters that all show; lines and tabs only in multi-line
-    text. Joiners and variation selectors pass where a script needs them. Raises ValueError with a sentence."""
+    """Return `value`, normalised, if it is text of at most `max_length` visible characters; line
+    breaks and tabs only if `is_multiline`. Joiners and variation selectors pass where a script
+    needs them. Raises ValueError with a sentence.
+    """
     text = normalised(check_unicode(value))
     if len(text) > max_length:
         raise ValueError(
@@ -58,7 +62,9 @@ def check_text(value: object, *, max_length: int, is_multiline: bool = False) ->
 
 
 def check_unicode(value: object) -> str:
-    """`value` if it is text that UTF-8 and PostgreSQL can carry. Raises ValueError with a sentence."""
+    """Return `value` if it is text that UTF-8 and PostgreSQL can store.
+    Raises ValueError with a sentence.
+    """
     if not isinstance(value, str):
         raise ValueError(_("Give text, not {kind}.").format(kind=_words_for(value)))
     if "\0" in value:
@@ -75,14 +81,17 @@ def nul_sentence() -> str:
 
 
 def is_word(text: str) -> bool:
-    """Return True if normalised `text` has only letters with their marks, digits, dots, dashes and underscores of any script, and
-    begins with a letter or digit."""
+    """Return True if normalised `text` consists of letters with their marks, digits, dots, dashes
+    and underscores of any script, and begins with a letter or digit.
+    """
     return bool(text) and text[0].isalnum() and all(_is_of_word(text, index) for index in range(len(text)))
 
 
 def has_hidden(text: str) -> bool:
-    """Return True if `text` has characters that turn the direction of others or that nobody sees, beside joiners and variation
-    selectors where a script needs them. Characters of fonts of one's own, and of later versions of Unicode, may show."""
+    """Return True if `text` has invisible characters or ones that change text direction, except
+    joiners and variation selectors where a script needs them. Private-use and unassigned characters
+    are not counted: they may be visible.
+    """
     return any(
         _is_unshown(text, index) and unicodedata.category(character) not in _OF_OTHER_FONTS
         for index, character in enumerate(text)
@@ -90,7 +99,7 @@ def has_hidden(text: str) -> bool:
 
 
 def unknown_field(name: object, known: Collection[str]) -> str:
-    """The sentence for a field that nobody knows, with the one that was probably meant."""
+    """Return the sentence for an unknown field, with the name that was probably meant."""
     close = get_close_matches(str(name)[:_SHOWN_LENGTH], known, n=1)
     if close:
         return _("There is no such field. Did you mean “{name}”?").format(name=close[0])
@@ -113,9 +122,10 @@ def _is_unshown(text: str, index: int) -> bool:
 
 
 def _joins(text: str, index: int) -> bool:
-    """Return True where the joiner changes how its neighbours are drawn: in Indic scripts after a virama, or a joiner between a
-    consonant and its virama, in Arabic ones between two letters, in emoji between two pictures (RFC 5892, appendix A; The
-    Unicode Standard, chapter 12)."""
+    """Return True if the joiner changes how its neighbours are drawn: in Indic scripts after a
+    virama, or a joiner between a consonant and its virama; in Arabic ones between two letters; in
+    emoji between two pictures (RFC 5892, appendix A; The Unicode Standard, chapter 12).
+    """
     if not 0 < index < len(text) - 1:
         return False
     before, after = text[index - 1], text[index + 1]
@@ -134,8 +144,9 @@ def _selects_variation(character: str) -> bool:
 
 
 def _selects_form(text: str, index: int) -> bool:
-    """Return True if what stands before the selector comes in several forms: pictures, signs and ideographs, and of ASCII what is
-    drawn on a keycap (emoji-variation-sequences.txt of Unicode)."""
+    """Return True if the character before the selector has several forms: pictures, signs and
+    ideographs, and in ASCII those of keycaps (emoji-variation-sequences.txt of Unicode).
+    """
     before = text[index - 1] if index else "\0"
     if before.isascii():
         return before in _KEYS and text[index : index + 2] == _ON_KEYCAP
@@ -145,7 +156,7 @@ def _selects_form(text: str, index: int) -> bool:
 
 
 def _words_for(value: object) -> str:
-    """What kind of JSON this is; numbers as they were written."""
+    """Return the JSON kind of a value in words; numbers as written."""
     if value is None:
         return "null"
     if isinstance(value, bool):

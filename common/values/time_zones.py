@@ -1,19 +1,19 @@
-"""Time zones by their names, such as Europe/Berlin."""
+"""Time zones by name, such as Europe/Berlin."""
 
 from datetime import UTC, tzinfo
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-LONGEST_ZONE = 64  # of a name
+LONGEST_ZONE = 64  # length of a name
 
 
 def zone_named(name: str) -> tzinfo:
-    """UTC where there is no zone of that name."""
+    """Return the zone of that name; UTC if there is none."""
     return _find(name) or UTC
 
 
 def is_zone(name: str) -> bool:
-    """Whether it is one of the same name and meaning on all machines."""
+    """Return True if the name denotes the same zone on all machines."""
     return name in _names()
 
 
@@ -25,5 +25,5 @@ def _names() -> frozenset[str]:
 def _find(name: str) -> tzinfo | None:
     try:
         return ZoneInfo(name) if name else None
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # of names that are none, or a directory of zones
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # invalid name, or a directory of zones
         return None

@@ -1,4 +1,4 @@
-"""REST of the access log."""
+"""REST list of the access log."""
 
 import re
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ FILTERS = {
     "outcome": ("outcome", "done, refused or failed."),
     "request_id": ("request_id", "That of an error page or of the header X-Request-Id."),
 }
-# RFC 3339, as the document promises; Python reads more than that.
+# RFC 3339, as the API document says; Python's parser accepts more.
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
 
@@ -66,9 +66,9 @@ class AuditEntryOut(serializers.ModelSerializer[AuditEntry]):
 
 
 class NewestFirst(SizedPages, CursorPagination):
-    """?cursor=… of `next`; at most 200 a page."""
+    """Pagination by ?cursor=… from `next`; at most 200 per page."""
 
-    ordering = ("-id",)  # the only order in which no two lines are equal, so that nothing comes twice
+    ordering = ("-id",)  # a unique order, so that no line appears twice
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> Any:
         try:
@@ -98,7 +98,10 @@ class NewestFirst(SizedPages, CursorPagination):
     )
 )
 class AuditListView(ListAPIView[AuditEntry]):
-    """The access log, newest first: all of it for superadmins, for a domain's admin what concerns it, else your own lines."""
+    """List the access log, newest first.
+
+    Superadmins see all lines, domain admins those of their domain, others their own.
+    """
 
     token_scopes = FOR_ADMIN
     serializer_class = AuditEntryOut
@@ -122,13 +125,13 @@ class AuditListView(ListAPIView[AuditEntry]):
 
 
 def _instant(name: str, value: str) -> datetime:
-    """Raises InvalidInput."""
-    written = value.replace(" ", "+")  # a plus that was not escaped arrives as a space
+    """Return the time in UTC. Raises InvalidInput."""
+    written = value.replace(" ", "+")  # an unescaped plus arrives as a space
     try:
         instant = parse_datetime(written) if INSTANT.fullmatch(written) else None
         if instant is None:
             raise ValueError
-        return instant.astimezone(UTC)  # the database knows no zone further from it than 16 hours
+        return instant.astimezone(UTC)  # PostgreSQL rejects offsets beyond 16 hours
     except (ValueError, OverflowError) as error:
         sentence = _("{value} is no instant. Write it like 2026-11-22T07:00:00Z.").format(
             value=quoted(value, 40)

@@ -1,4 +1,4 @@
-"""One open stream of server-sent events: first what was kept since the last id, then what comes."""
+"""Stream of server-sent events: replays updates since the last id, then sends new ones."""
 
 import asyncio
 import json
@@ -20,10 +20,11 @@ MISSED = "news-missed"
 
 
 class EventStream:
-    """The body of a streaming response. Ends when the login is over, the reader is too slow, or Redis is lost.
+    """Body of a streaming response. Ends when the login ends, the client reads too slowly, or Redis
+    is lost.
 
-    An iterator with `close`, not a generator: Django closes it at once when the client goes, while a generator
-    inside Django's own would live until somebody collects it.
+    An iterator with `close`, not a generator: Django closes it as soon as the client disconnects,
+    while a generator inside Django's own would live until garbage collection.
     """
 
     def __init__(self, login: Login, listener: Listener, last_id: str) -> None:
@@ -48,7 +49,7 @@ class EventStream:
         return self._frames.popleft()
 
     def close(self) -> None:
-        """Stop listening. From any thread; Django calls it from another one than the loop's."""
+        """Unsubscribe. Thread-safe: Django calls it outside the event loop's thread."""
         if self._loop is not None and self._subscription is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(desk.unsubscribe, self._subscription)
 
@@ -67,7 +68,7 @@ class EventStream:
             if self._is_replaying and await is_trimmed(connection, self._position):
                 self._frames.append(self._frame(MISSED))
             self._position = self._position or await newest_id(connection)
-        # An id without data tells a browser where it stands, and is no event.
+        # An id without data sets the browser's last event id without an event.
         self._frames.appendleft(f"id: {self._position}\n\n")
 
     async def _replay(self, subscription: Subscription) -> None:
@@ -86,12 +87,14 @@ class EventStream:
             return
         if news is None:
             raise StopAsyncIteration
-        # What was replayed may also have come live.
+        # Skip updates that were replayed already.
         if news.order > order_of(self._position):
             self._hand_on(news, subscription.listener)
 
     def _hand_on(self, news: News, listener: Listener) -> None:
-        """The id comes with the last of it: whoever is cut off before hears all of it again."""
+        """Queue the frames of an update. Only the last one carries the id, so that a client cut off
+        before gets all of them again.
+        """
         self._position = news.news_id
         frames = [self._frame(news.kind, **payload) for payload in news.told_to(listener)]
         if frames:

@@ -1,4 +1,4 @@
-"""Whether the parts answer that every request needs."""
+"""Health checks of PostgreSQL and Redis."""
 
 import redis
 import structlog

@@ -1,7 +1,7 @@
-"""News for open event streams: one reader of the Redis stream per process, fanned out to any number of listeners.
+"""Distributes live updates to open event streams: one reader of the Redis stream per process.
 
-A listener's memory is bounded. One that reads too slowly is cut off; it comes back with the id of the last news
-that it heard and is told the rest from the Redis stream.
+The queue of a subscription is bounded. A client that reads too slowly is disconnected; it
+reconnects with the id of its last update and gets the rest from the Redis stream.
 """
 
 import asyncio
@@ -34,14 +34,16 @@ ID_SHAPE = re.compile(r"\d{1,15}-\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One entry of the stream: what is told, and to whom. Ids ("<milliseconds>-<number>") grow."""
+    """Entry of the stream: payloads with their
+    audiences. Ids ("<milliseconds>-<number>") increase.
+    """
 
     news_id: str
     kind: str
     told: Sequence[tuple[Audience, dict[str, Any]]]
 
     def told_to(self, listener: Listener) -> Iterator[dict[str, Any]]:
-        """What `listener` may hear of it."""
+        """Return the payloads that `listener` may receive."""
         return (payload for audience, payload in self.told if listener.hears(audience))
 
     @property
@@ -51,7 +53,7 @@ class News:
 
 @dataclass(eq=False, slots=True)
 class Subscription:
-    """One open stream. The queue says None when it must end: its login is over, or it reads too slowly."""
+    """One open event stream. None in the queue ends it: its login ended, or it reads too slowly."""
 
     login: Login
     listener: Listener
@@ -67,7 +69,7 @@ class Subscription:
             self.close()
 
     def close(self) -> None:
-        """Forget what waits and end the stream at its next step."""
+        """Drop queued updates and end the stream at its next step."""
         self.is_closed = True
         while not self.queue.empty():
             self.queue.get_nowait()
@@ -75,7 +77,9 @@ class Subscription:
 
 
 class NewsDesk:
-    """Reads while somebody listens. Everything here runs on one event loop."""
+    """Dispatcher of one process; reads Redis while there are subscriptions.
+    Runs on one event loop.
+    """
 
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
@@ -84,7 +88,9 @@ class NewsDesk:
         self._is_following = asyncio.Event()
 
     async def subscribe(self, login: Login, listener: Listener) -> Subscription:
-        """News from now on come into its queue. Raises TimeoutError if Redis does not answer."""
+        """Return a subscription whose queue receives updates from now on. Raises TimeoutError if
+        Redis does not answer.
+        """
         subscription = Subscription(login, listener)
         self._subscriptions.add(subscription)
         self._start()
@@ -109,7 +115,9 @@ class NewsDesk:
             self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """If the reader fails, no stream may seem alive: all end, their pages come back and start a new one."""
+        """End all streams if the reader failed, so that their pages reconnect
+        and start a new reader.
+        """
         if task.cancelled():
             return
         log.error("news.reader_failed", exc_info=task.exception())
@@ -123,7 +131,9 @@ class NewsDesk:
             tasks.create_task(self._recheck())
 
     async def _read(self) -> None:
-        """Follow the stream for ever; after a loss of Redis from the last news on, so that none is missed."""
+        """Follow the stream forever; after a loss of Redis, continue from the last update, so that
+        none is missed.
+        """
         while True:
             try:
                 async with async_client() as connection:
@@ -144,7 +154,9 @@ class NewsDesk:
                 subscription.offer(news)
 
     async def _recheck(self) -> None:
-        """Every few seconds: end streams whose login is over, and learn what the others may hear now."""
+        """End streams whose login has ended and update the permissions of the others, every
+        RECHECK_S and on a revocation.
+        """
         with bell.listening() as ears:
             while True:
                 await ears.wait(RECHECK_S)
@@ -164,7 +176,9 @@ desk = NewsDesk()
 
 
 def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
-    """What each of these may hear; absent if its login is over. Four queries, any number of logins."""
+    """Return the permissions of each login; a login that has ended is absent. Four queries for any
+    number of logins.
+    """
     live = live_logins(logins)
     listeners = listeners_of({user.pk: user for user in live.values()}.values())
     return {login: listeners[user.pk] for login, user in live.items()}
@@ -176,13 +190,15 @@ async def newest_id(connection: redis.asyncio.Redis) -> str:
 
 
 async def is_trimmed(connection: redis.asyncio.Redis, news_id: str) -> bool:
-    """Whether news after this one may have been dropped already: the stream keeps a bounded number."""
+    """Return True if updates after this id may have been dropped from the bounded stream."""
     oldest: Any = await connection.xrange(stream_name(), count=1)
     return not oldest or order_of(oldest[0][0].decode()) > order_of(news_id)
 
 
 async def read_after(connection: redis.asyncio.Redis, news_id: str, *, block_s: float = 0) -> list[News]:
-    """The next news after this id, oldest first; waits up to `block_s` for the first one."""
+    """Return the next updates after this id, oldest first; waits up to
+    `block_s` for the first one.
+    """
     if block_s:
         await connection.xread({stream_name(): news_id}, count=1, block=int(block_s * 1000))
     entries: Any = await connection.xrange(stream_name(), min=f"({news_id}", count=REPLAY_CHUNK)
@@ -198,11 +214,11 @@ def parse_news(raw_id: bytes, fields: dict[bytes, bytes]) -> News:
 
 
 def order_of(news_id: str) -> tuple[int, int]:
-    """Ids as numbers that compare."""
+    """Return an id as numbers that can be compared."""
     milliseconds, _, number = news_id.partition("-")
     return int(milliseconds), int(number)
 
 
 def valid_id(text: str) -> str:
-    """`text` if it has the shape of an id, else "": a header from outside does not reach Redis unread."""
+    """Return `text` if it has the form of an id, else "", as it comes from a request header."""
     return text if ID_SHAPE.fullmatch(text) else ""

@@ -1,4 +1,4 @@
-"""REST about what one was told."""
+"""REST endpoints of notifications."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ UNREAD = OpenApiParameter("unread", OpenApiTypes.BOOL, description="Only what wa
     )
 )
 class NotificationListView(ListAPIView[Notification]):
-    """What Berth told you, newest first; it keeps the last 200."""
+    """List your notifications, newest first; the last 200 are kept."""
 
     token_scopes = EVERY_TOKEN
     serializer_class = NotificationOut
@@ -68,7 +68,7 @@ class ReadAllView(APIView):
         operation_id="read_all_notifications", request=None, responses={200: ReadOut, 401: ErrorOut}
     )
     def post(self, request: Request) -> Response:
-        """All of yours are read from now on."""
+        """Mark all your notifications as read."""
         return Response({"read": service.read_all_notifications(actor=actor_of(request))})
 
 
@@ -81,6 +81,6 @@ class ReadView(APIView):
         responses={200: NotificationOut, 401: ErrorOut, 404: ErrorOut},
     )
     def post(self, request: Request, notification_id: int) -> Response:
-        """This one is read from now on."""
+        """Mark a notification as read."""
         read = service.read_notification(actor=actor_of(request), notification_id=notification_id)
         return Response(NotificationOut(read).data)

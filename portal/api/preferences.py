@@ -1,4 +1,4 @@
-"""REST of what oneself wants of the portal."""
+"""REST endpoints of a user's preferences."""
 
 from typing import Any
 
@@ -51,14 +51,17 @@ class PreferencesView(APIView):
 
     @extend_schema(operation_id="read_preferences", responses={200: PreferencesOut})
     def get(self, request: Request) -> Response:
-        """Your language, what you are not told, and what is mailed to you."""
+        """Your language, muted notifications and mailed notifications."""
         return _answer(request)
 
     @extend_schema(
         operation_id="change_preferences", request=PreferencesInput, responses={200: PreferencesOut}
     )
     def patch(self, request: Request) -> Response:
-        """What is left out stays. A language holds in each browser from its next sign-in on."""
+        """Change your preferences; omitted fields stay.
+
+        A language takes effect in each browser from its next sign-in.
+        """
         asked = PreferencesInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted, actor = asked.validated_data, actor_of(request)

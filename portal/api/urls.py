@@ -1,4 +1,4 @@
-"""Addresses under /api/v1/ of the portal as a whole."""
+"""URLs under /api/v1/ of the portal as a whole."""
 
 from django.urls import path
 

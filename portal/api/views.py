@@ -1,4 +1,4 @@
-"""REST of the portal as a whole: is it well, and what is new."""
+"""REST endpoints of health, live updates and the OpenAPI document."""
 
 from functools import lru_cache
 
@@ -35,14 +35,16 @@ class HealthOut(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class HealthView(APIView):
-    """For supervisors and balancers; says nothing that is worth hiding."""
+    """Health check for supervisors and load balancers,
+    without sign-in; reveals nothing confidential.
+    """
 
     authentication_classes = ()
     permission_classes = ()
 
     @extend_schema(operation_id="health", auth=[], responses={200: HealthOut, 503: HealthOut})
     def get(self, request: Request) -> Response:
-        """200 when database and Redis answer, else 503 with the part that is down."""
+        """200 if database and Redis answer, else 503 with the component that is down."""
         parts = {"database": database_answers(), "redis": redis_answers()}
         is_well = all(parts.values())
         headers = {"Cache-Control": "no-store", "X-Berth-Installation": settings.BERTH_INSTALLATION}
@@ -51,7 +53,9 @@ class HealthView(APIView):
 
 
 class SchemaView(SpectacularAPIView):
-    """The document never changes while the process lives, and to make it takes a processor for a second."""
+    """OpenAPI document, cached: it does not change while the process lives, and takes
+    a second of CPU time.
+    """
 
     token_scopes = EVERY_TOKEN
 
@@ -65,10 +69,10 @@ class SchemaView(SpectacularAPIView):
         )
 
 
-# Everybody may ask for languages that there are not.
+# Bounded, as requests may name any language.
 @lru_cache(maxsize=16)
 def document_in(_language: str | None, media_type: str) -> bytes:
-    """The OpenAPI document in the language that is spoken now, as one of these types."""
+    """Return the OpenAPI document in the current language, in one of these media types."""
     (renderer,) = (each for each in SchemaView.renderer_classes if each.media_type == media_type)
     document = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
     written = renderer().render(document, renderer_context={})
@@ -76,7 +80,9 @@ def document_in(_language: str | None, media_type: str) -> bytes:
 
 
 class AnyAccept(BaseContentNegotiation):
-    """Browsers ask for text/event-stream; refusals are JSON whatever was asked for."""
+    """Content negotiation that ignores Accept: browsers
+    send text/event-stream, refusals are JSON.
+    """
 
     def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser:  # type: ignore[override]
         return parsers[0]
@@ -107,10 +113,11 @@ class EventStreamView(APIView):
         },
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """News about what you may see, as server-sent events: `data: {"kind": "session-changed", "id": …}`.
+        """Follow live updates as server-sent events: `data: {"kind": "session-changed", "id": …}`.
 
-        News carry ids, never contents: ask for the object when you hear of it. `news-missed` says that some are
-        no longer kept: ask for everything again. The stream ends within seconds when the login or token does.
+        Updates concern objects that you may see and carry ids, never contents: fetch the object
+        when you receive one. `news-missed` means that some updates are no longer available: fetch
+        everything again. The stream ends within seconds of the end of the login or token.
         """
         login = login_of(request)
         listener = listeners_by_login([login]).get(login)

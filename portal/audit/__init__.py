@@ -1,1 +1,1 @@
-"""The access log for those who may read it: which lines, in which words, and where what they speak of is."""
+"""Access log for its readers: permissions, labels, and links to objects."""

@@ -1,4 +1,4 @@
-"""What people read for the codes of the access log. A code that is recorded and stands not here fails a test."""
+"""Labels of codes in the access log. A recorded code without a label fails a test."""
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -156,7 +156,7 @@ KINDS = {
     "portal.notification": gettext_noop("Notification"),
     "portal.announcement": gettext_noop("Announcement"),
 }
-# Which parameter of an address names an object of which kind.
+# Kind of object named by each URL parameter.
 PARAMETERS = {
     "user_id": "accounts.user",
     "project_id": "accounts.project",
@@ -225,7 +225,7 @@ REASONS = {
     "conflict": gettext_noop("It is in a state in which this cannot be done."),
     "limit_exceeded": gettext_noop("A limit or the size of the machines forbids it."),
 }
-# Names of what stands in details; others read as they are.
+# Labels of detail fields; other names are shown unchanged.
 FACTS = {
     "asked": gettext_noop("Requested"),
     "answer": gettext_noop("Answer"),
@@ -259,16 +259,18 @@ PERIODS_H = {
 
 
 def word(table: dict[str, str], code: str) -> str:
-    """In the reader's language; a code of an older version reads as it is."""
+    """Return the label in the reader's language; a code of an
+    older version is returned unchanged.
+    """
     return _(table[code]) if code in table else code
 
 
 def value_for_people(value: object) -> str:
-    """What stood in a field, in one line."""
+    """Return a field's value as one line of text."""
     if value == CHANGED:
         return _("changed, not shown")
     if value == []:
-        return _("empty")  # not the same as nothing: an empty allow-list allows nothing
+        return _("empty")  # differs from "no value": an empty allow-list allows nothing
     if value is None or value in ("", {}):
         return "—"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Where the objects of the access log are, for whoever may see them."""
+"""Links from the access log to pages of its objects, for readers who may see them."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -16,11 +16,13 @@ from vfolders.selectors import actions_on, visible_folders
 
 
 def place_of(actor: Actor, kind: str, key: str) -> str:
-    """The address of the object's page; "" where it is gone, hidden, or has no page. At most three queries."""
+    """Return the address of the object's page; "" if it is deleted, hidden, or has no
+    page. At most three queries.
+    """
     find = _FINDERS.get(kind)
     try:
         return find(actor, key) if find is not None else ""
-    except ValueError:  # a key of another form
+    except ValueError:  # malformed key
         return ""
 
 

@@ -13,15 +13,18 @@ from common.models import AuditEntry
 
 
 def own_entries(actor: Actor) -> QuerySet[AuditEntry]:
-    """What the actor did, what was done in the actor's name, and attempts to sign in as the actor."""
+    """Lines of actions by the actor or in the actor's name, and of attempts to
+    sign in as the actor.
+    """
     person = actor.user_id or 0
     is_own = Q(actor_id=person) | Q(acted_as_id=person) | into_account_of(actor)
     return AuditEntry.objects.filter(is_own)
 
 
 def visible_entries(actor: Actor) -> QuerySet[AuditEntry]:
-    """All for superadmins; for a domain's admin and monitor those that concern it, and the own ones; for others the own ones. At most
-    one query more."""
+    """Lines visible to the actor: all for superadmins; those of the domain and the own ones for a
+    domain's admin and monitor; the own ones for others. At most one extra query.
+    """
     if sees_everything(actor):
         return AuditEntry.objects.all()
     domain_id = overseen_domain_id(actor)
@@ -31,12 +34,12 @@ def visible_entries(actor: Actor) -> QuerySet[AuditEntry]:
 
 
 def governs_others(actor: Actor) -> bool:
-    """Whether there is more to see than the own lines. At most one query."""
+    """Return True if the actor sees more than the own lines. At most one query."""
     return sees_everything(actor) or overseen_domain_id(actor) is not None
 
 
 def access_entry(actor: Actor, entry_id: int) -> AuditEntry:
-    """`with_origin`. Raises NotFound."""
+    """Return the line with `shows_origin`. Raises NotFound."""
     for entries in (visible_entries(actor), own_entries(actor)):
         entry = with_origin(actor, entries).filter(pk=entry_id).first()
         if entry is not None:
@@ -45,8 +48,10 @@ def access_entry(actor: Actor, entry_id: int) -> AuditEntry:
 
 
 def with_origin(actor: Actor, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """With `shows_origin`: whether the actor may see from where it was done; not of superadmins and monitors, nor of people of
-    other domains, nor of who looked at the portal as the actor."""
+    """Annotate `shows_origin`: True if the actor may see where the action came from.
+    Hidden are the origins of superadmins and monitors, of users of other domains, and
+    of impersonators of the actor.
+    """
     if sees_everything(actor):
         return entries.annotate(shows_origin=Value(True))
     near = User.objects.filter(pk=OuterRef("actor_id"), domain_id=actor.domain_id or 0)

@@ -1,1 +1,1 @@
-"""A simulated cluster and demo data."""
+"""Simulated cluster and demo data."""

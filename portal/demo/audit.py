@@ -1,4 +1,4 @@
-"""Lines of an access log for `manage.py seed_demo_load`."""
+"""Sample lines of the access log for `manage.py seed_demo_load`."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ AGENTS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36",
     "berth/1.0",
 )
-# (action, kind of the object, outcome), as often as they stand here
+# (action, kind of object, outcome); repetitions are weights
 ACTS = (
     *[("accounts.sign_in", "accounts.user", "done")] * 4,
     ("accounts.sign_in", "accounts.user", "refused"),

@@ -1,4 +1,4 @@
-"""Budgets of a busy portal, and what was held day by day: for `manage.py seed_demo_load`."""
+"""Sample budgets and daily usage for `manage.py seed_demo_load`."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,7 +15,7 @@ PRICES = {CPU: "0.04", MEM: "0.005", "cuda": "1.85"}
 
 
 def make_budgets(projects: Sequence[Project], people: Sequence[User]) -> None:
-    """One for each project, and for each 25th person, who used something every day."""
+    """Create a budget for each project and each 25th user; those users have usage on every day."""
     first = today() - timedelta(days=DAYS)
     Price.objects.bulk_create(
         (Price(slot_name=slot, since=first, per_hour=Decimal(price)) for slot, price in PRICES.items()),

@@ -1,7 +1,9 @@
-"""A simulated cluster: machines that run nothing, people who do not exist, and the work that these submit. All of it has names
-and addresses of its own, by which it is found and removed again, whoever made it and died when.
+"""Simulated cluster: agents without containers, simulated users, and the sessions that they submit.
+All objects have reserved names and addresses, by which they can be found and removed even after a
+crash.
 
-Sessions go the whole way: services, database, Celery, engines in Redis. Only what runs in the containers is missing.
+Sessions pass through all real components: services, database, Celery, engines in Redis. Only the
+programs in the containers are missing.
 """
 
 import random
@@ -43,9 +45,9 @@ from sessions_app.termination.service import terminate_session
 
 GROUP = "simulated"
 TITLE = "Simulated by bin/cluster"
-"""Marks domains and resource groups as ours: somebody else's may have such a name too."""
+"""Marks domains and resource groups as simulated: real ones may have the same name."""
 STEM = "simulated"
-"""Of the names of domains and projects."""
+"""Prefix of the names of domains and projects."""
 OURS = "@simulated.berth.example"
 IMAGE = "berth.example/simulated:1"
 DOMAINS, PROJECTS, PEOPLE = 8, 50, 400
@@ -56,12 +58,12 @@ PARTS = (0.1, 0.25, 0.5)
 
 
 class Unsafe(Exception):
-    """Real people might get simulated machines."""
+    """Real users might get simulated agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Who submits: each person with the name of the project."""
+    """Submitting users, each with the name of the project."""
 
     members: Sequence[tuple[Actor, str]]
     image: str
@@ -69,8 +71,9 @@ class People:
 
 
 def make_cluster(*, count: int, shape: Shape, group_name: str = GROUP) -> ResourceGroup:
-    """So many machines more, in a group of their own. Raises Unsafe for a group that somebody else made, and where no group
-    is the default: whoever names none would get the simulated one."""
+    """Add `count` agents to a resource group of their own. Raises Unsafe for a group that was not
+    made here, and if no group is the default: requests without a group would use the simulated one.
+    """
     if not ResourceGroup.objects.filter(is_default=True).exists():
         raise Unsafe(
             "No resource group is the default one, so people who name none would get the simulated one. Start the portal with"
@@ -86,7 +89,7 @@ def make_cluster(*, count: int, shape: Shape, group_name: str = GROUP) -> Resour
 
 
 def is_ours(group: ResourceGroup) -> bool:
-    """Whether a group was made here, has nothing but simulated machines, and is nobody's default."""
+    """Return True if the group was made here, has only simulated agents, and is not the default."""
     is_known = group.description == TITLE or group.agents.filter(address__startswith=SIMULATED).exists()
     others = group.agents.exclude(address__startswith=SIMULATED)
     return is_known and not group.is_default and not others.exists()
@@ -94,12 +97,14 @@ def is_ours(group: ResourceGroup) -> bool:
 
 @transaction.atomic
 def make_people() -> None:
-    """Domains, projects and people of the workload, where they are not there yet. Nobody can sign in as one of them."""
+    """Create domains, projects and users of the workload, unless they exist. Nobody
+    can sign in as them.
+    """
     if User.objects.filter(email__endswith=OURS).exists():
         return
     nobody_knows, policy = make_password(None), default_policy()
     domains, projects = _scopes()
-    Domain.objects.bulk_create(  # others are in some that were made before
+    Domain.objects.bulk_create(  # some may be left from before, in use by others
         (Domain(name=f"{STEM}-{number}", title=TITLE) for number in range(DOMAINS)), ignore_conflicts=True
     )
     tenants = list(domains.order_by("name"))
@@ -130,7 +135,7 @@ def make_people() -> None:
 
 
 def _scopes() -> tuple[QuerySet[Domain], QuerySet[Project]]:
-    """Domains and projects that were made here."""
+    """Return the domains and projects that were made here."""
     domains = Domain.objects.filter(title=TITLE)
     return domains, Project.objects.filter(domain__in=domains, name__startswith=f"{STEM}-")
 
@@ -154,8 +159,9 @@ def actor_of(user: User) -> Actor:
 def workload(
     people: People, *, seed: int, has_gpus: bool = True, is_fractional: bool = False
 ) -> Iterator[tuple[Actor, SessionRequest]]:
-    """One request after the other, without end: three in ten ask for no GPU, the others for 1, 2, 4 or 8. Fractional: those that would ask
-    for one ask for a part of one."""
+    """Yield requests without end: three in ten without GPU, the others with 1, 2, 4 or 8.
+    `is_fractional` replaces one GPU by a fraction of one.
+    """
     chance = random.Random(seed)  # noqa: S311 -- the same work each time
     run = uuid4().hex[:8]
     for number in count(1):
@@ -203,8 +209,9 @@ def submit(
     has_gpus: bool,
     is_fractional: bool = False,
 ) -> Iterator[Tally]:
-    """Submit `per_s` sessions a second for so long (0: without end), while fewer than `most_waiting` wait. A tally about once a
-    second."""
+    """Submit `per_s` sessions per second for `seconds` (0: without end), while fewer than
+    `most_waiting` are pending. Yields a tally about once a second.
+    """
     tally, began_at = Tally(), time.monotonic()
     requests = workload(people, seed=int(time.time()), has_gpus=has_gpus, is_fractional=is_fractional)
     while not seconds or time.monotonic() - began_at < seconds:
@@ -215,14 +222,16 @@ def submit(
             try:
                 _submit(actor, request, size)
                 tally.submitted += size
-            except BerthError:  # a limit of a policy, as in life
+            except BerthError:  # a policy limit, as in production
                 tally.refused += size
         yield tally
         time.sleep(max(0.0, 1 - (time.monotonic() - round_at)))
 
 
 def arrays(sessions: int) -> list[int]:
-    """How so many are asked for: few by a request each, many by about ten requests, each for up to MOST_ALIKE that are alike."""
+    """Split a number of sessions into requests: a few single ones, or about ten bulk requests of up
+    to MOST_ALIKE sessions each.
+    """
     size = max(1, min(MOST_ALIKE, sessions // 10))
     full, rest = divmod(sessions, size)
     return [size] * full + [rest] * bool(rest)
@@ -238,7 +247,9 @@ def _submit(actor: Actor, request: SessionRequest, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """How much went; `retired` machines are named by sessions of real people, who are or have something in `kept` domains and projects."""
+    """Numbers of removed objects. `retired` agents are kept because sessions of real users name
+    them; `kept` are domains and projects that real users use.
+    """
 
     agents: int
     retired: int
@@ -247,19 +258,23 @@ class Cleared:
 
 
 def clear() -> Cleared:
-    """Remove all that was simulated and nothing else; right however often, and whoever died over it. A session that a real
-    person had started in such a group is ended and kept. So are a domain and a project in which others are or have something."""
+    """Remove all simulated objects and nothing else. Idempotent, also after a crash.
+    Sessions of real users in such groups are terminated and kept; domains and projects that
+    real users use are kept too.
+    """
     groups, shelves = _our_groups(), f"{settings.BERTH_INSTALLATION}:"
     _end_sessions_of_others(groups)
-    clear_shelves(shelves)  # before the rows: a container without one is reported
+    clear_shelves(shelves)  # before the rows: a container without a row is reported
     sessions = _remove_sessions(_our_sessions())
     cleared = _remove_groups(groups, sessions)
-    clear_shelves(shelves)  # what was launched meanwhile
+    clear_shelves(shelves)  # launched meanwhile
     return cleared
 
 
 def clear_group(name: str) -> Cleared:
-    """The same of this group alone. The people go with the last group that there is."""
+    """Remove simulated objects of this group like `clear`; simulated users
+    go with the last group.
+    """
     groups = [group for group in _our_groups() if group.name == name]
     machines = Agent.objects.filter(resource_group__in=groups).values_list("name", flat=True)
     shelves = [f"{settings.BERTH_INSTALLATION}:{machine}" for machine in machines]
@@ -288,11 +303,11 @@ def _end_sessions_of_others(groups: Sequence[ResourceGroup]) -> None:
 
 
 def _remove_sessions(sessions: ComputeSessionQuerySet) -> int:
-    """How many."""
+    """Delete the sessions in batches; return their number."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SET CONSTRAINTS ALL IMMEDIATE"
-        )  # all at the end take longer than one waits for an answer
+        )  # checking all at the end would exceed the response timeout
     removed = 0
     while ids := list(sessions.order_by("pk").values_list("pk", flat=True)[:SESSIONS_AT_ONCE]):
         _remove_at_once(ids)
@@ -302,8 +317,9 @@ def _remove_sessions(sessions: ComputeSessionQuerySet) -> int:
 
 @transaction.atomic
 def _remove_at_once(ids: Sequence[UUID]) -> None:
-    """What they hold is given back by the deletion itself; who waits for them goes on. Their rows first: a worker that ends one of them
-    at the same moment takes what it holds after it, too."""
+    """Delete one batch. The deletion releases allocations and dependents. Rows are locked first, so
+    that a worker that ends one of them releases its allocations afterwards.
+    """
     list(ComputeSession.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
     SessionDependency.objects.filter(Q(session__in=ids) | Q(after__in=ids)).delete()
     KernelAllocation.objects.filter(kernel__session__in=ids).delete()
@@ -311,7 +327,9 @@ def _remove_at_once(ids: Sequence[UUID]) -> None:
 
 
 def _remove_groups(groups: Sequence[ResourceGroup], sessions: int) -> Cleared:
-    """These, with their machines, after so many sessions; with the last of them the people."""
+    """Remove the groups with their agents, and with the last group
+    the users. Returns all counts.
+    """
     counts = [remove_simulated_agents(actor=SYSTEM, group=group) for group in groups]
     kept = () if _our_groups() else _remove_people()
     return Cleared(sum(each[0] for each in counts), sum(each[1] for each in counts), sessions, kept)
@@ -319,7 +337,9 @@ def _remove_groups(groups: Sequence[ResourceGroup], sessions: int) -> Cleared:
 
 @transaction.atomic
 def _remove_people() -> tuple[str, ...]:
-    """With all domains and projects in which nobody else is and has anything; the names of the others."""
+    """Remove simulated users, and those domains and projects that nobody else uses; return the
+    names of the others.
+    """
     people = User.objects.filter(email__endswith=OURS, sessions=None, folders=None)
     domains, projects = _scopes()
     nothing_of_others = {"sessions": None, "arrays": None, "folders": None}
@@ -346,7 +366,7 @@ def _remove_people() -> tuple[str, ...]:
 
 
 def _remove_scopes(level: Level, rows: QuerySet[Any]) -> int:
-    """What they use is counted for nobody any more."""
+    """Delete the rows with their limit usage; return their number."""
     ids = list(rows.values_list("pk", flat=True))
     LimitUse.objects.filter(level=level.value, scope_id__in=ids).delete()
     rows.model.objects.filter(pk__in=ids).delete()

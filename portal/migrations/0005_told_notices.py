@@ -2,7 +2,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-# What was told stays told: of budgets to the end of the period, of all else for longer than anything is told again.
+# Records of notified events: for budgets until the end of the period, for others longer than a repetition is possible.
 REMEMBER = """
     INSERT INTO portal_toldnotice (person_id, happening, again_until)
     SELECT notice.person_id, notice.happening, COALESCE(budget.ends_on, notice.period_began_on + 100)

@@ -1,1 +1,1 @@
-"""Notifications: what people are told, on pages and by mail."""
+"""Notifications on pages and by mail."""

@@ -1,4 +1,4 @@
-"""Telling people that a budget which binds them is nearly used up, or used up."""
+"""Notifications of budgets that are nearly or fully used up."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, time
@@ -16,8 +16,10 @@ SPENT = {Unit.MONEY: Code.MONEY_SPENT, Unit.DEVICE_HOURS: Code.HOURS_SPENT}
 
 
 def notify_of_budgets() -> None:
-    """Tell the person, or all of the project, once in a period that their budget is nearly used up, and once that a hard one
-    refuses from now on; with another amount it is told anew. May run at any time, twice or late."""
+    """Notify the user, or all of the project, once per period that a budget is nearly used up, and
+    once that a hard budget refuses new sessions; again after a change of its amount. Safe to run at
+    any time, twice or late.
+    """
     current = Budget.objects.filter(holds_on(today())).select_related("project", "user").order_by("pk")
     last = 0
     while budgets := list(current.filter(pk__gt=last)[:AT_ONCE]):
@@ -26,7 +28,7 @@ def notify_of_budgets() -> None:
 
 
 def _notify_of(states: Collection[BudgetState]) -> None:
-    """2 queries where everybody has been told."""
+    """Notify all users bound by these budgets. 2 queries if all have been notified."""
     bound = people_bound({(state.level, state.owner_id) for state in states})
     happenings = {state.id: _happening(state) for state in states}
     told = ToldNotice.objects.filter(happening__in=happenings.values())

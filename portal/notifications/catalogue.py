@@ -1,6 +1,7 @@
-"""What Berth tells people by itself: codes with their words, looks and arguments. Pure.
+"""Catalogue of notifications: codes with their texts, styles and kinds. Pure.
 
-Rows keep the code and the arguments, never the sentence, so that each person can read it in their own language.
+Rows store the code and the arguments, not the text, so that each user reads
+it in their own language.
 """
 
 from collections.abc import Mapping
@@ -48,8 +49,11 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`text` takes the arguments {name}, {exit_code}, {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}; `more` says what to do. Both are English, and translated
-    where they are shown. `page` is what it is about where that is no session."""
+    """Text and style of a notification. `text` takes the arguments {name}, {exit_code},
+    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}; `more` is advice.
+    Both are English and translated when shown. `page` is the linked page if the notification
+    is not about a session.
+    """
 
     text: str
     more: str
@@ -250,7 +254,7 @@ SENTENCES = MappingProxyType(
 
 
 class Kind(StrEnum):
-    """What people choose to be told, or not."""
+    """Kinds of notifications that users can mute."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -272,9 +276,9 @@ KIND_TITLES = MappingProxyType(
         Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
-# Whose {left} and {amount} are money.
+# Codes whose {left} and {amount} are money.
 IN_MONEY = frozenset({Code.MONEY_NEARLY_SPENT, Code.MONEY_SPENT})
-# Nobody mutes these: whoever got into an account could keep its owner from hearing of it.
+# Cannot be muted: an intruder could otherwise hide these from the owner of the account.
 ALWAYS_TOLD = frozenset({Kind.SAFETY})
 MUTABLE = tuple(kind for kind in Kind if kind not in ALWAYS_TOLD)
 KIND_OF = MappingProxyType(
@@ -311,7 +315,7 @@ KIND_OF = MappingProxyType(
     }
 )
 
-# Ends that a person learns of. What the owner asked for is no news; every other end in ERROR is NOT_STARTED.
+# Ends that are notified. An end requested by the owner is not; any other end in ERROR is NOT_STARTED.
 _OF_REASON: Mapping[str, Code] = MappingProxyType(
     {
         Reason.COMMAND_FINISHED: Code.COMMAND_FINISHED,
@@ -334,7 +338,7 @@ _OF_REASON: Mapping[str, Code] = MappingProxyType(
     }
 )
 
-# What to tell of an end that is to come, by its cause.
+# Warnings of an expected end, by cause.
 OF_CAUSE = MappingProxyType(
     {
         Cause.LIFETIME: Code.LIFETIME_ENDS_SOON,
@@ -347,6 +351,6 @@ REASONS_TOLD = frozenset(_OF_REASON)
 
 
 def code_of_end(status: str, reason: str) -> Code | None:
-    """What to tell the owner of a session that ended like this; None if there is nothing to tell."""
+    """Return the notification for a session's end; None if there is none."""
     known = _OF_REASON.get(reason)
     return known or (Code.NOT_STARTED if status == Status.ERROR else None)

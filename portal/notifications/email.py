@@ -1,8 +1,8 @@
-"""Notifications by mail: an outbox in the database, which one worker at a time empties.
+"""Mails notifications from an outbox in the database; one worker at a time.
 
-Whatever is not taken by the mail server stays and is tried again for a day, after waits that double. A server that took one and
-did not say so in time, or a process that died before it heard so, gets it again with the same Message-ID, by which mailboxes
-know that they have it: at most eleven times in the day.
+Failed mails are retried for a day with doubling waits. If a server accepted a mail without a timely
+confirmation, or a process died before it, the mail is sent again with the same Message-ID, so that
+mailboxes recognise the duplicate: at most eleven times in the day.
 """
 
 import time
@@ -32,12 +32,12 @@ TRIED_FOR = timedelta(days=1)
 FIRST_WAIT = timedelta(minutes=1)
 AT_ONCE = 100
 WORK_S = 60
-ANSWER_S = 30  # so long servers may look into a mail before they take it
+ANSWER_S = 30  # servers may scan a mail for this long before they accept it
 REFUSED_FOR_EVER = 500
 
 
 def mail_notifications() -> None:
-    """Send what is due, the oldest first, for at most WORK_S. May run at any time, twice or late."""
+    """Send due mails, oldest first, for at most WORK_S. Safe to run at any time, twice or late."""
     with try_exclusive("notification-mails") as is_mine:
         if is_mine:
             _give_up()
@@ -45,7 +45,7 @@ def mail_notifications() -> None:
 
 
 def _give_up() -> None:
-    """Forget what is too old to be news, and all where mail is not set up any more."""
+    """Delete mails that are too old, and all if mail is no longer configured."""
     hopeless = NotificationMail.objects.all()
     if settings.BERTH_MAIL:
         hopeless = hopeless.filter(notification__created_at__lt=clock.now() - TRIED_FOR)
@@ -64,18 +64,18 @@ def _send_due(*, until: float) -> None:
         for row in rows:
             if time.monotonic() < until:
                 _send(row, connection)
-    except (OSError, SMTPException) as error:  # the server is away: the next run tries again
+    except (OSError, SMTPException) as error:  # server unavailable: the next run retries
         log.warning("notification_mail.no_server", waiting=len(rows), error=type(error).__name__)
     finally:
         connection.close()
 
 
 def _send(row: NotificationMail, connection: BaseEmailBackend) -> None:
-    """Raises OSError or SMTPException where the server cannot be reached any more."""
+    """Send one mail. Raises OSError or SMTPException if the server can no longer be reached."""
     _put_off(row)
     try:
         message = message_of(row.notification)
-    except (LookupError, TypeError, ValueError):  # of another release: it would stop all behind it
+    except (LookupError, TypeError, ValueError):  # from another release: must not block the mails behind it
         log.exception("notification_mail.unreadable", notification_id=row.pk)
         message = None
     if message is not None:
@@ -85,7 +85,7 @@ def _send(row: NotificationMail, connection: BaseEmailBackend) -> None:
         except (SMTPRecipientsRefused, SMTPDataError) as error:
             if not _is_refused_for_ever(row, error):
                 return
-        except (OSError, SMTPException) as error:  # of this mail perhaps: the others get a fresh connection
+        except (OSError, SMTPException) as error:  # perhaps specific to this mail: reconnect for the others
             log.warning("notification_mail.unanswered", notification_id=row.pk, error=type(error).__name__)
             connection.close()
             connection.open()
@@ -94,7 +94,7 @@ def _send(row: NotificationMail, connection: BaseEmailBackend) -> None:
 
 
 def _put_off(row: NotificationMail) -> None:
-    """Have it wait as long again as it has waited, before anything can go wrong with it."""
+    """Postpone the next attempt by the mail's age, before sending can fail."""
     waited = clock.now() - row.notification.created_at
     NotificationMail.objects.filter(pk=row.pk).update(due_at=clock.now() + max(FIRST_WAIT, waited))
 
@@ -109,7 +109,7 @@ def _is_refused_for_ever(row: NotificationMail, error: SMTPRecipientsRefused | S
 
 
 def message_of(notification: Notification) -> EmailMessage | None:
-    """In the language of the person; None if they do not want it any more, or must not get it."""
+    """Return the mail in the user's language; None if it is no longer wanted or allowed."""
     person: User = notification.person
     code = Code(notification.code)
     is_wanted = KIND_OF[code] in choice_of(person.pk).mailed

@@ -1,4 +1,4 @@
-"""Reads of the portal as a whole."""
+"""Reads of notifications, announcements, and people who can help."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -21,8 +21,9 @@ SHOWN_HELPERS = 3
 
 
 def helpers_of(user_id: int, domain_id: int | None) -> Sequence[Mapping[str, object]]:
-    """Return [{"name", "email"}] of the people who can help a user who was refused something: admins of the domain,
-    superadmins where it has none; never the user. At most two queries."""
+    """Return [{"name", "email"}] of people who can help a user who was refused something: admins of
+    the domain, or superadmins if it has none; never the user. At most two queries.
+    """
     people = User.objects.filter(is_active=True).exclude(pk=user_id)
     for role, there in ((Role.DOMAIN_ADMIN, {"domain_id": domain_id}), (Role.SUPERADMIN, {})):
         found = list(people.filter(role=role.value, **there).values("name", "email")[:SHOWN_HELPERS])
@@ -32,7 +33,7 @@ def helpers_of(user_id: int, domain_id: int | None) -> Sequence[Mapping[str, obj
 
 
 def own_notifications(actor: Actor) -> QuerySet[Notification]:
-    """Newest first. Nobody sees another's."""
+    """Notifications of the actor, newest first."""
     return Notification.objects.filter(person_id=actor.user_id or 0)
 
 
@@ -41,13 +42,14 @@ def unread_notifications(actor: Actor) -> QuerySet[Notification]:
 
 
 def choice_of(person_id: int) -> NotificationChoice:
-    """What this person does not want to be told, and what also by mail; who has said nothing is told all, without mail. One
-    query."""
+    """Return the user's muted and mailed kinds; by default all kinds are shown and
+    none is mailed. One query.
+    """
     return choices_of([person_id])[person_id]
 
 
 def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
-    """The same of each. One query."""
+    """Return the muted and mailed kinds of each user. One query."""
     found = NotificationChoice.objects.in_bulk(list(people))
     return {
         person_id: found.get(person_id) or NotificationChoice(person_id=person_id) for person_id in people
@@ -55,7 +57,7 @@ def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
 
 
 def text_of(notification: Notification) -> str:
-    """The sentence, in the language of whoever reads it now."""
+    """Return the text in the reader's language."""
     code, arguments = Code(notification.code), notification.arguments
     if code in IN_MONEY:
         arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
@@ -64,7 +66,7 @@ def text_of(notification: Notification) -> str:
 
 
 def page_of(notification: Notification) -> str:
-    """The path of what it is about."""
+    """Return the path of the page that the notification is about."""
     if notification.session_id is not None:
         return reverse("session-detail", args=[notification.session_id])
     return reverse(SENTENCES[Code(notification.code)].page)
@@ -78,7 +80,9 @@ def access_notification(actor: Actor, notification_id: int) -> Notification:
 
 
 def current_announcements(dismissed: Collection[int] = ()) -> list[Announcement]:
-    """Those whose time it is, without those that were dismissed and may be. One query."""
+    """Return the announcements in effect now, without dismissed ones
+    that are dismissible. One query.
+    """
     now = clock.now()
     current = Announcement.objects.filter(starts_at__lte=now).filter(Q(ends_at=None) | Q(ends_at__gt=now))
     return [one for one in current if not (one.is_dismissible and one.pk in dismissed)]

@@ -1,6 +1,5 @@
-"""Writes of the portal as a whole: what people are told, and that they have read it."""
+"""Writes notifications, marks them as read, and stores users' choices."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +17,6 @@ from accounts.models import KeyPair
 from accounts.selectors import user_of
 from common import clock
 from common.actors import Actor
-from common.db.prepared import prepared_cursor
 from common.errors import InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.messaging.live_updates import Audience, push_many_on_commit
@@ -29,21 +27,16 @@ from portal.notifications.selectors import access_notification, choices_of, unre
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
-_WRITE_DOWN = f"""
-    INSERT INTO {Notification._meta.db_table} (person_id, code, arguments, session_id, created_at)
-    SELECT person_id, code, arguments, session_id, %(now)s
-    FROM unnest(%(people)s::bigint[], %(codes)s::text[], %(arguments)s::jsonb[], %(sessions)s::uuid[])
-        AS news (person_id, code, arguments, session_id)
-    RETURNING person_id, id, code
-"""
 KEPT_NOTIFICATIONS = 200
 WARNED_BEFORE = timedelta(minutes=10)
-TOLD_KEPT = timedelta(days=2)  # longer than clocks differ, and than a day that is part of a happening
+TOLD_KEPT = timedelta(days=2)  # longer than clock differences, and than a day that is part of a happening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What one person is to be told, once for each `happening`. `again_until`: nobody comes with it later, by default than now."""
+    """Notification to send, at most once per user and `happening`. `again_until`: latest time at
+    which it may be sent again, by default now.
+    """
 
     person_id: int
     code: Code
@@ -62,7 +55,7 @@ def notify(
     session_id: UUID | None = None,
     again_until: datetime | None = None,
 ) -> bool:
-    """`notify_each` of one thing; True if the person was told."""
+    """Send one notification like `notify_each`; return True if it was sent."""
     news = News(
         person_id=person_id,
         code=code,
@@ -76,9 +69,11 @@ def notify(
 
 @transaction.atomic
 def notify_each(news: Collection[News]) -> int:
-    """Tell each person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that. Two who come
-    at once: the slower one waits, and finds that it was told. The oldest beyond KEPT_NOTIFICATIONS are forgotten, but none
-    whose mail still waits. How many were told; at most 7 queries, any number of news."""
+    """Notify each user once per `happening`, unless the kind is muted, and mail it if wanted. A
+    concurrent duplicate waits and is dropped. Notifications beyond KEPT_NOTIFICATIONS per user are
+    deleted, oldest first, except those whose mail is pending. Returns the number sent; at most 7
+    queries for any number of notifications.
+    """
     new = _note_told({(each.person_id, each.happening): each for each in news})
     people = {each.person_id for each in new}
     choices = choices_of(people)
@@ -87,33 +82,33 @@ def notify_each(news: Collection[News]) -> int:
         return 0
     told = _write_down(heard)
     _forget_oldest(people)
-    mailed = [key for person_id, key, code in told if KIND_OF[Code(code)] in choices[person_id].mailed]
+    mailed = [each for each in told if KIND_OF[Code(each.code)] in choices[each.person_id].mailed]
     if mailed and settings.BERTH_MAIL:
-        NotificationMail.objects.bulk_create(NotificationMail(notification_id=key) for key in mailed)
+        NotificationMail.objects.bulk_create(NotificationMail(notification=each) for each in mailed)
         enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
-    _push([(person_id, key) for person_id, key, _code in told])
+    _push([(each.person_id, each.pk) for each in told])
     return len(told)
 
 
-def _write_down(news: Sequence[News]) -> list[tuple[int, int, str]]:
-    """Whom each tells, its key, its code. One query."""
-    with prepared_cursor() as cursor:
-        cursor.execute(
-            _WRITE_DOWN,
-            {
-                "people": [each.person_id for each in news],
-                "codes": [each.code.value for each in news],
-                "arguments": [json.dumps(dict(each.arguments)) for each in news],
-                "sessions": [each.session_id for each in news],
-                "now": clock.now(),
-            },
+def _write_down(news: Sequence[News]) -> list[Notification]:
+    """Insert the notifications and return them. One query."""
+    now = clock.now()
+    return Notification.objects.bulk_create(
+        Notification(
+            person_id=each.person_id,
+            code=each.code.value,
+            arguments=dict(each.arguments),
+            session_id=each.session_id,
+            created_at=now,
         )
-        return list(cursor.fetchall())
+        for each in news
+    )
 
 
 def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:
-    """Those of these that nobody was told before; they are noted in one order, so that two who come at once never wait for each other
-    in a circle. One query."""
+    """Record the events and return those that are new. Inserted in sorted order, so that concurrent
+    calls do not deadlock. One query.
+    """
     keys = sorted(news)
     untils = [news[key].again_until or clock.now() for key in keys]
     with connection.cursor() as cursor:
@@ -149,7 +144,9 @@ def _forget_oldest(people: Collection[int]) -> None:
 
 
 def notify_of_tokens_that_end() -> None:
-    """Tell people of tokens of theirs that expire soon: some days before and on the last. May run at any time."""
+    """Notify users of tokens that expire soon: some days before and on the last. Safe
+    to run at any time.
+    """
     now = clock.now()
     ending = KeyPair.objects.filter(is_active=True, user__is_active=True, expires_at__gt=now)
     for keypair in ending.filter(expires_at__lte=now + max(WARNED_BEFORE_END)):
@@ -166,7 +163,9 @@ def notify_of_tokens_that_end() -> None:
 
 
 def notify_of_what_nears() -> None:
-    """Tell owners of sessions that reach their own time limit soon. May run at any time."""
+    """Notify users of expiring tokens and of sessions that reach their own time limit soon, and
+    delete old records of notified events. Safe to run at any time.
+    """
     notify_of_tokens_that_end()
     now = clock.now()
     limited = ComputeSession.objects.filter(
@@ -188,8 +187,9 @@ def notify_of_what_nears() -> None:
 def choose_notifications(
     *, actor: Actor, muted: Collection[str] | None = None, mailed: Collection[str] | None = None
 ) -> NotificationChoice:
-    """Tell the actor nothing of the kinds in `muted` from now on, and those in `mailed` also by mail; None leaves it. Raises
-    InvalidInput for one that is none, and for mail that cannot be sent."""
+    """Set the actor's muted and mailed kinds; None keeps the present ones. Raises InvalidInput for
+    an unknown kind, and if mail cannot be sent.
+    """
     person = user_of(actor)
     wanted = {}
     if muted is not None:
@@ -202,7 +202,7 @@ def choose_notifications(
 
 
 def _checked(names: Collection[str], known: Iterable[Kind], field: str) -> list[str]:
-    """Each once, in the order of Kind. Raises InvalidInput."""
+    """Return the names without repeats, in the order of Kind. Raises InvalidInput."""
     values = [kind.value for kind in known]
     if wrong := next((name for name in names if name not in values), None):
         sentence = _("{kind} is no kind of notification. These are: {known}.").format(
@@ -214,7 +214,7 @@ def _checked(names: Collection[str], known: Iterable[Kind], field: str) -> list[
 
 @transaction.atomic
 def read_notification(*, actor: Actor, notification_id: int) -> Notification:
-    """It is read from now on; reading it again changes nothing."""
+    """Mark a notification as read. Idempotent. Raises NotFound."""
     notification = access_notification(actor, notification_id)
     if notification.read_at is None:
         notification.read_at = clock.now()
@@ -225,7 +225,7 @@ def read_notification(*, actor: Actor, notification_id: int) -> Notification:
 
 @transaction.atomic
 def read_all_notifications(*, actor: Actor) -> int:
-    """How many were unread."""
+    """Mark all notifications as read; return how many were unread."""
     count = unread_notifications(actor).update(read_at=clock.now())
     if count and actor.user_id is not None:
         _push([(actor.user_id, 0)])
@@ -233,7 +233,7 @@ def read_all_notifications(*, actor: Actor) -> int:
 
 
 def _push(told: Iterable[tuple[int, int]]) -> None:
-    """To whom, and what: the id of a notification, or 0 of all."""
+    """Publish changes after commit, as (user id, notification id); id 0 means all."""
     push_many_on_commit(
         "notifications-changed",
         [(Audience(owner_id=person_id), {"id": notification_id}) for person_id, notification_id in told],

@@ -1,4 +1,6 @@
-"""Telling people that sessions of theirs have ended: of each, and of the elements of an array together, once the last has."""
+"""Notifications of ended sessions: one per session, or one per array once
+its last element has ended.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -10,7 +12,6 @@ from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
 from common import clock
-from common.db.prepared import among
 from portal.models import ToldNotice
 from portal.notifications.catalogue import REASONS_TOLD, Code, code_of_end
 from portal.notifications.service import News, notify_each
@@ -23,7 +24,7 @@ MOST_AT_ONCE = 1000
 
 
 class _Ended(NamedTuple):
-    """What is told of a session; a row of the model for each would take longer than to tell it."""
+    """Columns of an ended session; faster to read than model instances."""
 
     id: UUID
     owner_id: int
@@ -37,8 +38,10 @@ class _Ended(NamedTuple):
 
 
 def notify_of_ends(session_ids: Collection[UUID]) -> None:
-    """Tell the owners why these sessions ended, if that is news to them. May run twice."""
-    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=among(session_ids)).order_by()))
+    """Notify the owners why these sessions ended, except for ends that they
+    requested. Safe to run twice.
+    """
+    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=session_ids).order_by()))
 
 
 def _tell_of(ended: Sequence[_Ended]) -> None:
@@ -54,7 +57,7 @@ def _read(sessions: ComputeSessionQuerySet) -> list[_Ended]:
 
 
 def notify_of_missed_ends() -> None:
-    """Tell of ends that nobody was told of because a process died in between. May run at any time."""
+    """Notify of recent ends that were missed because a process died. Safe to run at any time."""
     now = clock.now()
     was_told = _is_told(END, "pk")
     siblings = ComputeSession.objects.live().filter(array=OuterRef("array"))
@@ -92,7 +95,10 @@ def _news_of(session: _Ended) -> News | None:
 
 
 def _news_of_arrays(array_ids: Collection[UUID]) -> list[News]:
-    """Of those of which no element lives, unless their owners ended all of it. Whoever ends the last one finds all ended. 2 queries."""
+    """Return notifications for those arrays without live elements, except ones that
+    their owners ended completely. Since ends are processed after commit, the last one
+    finds all ended. 2 queries.
+    """
     live = ComputeSession.objects.live().filter(array=OuterRef("pk"))
     over = list(SessionArray.objects.filter(~Exists(live), pk__in=array_ids))
     elements = defaultdict(list)

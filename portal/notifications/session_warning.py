@@ -1,4 +1,4 @@
-"""Telling people that a limit is about to end a session of theirs: none ends that nobody was told of."""
+"""Warnings of owners whose session is about to be ended by a limit; no session ends without one."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ MINUTE_S = 60
 
 
 def notify_of_warnings(session_id: UUID | None = None) -> None:
-    """Tell each owner whose warning was not told yet, of one session or of all. May run at any time, twice or late."""
+    """Send pending warnings, of one session or of all. Safe to run at any time, twice or late."""
     waiting = SessionWarning.objects.filter(told_at=None, session__ended_at=None)
     if session_id is not None:
         waiting = waiting.filter(session_id=session_id)
@@ -27,7 +27,7 @@ def notify_of_warnings(session_id: UUID | None = None) -> None:
 
 @transaction.atomic
 def _tell_owner(warning_id: int) -> None:
-    """The notification and that it was told exist together, or neither does."""
+    """Send one warning; the notification and its record are written in one transaction."""
     locked = SessionWarning.objects.select_for_update(of=("self",)).select_related(
         "session__resource_group", "session__idle"
     )
@@ -52,7 +52,9 @@ def _tell_owner(warning_id: int) -> None:
 
 
 def _low_use(warning: SessionWarning) -> dict[str, object]:
-    """{"low": [(name, percent, least)]}: what the session uses too little of; {} where it is to end for something else."""
+    """Return {"low": [(name, percent, least)]} of the under-utilised
+    resources; {} for other causes.
+    """
     if warning.cause != Cause.USE:
         return {}
     session = warning.session

@@ -1,4 +1,4 @@
-"""Domain news that become notifications."""
+"""Subscribes to domain events that cause notifications."""
 
 from accounts.events import PasswordsTried
 from common import clock

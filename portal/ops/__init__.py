@@ -1,1 +1,3 @@
-"""Code of bin/up and bin/down. What they import is standard library only: it runs before .venv exists."""
+"""Code of bin/up and bin/down. Modules that they import use the standard library only, as they run
+before .venv exists.
+"""

@@ -1,4 +1,4 @@
-"""What bin/up prints: one line per event, each with the name of the part that speaks."""
+"""Console output of bin/up: one line per event, prefixed by the name of its process."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ COLOURS = {
 
 
 def speaker(name: str) -> Say:
-    """A function that prints lines under this name."""
+    """Return a function that prints lines under this name."""
     prefix = f"{name:<{NAME_WIDTH}} | "
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         prefix = f"\033[{COLOURS.get(name, 37)}m{prefix}\033[0m"
@@ -33,7 +33,7 @@ def speaker(name: str) -> Say:
 
 
 def write(text: str) -> None:
-    """Print as one piece. A terminal that went away must not take the portal with it."""
+    """Print text in one call. A lost terminal must not end the portal."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

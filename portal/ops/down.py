@@ -1,4 +1,4 @@
-"""bin/down: stops what bin/up started; with --purge it removes every trace."""
+"""bin/down: stops a running portal; with --purge it removes every trace."""
 
 import argparse
 import os
@@ -47,7 +47,9 @@ def main() -> int:
 
 
 def stop(layout: Layout) -> bool:
-    """Ask the supervisor to stop and wait for it; kill it when it takes too long. Whether anything ran."""
+    """Stop the supervisor and wait for it; kill it if it takes too long.
+    Returns True if anything ran.
+    """
     pid = holder(layout)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)

@@ -1,11 +1,11 @@
-"""The one error that stops bin/up before it starts anything."""
+"""Error that stops bin/up and bin/down, and its exit code."""
 
 import sys
 from collections.abc import Callable
 
 
 class PreflightFailed(Exception):
-    """Something this machine lacks. `message` says what in one line, `fix` is what to type or do about it."""
+    """A prerequisite is missing. `message` is one line, `fix` the command or advice."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class PreflightFailed(Exception):
 
 
 def exit_code_of(step: Callable[[], object]) -> int:
-    """Run a step as a program that venv.run_in_venv started, and return its exit code.
+    """Run a step as a program started by venv.run_in_venv, and return its exit code.
 
     A failure is written to stderr: the message, then the fix as the last line.
     """

@@ -1,4 +1,6 @@
-"""Who runs from what: locks that the kernel drops with their holder, so that none is ever stale."""
+"""File locks of bin/up and bin/down; the kernel releases them with their process,
+so none is ever stale.
+"""
 
 import contextlib
 import fcntl
@@ -12,7 +14,9 @@ from portal.ops.paths import Layout
 
 @contextlib.contextmanager
 def running(layout: Layout) -> Iterator[bool]:
-    """Hold the data directory for this process; yields False at once if another bin/up holds it."""
+    """Lock the data directory for this process; yields False immediately
+    if another bin/up has it.
+    """
     with os.fdopen(os.open(layout.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -26,7 +30,7 @@ def running(layout: Layout) -> Iterator[bool]:
 
 
 def holder(layout: Layout) -> int | None:
-    """Process id of the bin/up that holds the data directory, None if nobody does."""
+    """Return the process id of the bin/up that locks the data directory, or None."""
     try:
         file = layout.lock_file.open("r+")
     except FileNotFoundError:
@@ -42,7 +46,7 @@ def holder(layout: Layout) -> int | None:
 
 @contextlib.contextmanager
 def directory_lock(directory: Path, *, is_shared: bool = False, waits: bool = True) -> Iterator[bool]:
-    """Lock a directory itself, so that nothing is left behind; yields whether we have it."""
+    """Lock the directory itself, so that no file is left behind; yields True if locked."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     operation = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
@@ -56,7 +60,7 @@ def directory_lock(directory: Path, *, is_shared: bool = False, waits: bool = Tr
 
 @contextlib.contextmanager
 def setting_up(checkout: Path, log: Say) -> Iterator[None]:
-    """One set-up of a checkout at a time, whatever data directory it is for. Nobody waits without a word."""
+    """Allow one set-up per checkout at a time, for any data directory. Waiting is logged."""
     room = checkout / "portal" / "ops"
     with directory_lock(room, waits=False) as is_free:
         if not is_free:
@@ -66,7 +70,9 @@ def setting_up(checkout: Path, log: Say) -> Iterator[None]:
 
 
 def holders(directory: Path) -> str:
-    """Who holds its lock, in words. The kernel tells processes of other containers to nobody in here."""
+    """Describe the processes that lock the directory. Those of other
+    containers are not visible here.
+    """
     status = directory.stat()
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     table = Path("/proc/locks")

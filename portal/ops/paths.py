@@ -1,4 +1,6 @@
-"""Where everything that bin/up makes stands: in the checkout and in the data directory, nowhere else but quarters."""
+"""Paths of an installation: in the checkout and the data directory,
+except for the service account's.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,7 +12,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths of one installation. The checkout may serve several data directories at once."""
+    """Paths of one installation. One checkout may serve several data directories."""
 
     checkout: Path
     data: Path
@@ -41,8 +43,9 @@ class Layout:
 
     @property
     def beside_data(self) -> frozenset[Path]:
-        """What may stand in the data directory, if that is in the checkout, and is none of a portal's data: what is built, and what
-        tests and benches make."""
+        """Paths inside a data directory in the checkout that are no portal
+        data: build output, tests, benches.
+        """
         made = (self.checkout / "var" / name for name in ("test", "bench"))
         return frozenset({self.assets, self.languages, self.static, *made})
 
@@ -52,7 +55,7 @@ class Layout:
 
     @property
     def lock_file(self) -> Path:
-        """Held by the running bin/up, whose process id it contains."""
+        """Locked by the running bin/up; contains its process id."""
         return self.data / "up.lock"
 
     @property
@@ -61,17 +64,21 @@ class Layout:
 
     @property
     def quarters_link(self) -> Path:
-        """Points to where the embedded servers live when their account cannot reach the data directory."""
+        """Link to the embedded servers' directory if their account
+        cannot reach the data directory.
+        """
         return self.data / "quarters"
 
 
 def layout_of(data: str | None, checkout: Path = CHECKOUT) -> Layout:
-    """The layout for `--data`; without it the data are in `var/` of the checkout."""
+    """Return the layout for `--data`; by default the data are in `var/` of the checkout."""
     return Layout(checkout=checkout, data=Path(data).expanduser().absolute() if data else checkout / "var")
 
 
 def content_hash(paths: Iterable[Path]) -> str:
-    """One short hash over names and contents of files, and of all files under directories; absent ones count as empty."""
+    """Return a short hash over names and contents of files and directories;
+    absent ones count as empty.
+    """
     digest = hashlib.sha256()
     for path in paths:
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]

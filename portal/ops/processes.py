@@ -1,4 +1,4 @@
-"""Processes that an earlier bin/up left behind: found by a mark in their environment, ended by their ids."""
+"""Finds and ends processes left by an earlier bin/up, by a mark in their environment."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ PATIENCE_S = 5
 
 
 def mark_of(data: Path) -> dict[str, str]:
-    """The variable that every process started by this installation's supervisor carries."""
+    """Return the variable that marks every process of this installation's supervisor."""
     return {MARK: str(data)}
 
 
 def marked_processes(data: Path) -> list[int]:
-    """Ids of living processes with our mark; a process we may not look into belongs to somebody else."""
+    """Return the ids of living processes with our mark; unreadable ones belong to other users."""
     wanted = f"{MARK}={data}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -31,7 +31,7 @@ def marked_processes(data: Path) -> list[int]:
 
 
 def end_leftovers(data: Path, patience_s: float = PATIENCE_S) -> int:
-    """Ask what an earlier supervisor left behind to end, then insist. How many processes there were."""
+    """Terminate leftover processes, then kill them after a grace period. Returns their number."""
     count = len(marked_processes(data))
     for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, patience_s)):
         for pid in marked_processes(data):
@@ -46,7 +46,7 @@ def end_leftovers(data: Path, patience_s: float = PATIENCE_S) -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """False for zombies too: on some machines process 1 reaps orphans late."""
+    """Return True for a running process, False for zombies: some machines reap orphans late."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""The machine as set-up steps see it: commands that run with its own proxy and certificates, and apt."""
+"""Runs set-up commands with the machine's proxy and certificates, and installs Debian packages."""
 
 import os
 import shutil
@@ -18,9 +18,9 @@ def is_root() -> bool:
 
 
 def download_environment() -> dict[str, str]:
-    """The environment for pip and npm: ours, and the machine's certificates where nothing names any.
+    """Return the environment for pip and npm, with the machine's certificates if none are named.
 
-    Older pip and Node bring lists of their own, which know no private certificate authority.
+    Older pip and Node have their own lists without private certificate authorities.
     """
     environment = dict(os.environ)
     bundle = next((path for path in SYSTEM_CERTIFICATES if path.exists()), None)
@@ -41,7 +41,9 @@ def run_step(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> None:
-    """Run a command quietly. If it fails, show the end of what it said and raise PreflightFailed with `fix`."""
+    """Run a command quietly. On failure, show its last output
+    and raise PreflightFailed with `fix`.
+    """
     done = subprocess.run(
         argv,
         env=environment,

@@ -1,4 +1,6 @@
-"""bin/up: from a fresh checkout to a running portal, in the foreground until Ctrl-C or bin/down."""
+"""bin/up: sets up and runs a portal from a fresh checkout, in the
+foreground until Ctrl-C or bin/down.
+"""
 
 import argparse
 import asyncio
@@ -41,7 +43,7 @@ def main() -> int:
         preflight.check_data_directory(layout)
         check_no_original(layout)
         layout.data.mkdir(parents=True, exist_ok=True)
-        # Root's servers run as nobody and must pass through; what is secret in here has modes of its own.
+        # Root's servers run as nobody and must pass through; secret files have their own modes.
         layout.data.chmod(0o711 if is_root() else 0o700)
         with running(layout) as is_first:
             if not is_first:
@@ -120,14 +122,18 @@ def set_up_and_run(
 
 
 def write_settings(options: argparse.Namespace, layout: Layout) -> None:
-    """Bring the env file to this run: what is missing is generated, addresses follow the options."""
+    """Update the env file for this run: missing values are
+    generated, addresses follow the options.
+    """
     given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
     values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
     write_env(layout.env_file, {**values, PLACE: str(layout.data.resolve())})
 
 
 def portal_environment(layout: Layout) -> dict[str, str]:
-    """Return what every process of the portal gets: the env file; the caller's variables win."""
+    """Return the environment of all portal processes: the env file,
+    overridden by the caller's variables.
+    """
     caller = {
         name: value
         for name, value in os.environ.items()
@@ -138,18 +144,18 @@ def portal_environment(layout: Layout) -> dict[str, str]:
         **caller,
         "BERTH_DATA": str(layout.data),
         "PYTHONUNBUFFERED": "1",
-        "MALLOC_ARENA_MAX": "2",  # several threads, little memory
+        "MALLOC_ARENA_MAX": "2",  # limits memory with several threads
         **mark_of(layout.data),
     }
 
 
 def build_image(layout: Layout) -> None:
-    """Build the session image where the engine lacks it. Raises PreflightFailed."""
+    """Build the session image if the engine lacks it. Raises PreflightFailed."""
     run_in_venv(layout, "portal.ops.engine.session_image", str(layout.data))
 
 
 class InBackground:
-    """A step that runs beside others; it does not keep an interrupted bin/up alive."""
+    """Step that runs concurrently in a daemon thread, so that an interrupted bin/up can end."""
 
     def __init__(self, step: Callable[[], None]) -> None:
         self._step = step
@@ -158,7 +164,7 @@ class InBackground:
         self._thread.start()
 
     def wait(self) -> None:
-        """Raises what the step raised."""
+        """Wait for the step; raises its exception."""
         self._thread.join()
         if self._fault:
             raise self._fault

@@ -1,4 +1,6 @@
-"""The one ASGI application: apps of sessions by host name, then Django pages and websockets."""
+"""ASGI application of the web process: apps of sessions by host name,
+then Django pages and websockets.
+"""
 
 import os
 

@@ -1,4 +1,6 @@
-"""Django takes in a whole body, onto the disk, before it asks who sends it; strangers would fill the disk that way."""
+"""Limits request bodies without sign-in: Django stores a whole body on disk before it
+authenticates, so that strangers could fill the disk.
+"""
 
 import json
 
@@ -24,11 +26,13 @@ REFUSAL = {
 
 
 class BodyTooLarge(Exception):
-    """A stranger sends more than any form or refusal needs."""
+    """A request without sign-in exceeds SMALL_BODY_BYTES."""
 
 
 class BodyGuard:
-    """In front of Django: asks who is there as soon as a body is more than small, and answers 413 to strangers."""
+    """ASGI wrapper of Django: authenticates once a body exceeds SMALL_BODY_BYTES, and answers 413
+    if not signed in.
+    """
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -56,19 +60,21 @@ class BodyGuard:
 
 
 def is_signed_in(headers: Headers, ip: str) -> bool:
-    """Whether the token or the portal's cookie among these headers, sent from `ip`, is somebody's."""
+    """Return True if the token or portal cookie in these headers, sent from
+    `ip`, belongs to a user.
+    """
     request = request_from(headers, ip)
     try:
         has_token = KeyPairAuthentication().authenticate(request) is not None  # type: ignore[arg-type]
     except AuthenticationFailed:
         return False
     except BerthError:
-        return True  # somebody of whom something is asked first: Django says what
+        return True  # a known user with a required action, which Django reports
     return has_token or get_user(request).is_authenticated
 
 
 def request_from(headers: Headers, ip: str) -> HttpRequest:
-    """A request with what these headers, sent from `ip`, say of who sends them, not yet authenticated."""
+    """Return a request with the credentials of these headers and `ip`, not yet authenticated."""
     given = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }

@@ -1,4 +1,4 @@
-"""How many files and connections a process may have open."""
+"""Raises the limit of open files and connections of a process."""
 
 import resource
 
@@ -6,8 +6,9 @@ DESCRIPTORS = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit as far as the system lets us. The usual 1024 is for programs that use select(); a request to an
-    app takes two descriptors, a round of measurements one for each container that it asks about."""
+    """Raise the soft limit as far as allowed. The usual 1024 suits programs that use select(); a
+    request to an app takes two descriptors, a measurement round one per container.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -10,8 +10,9 @@ from django.http.response import HttpResponseBase
 
 
 class MeasuringHandler(ASGIHandler):
-    """Tells Django how long a body is that came in chunks: without a Content-Length forms and the REST framework take it
-    for empty."""
+    """Adds Content-Length to chunked requests: without it, forms and the REST
+    framework see an empty body.
+    """
 
     def create_request(
         self, scope: Mapping[str, Any], body_file: IO[bytes]

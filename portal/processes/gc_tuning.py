@@ -1,5 +1,6 @@
-"""The garbage collector of processes that live long. What they imported is hundreds of thousands of objects, and a look at all of
-them stops every thread for tens of milliseconds."""
+"""Tunes garbage collection of long-running processes. Imports create hundreds of thousands of
+objects, and a full collection stops every thread for tens of milliseconds.
+"""
 
 import gc
 
@@ -7,7 +8,9 @@ THRESHOLD = 10_000
 
 
 def leave_startup_to_rest() -> None:
-    """What was imported stays for good: the collector need not look at it again and again."""
+    """Exclude all present objects from garbage collection, as imported ones stay for good, and
+    collect less often.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(THRESHOLD, 20, 20)

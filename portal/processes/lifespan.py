@@ -1,4 +1,4 @@
-"""The beginning and end of a web process, as ASGI's lifespan protocol tells them."""
+"""Start and stop hooks of a web process, by ASGI's lifespan protocol."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -6,8 +6,9 @@ from transport.proxy.asgi import AsgiApp, Receive, Scope, Send
 
 
 class Lifespan:
-    """Hands everything to `application`; awaits each of `on_startup` before the server takes requests, and each of
-    `on_shutdown` when it stops, in order."""
+    """ASGI wrapper that awaits `on_startup` before the server accepts requests and `on_shutdown`
+    when it stops, each in order.
+    """
 
     def __init__(
         self,

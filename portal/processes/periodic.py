@@ -1,7 +1,7 @@
-"""The clock: `python -m portal.processes.periodic` sends the periodic tasks by name, until SIGTERM.
+"""Sends periodic Celery tasks by name until SIGTERM: `python -m portal.processes.periodic`.
 
-It counts on the machine's monotonic clock: somebody who sets the time does not make it silent, nor busy. It knows names
-alone and sets up no Django, which halves its memory.
+It uses the monotonic clock: a change of the system time neither delays nor repeats tasks. It only
+knows task names and does not set up Django, which halves its memory.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from common.messaging.dispatch import QUEUE_OF, TaskName
 
 log = structlog.get_logger(__name__)
 
-# Seconds between runs. Events start the same work earlier; each of these alone would be right, only slower.
+# Seconds between runs. Events start the same work earlier; these alone are correct, but slower.
 PERIODS_S = {
     TaskName.TICK: 5,
     TaskName.FORGET_TICKS: 600,
@@ -55,8 +55,9 @@ def main() -> None:
 
 
 def run(send: Callable[[TaskName], None], is_over: Event) -> None:
-    """Call `send` for each task at once and then every period, until `is_over`. Calls that were missed (the machine
-    slept) are made up for by one."""
+    """Call `send` for each task immediately and then every period, until `is_over`. Missed calls
+    (the machine slept) are replaced by one.
+    """
     due = [(time.monotonic(), name) for name in PERIODS_S]
     heapq.heapify(due)
     while True:
@@ -68,9 +69,9 @@ def run(send: Callable[[TaskName], None], is_over: Event) -> None:
 
 
 def send(name: TaskName) -> None:
-    """Hand the task to a worker. If the broker does not take it, the next one will do."""
+    """Send the task to a worker. If the broker does not accept it, the next period retries."""
     try:
-        # A task that nobody took is replaced by later ones, not piled up.
+        # Expired tasks are replaced by later ones, so that they do not pile up.
         expires_s = EXPIRES_PERIODS * PERIODS_S[name]
         app.send_task(name.value, queue=QUEUE_OF[name], expires=expires_s, retry=False)
     except Exception as error:  # noqa: BLE001 -- whatever the broker's library raises, the clock goes on

@@ -1,5 +1,6 @@
-"""Counts an upload into a session as work while it arrives: Django begins the view that checks and writes it only when it
-has the whole body, which may be hours later."""
+"""Records uploads into a session as user activity while they arrive: Django calls the view only
+once it has the whole body, possibly hours later.
+"""
 
 import time
 from uuid import UUID
@@ -29,7 +30,9 @@ UPLOADS = frozenset(("api-session-content", "api-session-archive"))
 
 
 class UploadWork:
-    """In front of Django: notes work in the session that a body is for, each NOTE_EVERY_S in which a part of it came."""
+    """ASGI wrapper of Django: records activity of the target session every
+    NOTE_EVERY_S while body data arrives.
+    """
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -56,7 +59,7 @@ class UploadWork:
 
 
 def session_of_upload(method: str, path: str) -> UUID | None:
-    """The id in the path of a request that writes files of a session, else None."""
+    """Return the session id of a request that writes files of a session, else None."""
     if method != "PUT":
         return None
     try:
@@ -67,8 +70,9 @@ def session_of_upload(method: str, path: str) -> UUID | None:
 
 
 def note_upload(session_id: UUID, headers: Headers, ip: str) -> None:
-    """Note work, if whoever sends these headers from `ip` may write files of the running session. Says nothing to others:
-    the view refuses them when the body is there."""
+    """Record activity if the sender of these headers from `ip` may write files of the running
+    session. Others are ignored: the view refuses them once the body is complete.
+    """
     request = request_from(headers, ip)
     try:
         by_token = KeyPairAuthentication().authenticate(request)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The process that faces browsers: the portal's port and the ports of apps, one server for all of them.
+"""Web server process: serves the portal's port and the ports of apps.
 
 python -m portal.processes.web_server --host 0.0.0.0 --port 8080 [--proxy-headers]
 """
@@ -21,7 +21,7 @@ from portal.processes.gc_tuning import leave_startup_to_rest
 from sessions_app.gateway.proxy import app_ports
 from transport.server import TrustedProxies, protocol_class
 
-# For the portal's own websockets; those of apps are passed on as they come.
+# For the portal's own websockets; those of apps have a limit of their own.
 MAX_MESSAGE_BYTES = 8 * 2**20
 
 
@@ -56,7 +56,7 @@ def server_config(*, has_proxy: bool) -> uvicorn.Config:
         ws="websockets-sansio",
         ws_max_size=MAX_MESSAGE_BYTES,
         ws_per_message_deflate=False,
-        proxy_headers=False,  # ours does it
+        proxy_headers=False,  # handled by our protocol class
         server_header=False,
         access_log=False,
         log_level="warning",
@@ -65,12 +65,12 @@ def server_config(*, has_proxy: bool) -> uvicorn.Config:
 
 
 def trusted_proxies() -> TrustedProxies:
-    """Those that FORWARDED_ALLOW_IPS names: addresses, networks, or * for everybody."""
+    """Return the proxies in FORWARDED_ALLOW_IPS: addresses, networks, or * for any."""
     return TrustedProxies(os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1").split(","))
 
 
 def listen_where_free(host: str, ports: Iterable[int]) -> list[socket.socket]:
-    """Those of the ports that no other program has taken."""
+    """Return listening sockets for those ports that are free."""
     found = []
     for port in ports:
         try:

@@ -1,5 +1,6 @@
-"""The OpenAPI document, arranged for people to read."""
+"""Arranges the OpenAPI document for the API reference page."""
 
+import re
 from functools import cache
 from typing import Any
 
@@ -8,8 +9,10 @@ from drf_spectacular.generators import SchemaGenerator
 
 @cache
 def operation_groups() -> list[dict[str, Any]]:
-    """Operations by the first word of their path: [{"tag", "operations": [{"id", "method", "path", "summary",
-    "parameters", "fields", "answers"}]}]. The document never changes while the process lives."""
+    """Return operations by the first word of their path: [{"tag", "operations": [{"id", "method",
+    "path", "summary", "parameters", "fields", "answers"}]}]. Cached: the document does not change
+    while the process lives.
+    """
     schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
@@ -19,13 +22,18 @@ def operation_groups() -> list[dict[str, Any]]:
     return [{"tag": tag, "operations": operations} for tag, operations in sorted(groups.items())]
 
 
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, on one line."""
+    return re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
+
+
 def _presented(schema: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     text = operation.get("description", "")
     return {
         "id": operation["operationId"],
         "method": method.upper(),
         "path": path,
-        "summary": operation.get("summary") or text.partition("\n")[0],
+        "summary": operation.get("summary") or first_sentence(text),
         "parameters": [
             {
                 "name": parameter["name"],

@@ -1,4 +1,4 @@
-"""The pages Audit and My activity, one line of the access log, and both lists as CSV."""
+"""Pages Audit and My activity, details of one line of the access log, and both lists as CSV."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -38,7 +38,9 @@ def _since(hours: str) -> Q:
 
 
 def _actor(text: str) -> Q:
-    """Addresses are kept in lower case, and comparing as they are is three times as fast."""
+    """Return the condition for an actor's address; stored in lower case, as a case-sensitive search
+    is three times as fast.
+    """
     return Q(actor_label__contains=text.lower())
 
 
@@ -83,7 +85,7 @@ EXPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One line, ready to print."""
+    """Line of the access log, formatted for display."""
 
     id: int
     when: SafeString | str
@@ -102,7 +104,7 @@ class AuditRow:
 @require_GET
 @login_required
 def audit_list(request: HttpRequest) -> HttpResponse:
-    """For superadmins everything, for admins of a domain what concerns it."""
+    """Show the access log: all of it for superadmins, that of their domain for domain admins."""
     actor = actor_of(request)
     _demand_more_than_own(actor)
     return _list(request, actor, visible_entries(actor), is_own=False)
@@ -118,7 +120,7 @@ def own_activity(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def audit_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
-    """One line with all that is known of it, as a page or in the drawer."""
+    """Show the details of one line, as a page or in the drawer."""
     actor = actor_of(request)
     entry = access_entry(actor, entry_id)
     is_more = governs_others(actor)
@@ -189,7 +191,7 @@ def _choices(table: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _row(entry: Any) -> AuditRow:
-    """Of a line that came `with_origin`."""
+    """Return the row of a line that has `with_origin`."""
     return AuditRow(
         id=entry.pk,
         when=moment(entry.recorded_at),
@@ -213,7 +215,7 @@ def _who(entry: AuditEntry) -> str:
 
 
 def _facts(entry: AuditEntry) -> list[dict[str, str]]:
-    """[{"name", "value"}] of what was asked for."""
+    """Return [{"name", "value"}] of the requested values."""
     return [
         {"name": labels.word(labels.FACTS, name), "value": labels.value_for_people(value)}
         for name, value in entry.changes.items()
@@ -222,7 +224,7 @@ def _facts(entry: AuditEntry) -> list[dict[str, str]]:
 
 
 def _changes(entry: AuditEntry) -> list[dict[str, str]]:
-    """[{"name", "before", "after"}]."""
+    """Return [{"name", "before", "after"}] of the changed values."""
     return [
         {
             "name": labels.word(labels.FACTS, name),
@@ -244,7 +246,7 @@ def _export(request: HttpRequest, actor: Actor, entries: QuerySet[AuditEntry]) -
 
 
 def _cells(entry: Any) -> tuple[object, ...]:
-    """One line of EXPORTED."""
+    """Return one line of EXPORTED."""
     ip, user_agent = (entry.ip, entry.user_agent) if entry.shows_origin else ("", "")
     last_at = entry.last_at.isoformat(timespec="seconds") if entry.last_at else ""
     return (

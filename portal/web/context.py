@@ -1,4 +1,4 @@
-"""What every page of the frame needs."""
+"""Context processor of base.html: menus, projects, notifications, announcements."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -27,13 +27,15 @@ MENUS = ("menu", "menu_kind", "other_menu", "key_links")
 
 
 def tunnel_line(request: HttpRequest) -> str:
-    """What makes `*.localhost` mean this portal on the reader's own computer."""
+    """Return the SSH command that makes `*.localhost` reach this portal
+    from the user's own computer.
+    """
     port = urlsplit(settings.BERTH_URL).port or request.get_port()
     return f"ssh -L {port}:localhost:{port} {host_name(request.get_host())}"
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Menu and facts for base.html."""
+    """Return the menus and facts for base.html."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"app_name": "Berth", "menu": [], "apps_available": True}
@@ -45,7 +47,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         **{name: SimpleLazyObject(partial(_part, menus, name)) for name in MENUS},
         "project_choices": SimpleLazyObject(lambda: projects_of(user)),
         "chosen_project": chosen_project(request),
-        # What happens from here on, while the page is being made and sent, the page hears from its stream.
+        # Changes from here on, while the page is rendered and sent, arrive by its event stream.
         "unread_count": SimpleLazyObject(lambda: unread_notifications(actor).count()),
         "announcements": SimpleLazyObject(lambda: current_announcements(request.session.get(DISMISSED, []))),
         "news_after": id_at(getattr(request, "began_at", None) or clock.now()),
@@ -61,7 +63,9 @@ def _part(whole: Callable[[], dict[str, Any]], name: str) -> Any:
 
 
 def menus_of(links: list[Link]) -> dict[str, Any]:
-    """What MENUS names. Only pages of the frame ask for it: fragments and cards need no query for the menu."""
+    """Return the values named in MENUS. Evaluated lazily: fragments and cards need
+    no query for the menu.
+    """
     kind = menu_of(links)
     return {
         "menu": sections_of(links, kind),
@@ -72,7 +76,7 @@ def menus_of(links: list[Link]) -> dict[str, Any]:
 
 
 def other_menu(links: list[Link], menu: Menu) -> dict[str, str] | None:
-    """Where the switch of the menu leads; None for people with one menu."""
+    """Return the link to the other menu; None for users with one menu."""
     if menu is Menu.ADMINISTRATION:
         return {"label": _("Back to work"), "url": reverse("start"), "icon": "arrow-left"}
     first = next((link for link in links if link.section.menu is Menu.ADMINISTRATION), None)
@@ -80,7 +84,7 @@ def other_menu(links: list[Link], menu: Menu) -> dict[str, str] | None:
 
 
 def keys_beside_the_menu() -> list[dict[str, str]]:
-    """Keys of pages that are in no menu."""
+    """Return keyboard shortcuts of pages that are in no menu."""
     return [
         {"label": _("Notifications"), "url": reverse("notifications"), "keys": KEYS["notifications"]},
         {"label": _("New session"), "url": reverse("session-new"), "keys": KEYS["session-new"]},

@@ -1,4 +1,6 @@
-"""The Dashboard: what I have and use, how much room my resource groups have, and for superadmins their machines."""
+"""Dashboard: own sessions and usage, capacity of the resource groups,
+and for superadmins the agents.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -31,15 +33,16 @@ SHOWN_SESSIONS = 6
 SHOWN_AGENTS = 6
 SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 NEARLY_ALL_PERCENT = 85
-# Those that want to be looked at, first.
+# States that need attention, worst first.
 UNWELL = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 
 @require_GET
 @login_required
 def dashboard(request: HttpRequest) -> HttpResponse:
-    """The same view answers the fragment that follows changes. At most eight queries beside the frame's, ten for
-    superadmins, however much there is."""
+    """Show the page, or the fragment that refreshes it. At most eight queries besides the frame's,
+    ten for superadmins, regardless of size.
+    """
     actor = actor_of(request)
     sessions = own_live_sessions(actor)
     use, own, waiting = use_of(sessions), held_by_group(sessions), queues(actor)
@@ -63,12 +66,12 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 
 
 def readable(measured: ResourceSlots) -> ResourceSlots:
-    """Cores to a hundredth: more is noise."""
+    """Round cores to a hundredth; more digits are noise."""
     return ResourceSlots({**measured, CPU: round(measured[CPU], -1)})
 
 
 def tiles(sessions: Iterable[ComputeSession]) -> list[dict[str, Any]]:
-    """How many of one's sessions are in which state, as links to them."""
+    """Return the number of own sessions in each state, as links to them."""
     counts = dict.fromkeys(Status, 0)
     for session in sessions:
         counts[Status(session.status)] += 1
@@ -88,12 +91,12 @@ def _tile(label: str, count: int, icon: str, tone: Tone, url: str) -> dict[str, 
 
 
 def running_first(sessions: Iterable[ComputeSession]) -> list[ComputeSession]:
-    """Those that can be opened, then the others, those that wait as they stand in the queue."""
+    """Sort running sessions first, then the others; pending ones by queue position."""
     return sorted(sessions, key=lambda session: (not session.is_running, session.queue_position or 0))
 
 
 def share_of_limit(used: int, limit: int | None) -> dict[str, Any]:
-    """How many of how many, as includes/meter.html shows them; None: of any number."""
+    """Return usage of a limit for includes/meter.html; a limit of None means unlimited."""
     percent = 0 if limit is None else min(100, round(100 * used / limit)) if limit else 100
     is_full = limit is not None and used >= limit
     tone = Tone.BAD if is_full else Tone.WARN if percent >= NEARLY_ALL_PERCENT else Tone.BUSY
@@ -103,7 +106,9 @@ def share_of_limit(used: int, limit: int | None) -> dict[str, Any]:
 def meters(
     used: ResourceSlots, limit: ResourceSlots, own: ResourceSlots | None = None, *, only: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """[{"label", "slot", "used", "limit", "own"}] of each slot that `limit` has: cores, memory, then devices."""
+    """Return [{"label", "slot", "used", "limit", "own"}] of each slot in
+    `limit`: cores, memory, then devices.
+    """
     names = in_order(limit)
     return [
         {
@@ -119,7 +124,7 @@ def meters(
 
 
 def group_card(room: GroupRoom, own: ResourceSlots, queue: Queue | None) -> dict[str, Any]:
-    """A resource group as the page shows it."""
+    """Return a resource group as the page shows it."""
     return {
         "name": room.name,
         "agents": room.agents,
@@ -134,7 +139,7 @@ def group_card(room: GroupRoom, own: ResourceSlots, queue: Queue | None) -> dict
 
 
 def agents_at_work() -> Mapping[str, Any]:
-    """{"tiles", "unwell": the machines that want to be looked at}. 2 queries."""
+    """Return {"tiles", "unwell": agents that need attention, "more"}. 2 queries."""
     counts = dict(Agent.objects.order_by().values_list("state").annotate(Count("pk")))
     lists = reverse("agents")
     states = [AgentState.CONNECTED, *UNWELL]

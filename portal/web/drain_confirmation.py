@@ -1,4 +1,6 @@
-"""The page that asks before a machine is drained: whom that concerns lives on the floor of sessions, the machine below."""
+"""Confirmation page before an agent is drained. It is in the portal because it
+shows both sessions and agents.
+"""
 
 from urllib.parse import urlsplit
 
@@ -21,7 +23,9 @@ SHOWN_SESSIONS = 50
 @require_GET
 @login_required
 def ask_to_drain(request: HttpRequest, agent_id: int) -> HttpResponse:
-    """Which sessions still run there, and whose; what drains is the form's post to "agent-state"."""
+    """Show the sessions that run on the agent, and their owners; the form posts to "agent-state",
+    which drains it.
+    """
     actor = actor_of(request)
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
@@ -41,7 +45,7 @@ def ask_to_drain(request: HttpRequest, agent_id: int) -> HttpResponse:
 
 
 def list_before(request: HttpRequest) -> str:
-    """The list of machines, with its filters if one came from there."""
+    """Return the address of the agent list, with its filters if the user came from there."""
     came_from, agents = urlsplit(request.headers.get("Referer", "")), reverse("agents")
     is_list = came_from.netloc == request.get_host() and came_from.path == agents and came_from.query
     return f"{agents}?{came_from.query}" if is_list else agents

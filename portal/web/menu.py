@@ -1,4 +1,4 @@
-"""Links that belong to no single room, the second menu, and the keys that open pages."""
+"""Menu links of the portal itself, the administration menu, and keyboard shortcuts of pages."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ KEYS = {
     "audit": "g u",
 }
 
-# Also the tabs of these pages: each says `{% block tabs %}{% settings_tabs %}{% endblock %}`.
+# Also the tabs of these pages, by `{% block tabs %}{% settings_tabs %}{% endblock %}`.
 SETTINGS = (
     SettingsPage(gettext_noop("Profile"), "profile", "user-circle"),
     SettingsPage(gettext_noop("Keys"), "keys", "key"),
@@ -158,9 +158,9 @@ def oversees_all(user: Any) -> bool:
     return user.role in OVERSEERS_OF_ALL
 
 
-# Those that lie among the pages of something else.
+# Addresses of pages that do not start with the link's own.
 ELSEWHERE = {"scheduler": r"/resource-groups/\d+/scheduler/"}
-# Who finds these in the menu of administration, beside superadmins.
+# Administration links that others than superadmins see.
 DELEGATED = {
     "people": governs_people,
     "projects": governs_projects,

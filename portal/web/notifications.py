@@ -1,4 +1,4 @@
-"""What a person was told, and that it was read."""
+"""Pages of notifications: list, bell, marking as read, dismissing announcements."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ DISMISSED = "dismissed_announcements"
 @require_GET
 @login_required
 def notification_list(request: HttpRequest) -> HttpResponse:
-    """All, or only what is unread. The same view answers the fragment, which is also what the drawer shows."""
+    """Show all or unread notifications, as a page or as the fragment that also fills the drawer."""
     actor = actor_of(request)
     is_unread = request.GET.get("show") == "unread"
     unread, everything = selectors.unread_notifications(actor), selectors.own_notifications(actor)
@@ -46,7 +46,7 @@ def notification_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def bell(request: HttpRequest) -> HttpResponse:
-    """The bell of the bar, asked for again when something was told or read."""
+    """Return the bell of the top bar; requested again when notifications change."""
     return render(request, "includes/notifications_bell.html")
 
 
@@ -67,7 +67,7 @@ def read_all(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def dismiss_announcement(request: HttpRequest, announcement_id: int) -> HttpResponse:
-    """Hide it in this login; one that is not there or must stay changes nothing."""
+    """Hide an announcement for this login; no effect if it is absent or not dismissible."""
     dismissed = {*request.session.get(DISMISSED, []), announcement_id}
     still_there = {one.pk for one in selectors.current_announcements() if one.is_dismissible}
     request.session[DISMISSED] = sorted(dismissed & still_there)
@@ -75,7 +75,7 @@ def dismiss_announcement(request: HttpRequest, announcement_id: int) -> HttpResp
 
 
 def presented(notification: Notification) -> dict[str, Any]:
-    """One for the page."""
+    """Return a notification for the template."""
     sentence = SENTENCES[Code(notification.code)]
     return {
         "id": notification.pk,

@@ -1,4 +1,4 @@
-"""The numbers at the top of the administration's first page."""
+"""Figures on the first page of the administration."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from sessions_app.models import ComputeSession
 
 
 def overview_facts() -> list[dict[str, Any]]:
-    """[{"label", "value", "icon", "tone", "url"}]. 3 queries."""
+    """Return [{"label", "value", "icon", "tone", "url"}]. 3 queries."""
     sessions = _counts(ComputeSession.objects.live())
     agents = dict(Agent.objects.order_by().values_list("state").annotate(Count("pk")))
     connected, lost = agents.get(AgentState.CONNECTED.value, 0), agents.get(AgentState.LOST.value, 0)

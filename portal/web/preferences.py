@@ -1,4 +1,4 @@
-"""The page of one's preferences: what one is told and mailed, language and theme."""
+"""Page of a user's preferences: notifications, mail, language and theme."""
 
 from typing import Any
 
@@ -20,7 +20,9 @@ from portal.notifications.selectors import choice_of
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def preferences_page(request: HttpRequest) -> HttpResponse:
-    """POST says what one wants to be told, and what by mail, too; language and theme have switches of their own."""
+    """Show the page; POST sets shown and mailed notifications. Language and
+    theme have their own switches.
+    """
     user: Any = request.user
     no_mail = why_no_mail(user)
     if request.method == "POST":
@@ -40,7 +42,7 @@ def preferences_page(request: HttpRequest) -> HttpResponse:
 
 
 def _choose(request: HttpRequest, *, can_mail: bool) -> HttpResponse:
-    """Where mail cannot be chosen, what was chosen before stays."""
+    """Store the choice; mailed kinds stay as they are if mail cannot be chosen."""
     told, mailed = request.POST.getlist("kind"), request.POST.getlist("mail")
     try:
         service.choose_notifications(

@@ -1,4 +1,4 @@
-"""Search over what a person may see: the command palette, and the same as a page."""
+"""Search over objects that a user may see, for the command palette and as a page."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,13 +35,13 @@ from vfolders.selectors import visible_folders
 
 MOST = 6
 LONGEST_QUESTION = 100
-# The first word may say what is wanted; the rest is looked for.
+# The first word may be a command; the rest is the search text.
 VERBS = {"stop": "stop", "new": "new", "start": "new", "switch": "switch", "project": "switch", "go": "go"}
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One line: a link, or a POST with `fields`."""
+    """Search result: a link, or a POST with `fields`."""
 
     label: str
     url: str
@@ -56,7 +56,9 @@ class Hit:
 @require_GET
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
-    """What fits `q`, in groups. The same view answers the palette. At most ten queries, however much there is."""
+    """Show results for `q` in groups, as a page or as options of the palette. At most ten queries,
+    regardless of size.
+    """
     question = normalised(request.GET.get("q", ""))[:LONGEST_QUESTION].strip()
     groups = numbered(find(actor_of(request), request.user, question))
     context = {"question": question, "groups": groups}
@@ -66,7 +68,7 @@ def search(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def switch_project(request: HttpRequest) -> HttpResponse:
-    """Work in this project from now on; "" is all of them."""
+    """Select the project to work in; "" selects all."""
     name = request.POST.get("project", "")
     if name:
         access_usable_project(actor_of(request), name)
@@ -75,7 +77,7 @@ def switch_project(request: HttpRequest) -> HttpResponse:
 
 
 def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
-    """Groups of hits; a verb asks for its own group alone."""
+    """Return groups of hits; a command restricts them to its own group."""
     verb, words = split(question)
     if verb == "stop":
         return [(_("Stop a session"), stops(actor, words))]
@@ -102,14 +104,16 @@ def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
 
 
 def split(question: str) -> tuple[str, str]:
-    """("stop", "train") for “stop train”; ("", everything) where the first word is no verb."""
+    """Split a question into command and text: ("stop", "train") for “stop
+    train”; ("", question) without command.
+    """
     first, _space, rest = question.partition(" ")
     verb = {**VERBS, **verbs_of_the_reader()}.get(first.lower(), "")
     return (verb, rest.strip()) if verb else ("", question)
 
 
 def verbs_of_the_reader() -> dict[str, str]:
-    """The verbs in the language of the page, beside the English ones."""
+    """Return the commands in the reader's language, besides the English ones."""
     return {
         pgettext("command", "stop"): "stop",
         pgettext("command", "new"): "new",
@@ -118,7 +122,7 @@ def verbs_of_the_reader() -> dict[str, str]:
 
 
 def numbered(groups: Iterable[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:
-    """For the page: groups that have hits, and each hit's place among all."""
+    """Return the groups with hits, each hit with its number among all."""
     shown: list[dict[str, Any]] = []
     count = 0
     for label, hits in groups:
@@ -144,7 +148,7 @@ def running(actor: Actor) -> list[Hit]:
 
 
 def sessions(actor: Actor, words: str) -> list[Hit]:
-    """Those that live first."""
+    """Return sessions whose name matches, live ones first."""
     found = visible_sessions(actor).filter(name__icontains=words)
     ordered = found.order_by(F("ended_at").desc(nulls_first=True), "-created_at")
     return [session_hit(session) for session in ordered[:MOST]]

@@ -1,4 +1,4 @@
-"""Sample data for every component: the context of the style guide."""
+"""Sample data for every component of the style guide."""
 
 import math
 from datetime import timedelta
@@ -143,12 +143,14 @@ def _sample_budget(percent: int, tone: Tone) -> dict[str, Any]:
 
 
 def sample_log() -> str:
-    """What a session might say: one line for each second of training."""
+    """Return a sample session log: one line per second of training."""
     return "".join(f"epoch {n}: loss {2.3 / n**0.4:.4f}\n" for n in range(1, LOG_LINES + 1))
 
 
 def sample_metrics() -> dict[str, Any]:
-    """A quarter of an hour of one kernel, as `metrics_history.metrics_of` tells it."""
+    """Return a quarter of an hour of one kernel's metrics,
+    in the format of `sessions_app.metrics.history.metrics_of`.
+    """
     until = int(clock.now().timestamp())
     until -= until % SAMPLE_S
     waves = [math.sin(index / 7) for index in range(SAMPLES)]

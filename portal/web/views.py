@@ -1,4 +1,4 @@
-"""The Start page, the styleguide and the API reference."""
+"""Start page, style guide, administration overview and API reference."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ SHOWN_ENDED = 3
 @require_GET
 @login_required
 def start(request: HttpRequest) -> HttpResponse:
-    """Start something, or go back to what runs. The same view answers the fragment that follows changes."""
+    """Show quick starts and own sessions, as a page or as the fragment that refreshes it."""
     actor = actor_of(request)
     live = list(own_sessions(actor).live().at_work_first().with_parts()[:SHOWN_SESSIONS])
     ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
@@ -69,8 +69,10 @@ def quick_starts(
     no_folder: str = "",
     presets: Sequence[ResourcePreset] = (),
 ) -> list[dict[str, Any]]:
-    """What one click would start: [{"image", "slots", "app" ("" if it has none), "folder", "objection"}]; what policies do
-    not allow stands at the end. `no_folder` says why none can have its folder."""
+    """Return the sessions that one click can start: [{"image", "slots", "app" ("" if none),
+    "folder", "objection"}]; images not allowed by policies come last. `no_folder` is the reason if
+    no folder can be mounted.
+    """
     images = list(images)
     found = objection_words(scopes, images)
     return [
@@ -88,7 +90,9 @@ def quick_starts(
 @require_http_methods(["GET", "POST"])
 @login_required
 def styleguide(request: HttpRequest) -> HttpResponse:
-    """Every component once; for superadmins and tests. What is posted does nothing but show a toast, or take it back."""
+    """Show every component once; for superadmins and tests. POST only shows
+    a toast, or undoes it.
+    """
     if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     if request.method == "POST":
@@ -103,7 +107,7 @@ def styleguide(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def styleguide_metrics(request: HttpRequest) -> JsonResponse:
-    """What the charts of the style guide draw."""
+    """Return sample data for the charts of the style guide."""
     if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return JsonResponse(sample_metrics())
@@ -112,7 +116,7 @@ def styleguide_metrics(request: HttpRequest) -> JsonResponse:
 @require_GET
 @login_required
 def styleguide_log(request: HttpRequest) -> HttpResponse:
-    """What the log of the style guide says."""
+    """Return the sample log of the style guide."""
     if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return HttpResponse(sample_log(), content_type="text/plain; charset=utf-8")
@@ -121,7 +125,7 @@ def styleguide_log(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def administration(request: HttpRequest) -> HttpResponse:
-    """For superadmins and monitors: whether all parts are well, and where everything is set."""
+    """Show health and links to all settings, for superadmins and monitors."""
     if not sees_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return render(request, "portal/administration.html", {"facts": overview_facts()})
@@ -130,7 +134,7 @@ def administration(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def api_reference(request: HttpRequest) -> HttpResponse:
-    """The REST API for people, drawn from the OpenAPI document that programs get."""
+    """Show the REST API, rendered from the OpenAPI document."""
     sample_line = f"curl -H 'Authorization: Bearer TOKEN' {settings.BERTH_URL}/api/v1/sessions/"
     context = {"groups": operation_groups(), "sample_line": sample_line}
     return render(request, "portal/api_reference.html", context)

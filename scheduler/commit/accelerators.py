@@ -4,15 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from agents.models import AgentDevice
-from common.db.prepared import array_of, prepared_cursor, unseen
 from common.values.resources import CPU, MEM
 from scheduler.engine import KernelPlacement
 from scheduler.engine.accelerators import Dealt, Device, DeviceTable, deal
-
-_DEVICES = f"""
-    SELECT agent_id, slot_name, is_present, occupied, id, link_group, numa_node FROM {AgentDevice._meta.db_table}
-    WHERE agent_id = ANY({unseen("agents", "bigint")}) ORDER BY id
-"""
 
 
 def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
@@ -23,14 +17,13 @@ def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
         return [{}] * len(kernels)
-    with prepared_cursor() as cursor:
-        cursor.execute(_DEVICES, {"agents": array_of(asked)})
-        rows = cursor.fetchall()
+    columns = ("pk", "agent_id", "slot_name", "is_present", "occupied", "link_group", "numa_node")
+    rows = AgentDevice.objects.filter(agent__in=asked).order_by("pk").values_list(*columns, named=True)
     tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
-    for agent_id, slot_name, is_present, occupied, *device in rows:
-        table = tables[agent_id, slot_name]
-        if is_present:
-            table.add(Device(*device), occupied)
+    for row in rows:
+        table = tables[row.agent_id, row.slot_name]
+        if row.is_present:
+            table.add(Device(row.pk, row.link_group, row.numa_node), row.occupied)
     return [
         deal(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})
         for kernel in kernels

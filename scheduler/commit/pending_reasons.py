@@ -7,7 +7,6 @@ from typing import Any
 from django.db import connection, transaction
 from psycopg.types.json import Jsonb
 
-from common.db.prepared import array_of
 from scheduler.engine import Deferral, Plan, column_of
 from scheduler.explain.messages import sentence_for
 from scheduler.group_cache import KeptByGroup
@@ -67,9 +66,9 @@ def _update_waiting(
             sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
         numbers.append(sentences[id(why)]["number"])
     values: dict[str, Any] = {
-        "ids": array_of(column_of(deferrals, "session_id")),
-        "positions": array_of(column_of(deferrals, "position")),
-        "numbers": array_of(numbers),
+        "ids": list(column_of(deferrals, "session_id")),
+        "positions": list(column_of(deferrals, "position")),
+        "numbers": numbers,
         "sentences": Jsonb(list(sentences.values())),
         "are_figures_due": are_figures_due,
     }

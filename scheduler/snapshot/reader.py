@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 from uuid import UUID
-
-from django.db import connection
 
 from accounts.budgets.selectors import budget_states
 from accounts.core.budget_arithmetic import BudgetState
@@ -20,6 +18,7 @@ from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
 from agents.reservations.selectors import with_reserved
 from common import clock
+from common.db.rows import read_rows
 from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from scheduler.engine import (
@@ -58,12 +57,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # session. Instants as microseconds since 1970: parsing them as text takes longer than the rest of a
 # row.
 _WAITING = f"""
-    SELECT session.id, kernel.id,
-           (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
-           session.priority, session.requested_slots::text, image.architecture, session.type,
-           session.domain_id, session.project_id, session.owner_id, session.keypair_id,
-           session.max_runtime_s, session.designated_agent_id, session.may_run_elsewhere,
-           session.device_model, session.gang, session.placement_rule, {KEY}
+    SELECT session.id AS session_id, kernel.id AS kernel_id,
+           (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint AS since_us,
+           session.priority, session.requested_slots::text AS slots, image.architecture,
+           session.type AS session_type, session.domain_id, session.project_id, session.owner_id,
+           session.keypair_id, session.max_runtime_s, session.designated_agent_id AS agent_id,
+           session.may_run_elsewhere, session.device_model, session.gang, session.placement_rule,
+           {KEY} AS group_key
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
     JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
@@ -72,7 +72,40 @@ _WAITING = f"""
     ORDER BY session.id, kernel.role, kernel.index
 """
 OWNERS = 3  # a session's first scopes: domain, project, owner; a keypair has no share of its own
-_OWNER = 2  # index of the owner in `ids`
+
+
+class _WaitingKernel(NamedTuple):
+    """Row of `_WAITING`: a kernel, with the columns of its session."""
+
+    session_id: UUID
+    kernel_id: UUID
+    since_us: int
+    priority: int
+    slots: str  # as JSON
+    architecture: str
+    session_type: str
+    domain_id: int
+    project_id: int
+    owner_id: int
+    keypair_id: int | None
+    max_runtime_s: int | None
+    agent_id: int | None
+    may_run_elsewhere: bool
+    device_model: str
+    gang: str
+    placement_rule: str
+    group_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRead:
+    """Pending sessions of a resource group, the scopes whose limits apply to them, and the keys of
+    their placement groups.
+    """
+
+    sessions: tuple[PendingSession, ...]
+    scope_keys: frozenset[ScopeKey]
+    group_keys: frozenset[str]
 
 
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
@@ -94,13 +127,11 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     state = state_of(group)
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]
     reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
-    scopes: set[ScopeKey] = set(also)
-    named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
     ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
     limits, rules = GroupLimits(group, now), rules_of(group, now)
-    waiting = _waiting(group_id)
-    pending = tuple(_pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
+    read = _pending_of(group_id, reserved.by_scope, leaving.promises, ranks, limits)
+    pending, scopes = read.sessions, read.scope_keys.union(also)
     gathered = gathered_of(state.gathered)
     if gathered:
         pending = tuple(
@@ -124,7 +155,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         allowances=(*_allowances(scopes), *limits.allowances()) if scopes else (),
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
         reservations=reserved.by_scope,
-        companions=hosts_of(group_id, named),
+        companions=hosts_of(group_id, read.group_keys),
     )
 
 
@@ -232,60 +263,80 @@ def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> li
     return list(found.values())
 
 
-def _waiting(group_id: int) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(_WAITING, {"group": group_id})
-        kernels: list[Any] = cursor.fetchall()
-        return kernels
+class _SessionScopes:
+    """Scopes of pending sessions, with those of the limits of their resource group."""
+
+    def __init__(self, limits: GroupLimits) -> None:
+        self.keys: set[ScopeKey] = set()
+        self._limits = limits
+        self._known: dict[tuple[object, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        # One object for all keypairs of an owner: the engine compares tenants by identity first.
+        self._tenants: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def of(self, row: _WaitingKernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the engine's keys of all scopes of a session, and of those that have a share."""
+        ids = row.domain_id, row.project_id, row.owner_id, row.keypair_id
+        whose = (*ids, row.session_type, row.slots) if self._limits else ids
+        known = self._known.get(whose)
+        if known is None:
+            keys = ScopeIds(*ids).keys()
+            self.keys.update(keys)
+            scopes = tuple(scope_key(*key) for key in keys)
+            tenants = self._tenants.setdefault(scopes[:OWNERS], scopes[:OWNERS])
+            if self._limits:
+                scopes += self._limits.keys_for(row.session_type, row.owner_id, json.loads(row.slots))
+            known = self._known[whose] = scopes, tenants
+        return known
 
 
 def _pending_of(
-    kernels: Iterable[Any],
-    scopes: set[ScopeKey],
-    groups: set[str],
+    group_id: int,
     reservations: Mapping[str, frozenset[int]],
     promises: Mapping[UUID, Promise],
     head_ranks: Mapping[UUID, int],
     limits: GroupLimits,
-) -> Iterator[PendingSession]:
-    """Make pending sessions from rows of `_WAITING`. Adds their scopes to `scopes` and the keys of
-    their placement groups to `groups`. `limits` are those of their resource group.
-    """
+) -> PendingRead:
+    """Read the pending sessions of a resource group, whose own limits are `limits`. 1 query."""
     needs_of = cache(_needs)  # one object for equal needs: the engine evaluates each object once
-    owners: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    tenants: dict[tuple[str, ...], tuple[str, ...]] = {}  # one object for all keypairs of an owner, too
+    scopes_of_all = _SessionScopes(limits)
+    group_keys: set[str] = set()
+    sessions = []
     may_use = NO_RESERVATIONS
-    for session_id, rows in groupby(kernels, key=itemgetter(0)):
-        same_session = list(rows)  # each row repeats the columns of its session
-        _, _, since_us, priority, asked, architecture, kind, *ids, lasts_s = same_session[0][:12]
-        wanted = same_session[0][12:]
-        whose = (kind, asked, *ids) if limits else tuple(ids)
-        known = owners.get(whose)
-        if known is None:
-            keys = ScopeIds(*ids).keys()
-            scopes.update(keys)
-            named = tuple(scope_key(*key) for key in keys)
-            its_tenants = tenants.setdefault(named[:OWNERS], named[:OWNERS])
-            if limits:
-                named += limits.keys_for(kind, ids[_OWNER], json.loads(asked))
-            known = owners[whose] = named, its_tenants
-        named, its_tenants = known
-        if wanted[-1] is not None:
-            groups.add(wanted[-1])
+    rows = read_rows(_WaitingKernel, _WAITING, {"group": group_id})
+    for session_id, same_session in groupby(rows, key=attrgetter("session_id")):
+        kernels = list(same_session)
+        row = kernels[0]  # each row repeats the columns of its session
+        scopes, tenants = scopes_of_all.of(row)
+        if row.group_key is not None:
+            group_keys.add(row.group_key)
         if reservations:
-            may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in named))
-        yield PendingSession(
+            may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in scopes))
+        needs = needs_of(
+            row.architecture,
+            row.slots,
+            len(kernels),
+            may_use,
+            row.agent_id,
+            row.may_run_elsewhere,
+            row.device_model,
+            row.gang,
+            row.placement_rule,
+            row.group_key,
+        )
+        session = PendingSession(
             id=session_id,
-            enqueued_at=EPOCH + timedelta(microseconds=since_us),
-            needs=needs_of(architecture, asked, len(same_session), may_use, *wanted),
-            kernel_ids=tuple([row[1] for row in same_session]),
-            priority=priority,
-            scopes=named,
-            tenants=its_tenants,
-            lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
+            enqueued_at=EPOCH + timedelta(microseconds=row.since_us),
+            needs=needs,
+            kernel_ids=tuple([kernel.kernel_id for kernel in kernels]),
+            priority=row.priority,
+            scopes=scopes,
+            tenants=tenants,
+            lasts=None if row.max_runtime_s is None else timedelta(seconds=row.max_runtime_s),
             promised=promises.get(session_id),
             head_rank=head_ranks.get(session_id, 0),
         )
+        sessions.append(session)
+    return PendingRead(tuple(sessions), frozenset(scopes_of_all.keys), frozenset(group_keys))
 
 
 def _needs(  # noqa: PLR0913 -- all by name

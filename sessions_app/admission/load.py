@@ -6,13 +6,15 @@ or the admission waits and sees the change. Locks are taken in the order of ADR 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import enter_admission
-from accounts.budgets.selectors import budget_states, have_budgets
+from accounts.budgets.selectors import budget_states
+from accounts.credentials.keypairs import demand_scopes
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
 from accounts.selectors import (
@@ -31,9 +33,10 @@ from agents.selectors import (
 )
 from common.actors import Actor
 from common.db.row_locks import RowLock, lock_by_id, lock_rows
-from common.errors import BerthError, NotFound
+from common.errors import BerthError, NotAuthenticated, NotFound
+from common.token_scopes import FOR_SESSIONS
 from images.models import ContainerImage, Registry
-from images.selectors import access_image, image_named, visible_images
+from images.selectors import access_image, image_named, refused_image, visible_images
 from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
 from sessions_app.callbacks.delivery import check_callback
 from sessions_app.core.container_spec import HOME
@@ -59,10 +62,12 @@ def load_admission_inputs(
 
     `is_locked` locks the inputs until the end of the transaction. At most 31 queries, any number of
     requests, folders and machines. Raises NotFound or PermissionDenied for a project, an image or a
-    resource group that the actor cannot use, NotFound for a closed account.
+    resource group that the actor cannot use, NotFound for a closed account, NotAuthenticated for a
+    token that is not valid any more.
     """
     request, unresolved = requests[0], _Unresolved()
-    project, image, group, mounts = (_lock_named if is_locked else _find_named)(actor, request, unresolved)
+    find = _lock_named if is_locked else _find_named
+    actor, project, image, group, mounts = find(actor, request, unresolved)
     dependencies: Sequence[Dependency] = ()
     agent = None
     with unresolved.at("dependencies"):
@@ -83,7 +88,7 @@ def load_admission_inputs(
         image=image,
         group=group,
         scopes=scopes,
-        budgets=budget_states(owners_of(keys)) if have_budgets(owners_of(keys)) else (),
+        budgets=budget_states(owners_of(keys)),
         folder_limits=folder_limits,
         used_names=() if is_locked else _used_names(actor, requests),
         has_machine=has_machine,
@@ -110,8 +115,9 @@ class _Unresolved(dict[str, BerthError]):
 
 
 class _Named(NamedTuple):
-    """Objects that every request names: project, image, resource group and mounted folders."""
+    """The actor with current rights, and objects that every request names."""
 
+    actor: Actor
     project: Project
     image: ContainerImage
     group: ResourceGroup
@@ -125,13 +131,13 @@ def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
     mounts: Mounts = ()
     with unresolved.at("mounts"):
         mounts = _resolve_mounts(actor, request.mounts)
-    return _Named(project, image, group, mounts)
+    return _Named(actor, project, image, group, mounts)
 
 
 def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
     """Lock the named objects, owner, memberships, grants and limiting policies (order of ADR 8)."""
     enter_admission()
-    policy_ids = _lock_owner(actor)
+    actor, policy_ids = _lock_owner(actor)
     project = _lock_project(actor, request.project)
     policy_ids += [project.policy_id, project.domain_policy_id]  # type: ignore[attr-defined]
     mounts: Mounts = ()
@@ -143,25 +149,43 @@ def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
     if mounts:
         with unresolved.at("mounts"):
             mounts = _lock_mounts(actor, mounts)
-    return _Named(project, image, _lock_group(actor, request.resource_group, project), mounts)
+    return _Named(actor, project, image, _lock_group(actor, request.resource_group, project), mounts)
 
 
-def _lock_owner(actor: Actor) -> list[PolicyId]:
-    """Lock the account and the keypair, and return the ids of their policies.
+def _lock_owner(actor: Actor) -> tuple[Actor, list[PolicyId]]:
+    """Lock the account and the token. Return the actor with the rights of the locked row, which may
+    have changed since the request began, and the ids of the policies of both.
 
     Changes to a user's memberships lock the account too. Raises NotFound for a closed account.
     """
     if actor.user_id is None:  # the system or an anonymous actor, which has no project
-        return []
-    owners: list[User | KeyPair] = [
-        user for user in lock_by_id(User, [actor.user_id], RowLock.SHARE) if user.is_active
-    ]
-    if not owners:
+        return actor, []
+    user = next(iter(lock_by_id(User, [actor.user_id], RowLock.SHARE)), None)
+    if user is None or not user.is_active:
         raise NotFound(_("This account does not exist any more."))
-    # Requests update the keypair's last use, which is no admission input. So changes of the
-    # keypair's policy lock FOR UPDATE, and KEY SHARE suffices here.
-    owners += lock_by_id(KeyPair, [actor.keypair_id], RowLock.KEY_SHARE)
-    return [owner.policy_id for owner in owners]
+    actor = replace(
+        actor,
+        domain_id=user.domain_id,
+        is_superadmin=user.is_superuser,
+        is_monitor=user.is_monitor,
+        is_domain_monitor=user.is_domain_monitor,
+    )
+    return actor, [user.policy_id, *_lock_token(actor)]
+
+
+def _lock_token(actor: Actor) -> list[PolicyId]:
+    """Lock the token, if the actor has one, and return the id of its policy. Raises
+    NotAuthenticated for an invalid token, PermissionDenied for one that may start no sessions.
+    """
+    if actor.keypair_id is None:
+        return []
+    # Requests update the last use, which is no admission input. So changes of the token lock FOR
+    # UPDATE, and KEY SHARE suffices here.
+    keypair = next(iter(lock_by_id(KeyPair, [actor.keypair_id], RowLock.KEY_SHARE)), None)
+    if keypair is None or not keypair.is_usable:
+        raise NotAuthenticated(_("This token is unknown, revoked or expired."))
+    demand_scopes(keypair, FOR_SESSIONS)
+    return [keypair.policy_id]
 
 
 def _lock_project(actor: Actor, name: str) -> Project:
@@ -188,22 +212,24 @@ def _lock_folder_projects(mounts: Mounts, project: Project) -> list[PolicyId]:
 
 def _lock_image(actor: Actor, reference: str) -> ContainerImage:
     """Lock the image and its registry. Raises NotFound."""
-    named = visible_images(actor).filter(image_named(reference)).select_related(None)
-    image = next(iter(lock_rows(named, RowLock.SHARE)), None)
-    if image is None:  # raises the precise refusal, or finds the newest image of a repository
-        return _lock_image(actor, str(access_image(actor, reference).pk))
+    visible = visible_images(actor).select_related(None)
+    image = next(iter(lock_rows(visible.filter(image_named(reference)), RowLock.SHARE)), None)
+    if image is None:  # raises the refusal, or finds the newest image of a repository
+        found = access_image(actor, reference)
+        image = next(iter(lock_rows(visible.filter(pk=found.pk), RowLock.SHARE)), None)
+    if image is None:  # disabled since it was found
+        raise refused_image(reference)
     if image.registry_id is not None:
         [registry] = lock_by_id(Registry, [image.registry_id], RowLock.SHARE)
         if not registry.is_enabled:
-            return access_image(actor, reference)
+            raise refused_image(reference)
     return image
 
 
 def _lock_group(actor: Actor, name: str, project: Project) -> ResourceGroup:
     """Lock the resource group against changes of its settings and grants. Raises NotFound.
 
-    Ticks update the group's row, which is no admission input. So changes of settings or grants lock
-    FOR UPDATE, and KEY SHARE suffices here.
+    Changes of settings or grants lock FOR UPDATE, so KEY SHARE suffices here.
     """
     usable = usable_resource_groups(actor, project)
     group = next(iter(lock_rows(meant_group(usable, name)[:1], RowLock.KEY_SHARE)), None)

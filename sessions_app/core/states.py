@@ -45,12 +45,12 @@ HOLDING = LIVE - {Status.PENDING}
 LAUNCHING = (Status.SCHEDULED, Status.PREPARING, Status.STARTING)
 
 # Seconds after which a session must have left the status; `reconciler/loop.py` handles those that
-# have not. RUNNING is also limited by the session's own `max_runtime_s`; PREPARING includes the pull of
-# a large image.
+# have not. RUNNING is also limited by the session's own `max_runtime_s`; SCHEDULED includes the wait
+# for a worker behind other launches, PREPARING the pull of a large image.
 DEADLINES_S = MappingProxyType(
     {
         Status.PENDING: 30 * 24 * 3600,
-        Status.SCHEDULED: 120,
+        Status.SCHEDULED: 3600,
         Status.PREPARING: 3600,
         Status.STARTING: 180,
         Status.RUNNING: 30 * 24 * 3600,

@@ -19,7 +19,6 @@ from common import clock
 from common.actors import Actor
 from common.clock import Step
 from common.db.fields import SentenceField
-from common.db.prepared import among
 from common.errors import Conflict
 from common.messaging.access_revocation import ring_on_commit
 from common.messaging.dispatch import TaskName, enqueue_on_commit
@@ -123,7 +122,7 @@ def transition_many(
         raise IllegalTransition(f"No session that is {frm} can become {to}.")
     if not session_ids:
         return []
-    waiting = ComputeSession.objects.filter(pk__in=among(session_ids), status=frm.value).order_by("pk")
+    waiting = ComputeSession.objects.filter(pk__in=session_ids, status=frm.value).order_by("pk")
     locked = waiting.select_for_update(no_key=True, skip_locked=True)
     moved = [_Moved._make(row) for row in locked.values_list(*_Moved._fields)]
     if moved:
@@ -203,7 +202,7 @@ def _move(
     changes = _changes(to, reason, messages, now) | ({} if exit_code is None else {"exit_code": exit_code})
     ids = [each.id for each in moved]
     # One statement: it locks counted limits by level and scope, not by session (ADR 8).
-    ComputeSession.objects.filter(pk__in=among(ids)).update(**changes)
+    ComputeSession.objects.filter(pk__in=ids).update(**changes)
     with connection.cursor() as cursor:
         cursor.execute(_WRITE_HISTORY, {"ids": ids, "frm": frm.value, "actor": actor.label})
     _notify(moved, frm, to, reason, actor)
@@ -249,7 +248,7 @@ def _deadline(to: Status, now: datetime) -> Any:
 
 def _release(moved: Sequence[_Moved]) -> None:
     """Delete the allocations of these sessions; a trigger returns the amounts to the agents."""
-    kernels = Kernel.objects.filter(session__in=among([each.id for each in moved]))
+    kernels = Kernel.objects.filter(session__in=[each.id for each in moved])
     deleted, _ = KernelAllocation.objects.filter(kernel__in=kernels).delete()
     if deleted:
         for group_id in {each.resource_group_id for each in moved}:

@@ -5,23 +5,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db import connection
+from django.db.models import F, Sum
 
 from agents.core.group_limits import GroupLimit, limits_in
 from agents.models import ResourceGroup
-from common.db.prepared import array_of
 from common.values.resources import ResourceSlots
-from sessions_app.models import ComputeSession, Kernel, KernelAllocation
+from sessions_app.models import KernelAllocation
 
-# By group, type and owner; sessions by index, starting from the allocation rows.
-_HELD = f"""
-    SELECT session.resource_group_id, session.type, session.owner_id, held.slot_name, sum(held.amount)::bigint
-    FROM {KernelAllocation._meta.db_table} AS held
-    JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
-    JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
-    WHERE session.resource_group_id = ANY(%(groups)s::bigint[]) AND session.ended_at IS NULL
-    GROUP BY 1, 2, 3, 4
-"""
 Held = Mapping[tuple[str, int], Mapping[str, int]]
 """Amounts by slot, for each (type, owner) of sessions."""
 NOTHING: Held = {}
@@ -79,11 +69,18 @@ def in_force(group: ResourceGroup, now: datetime) -> tuple[InForce, ...]:
 
 def held_in(group_ids: Collection[int]) -> dict[int, Held]:
     """Return the allocations of sessions of these groups, on any machine. One query."""
+    session = "kernel__session__"
+    held = (
+        KernelAllocation.objects.filter(
+            **{f"{session}resource_group__in": group_ids, f"{session}ended_at": None}
+        )
+        .values("slot_name", group_id=F(f"{session}resource_group_id"), kind=F(f"{session}type"))
+        .annotate(owner_id=F(f"{session}owner_id"), total=Sum("amount"))
+    )
     found: defaultdict[int, dict[tuple[str, int], dict[str, int]]] = defaultdict(dict)
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, {"groups": array_of(group_ids)})
-        for group_id, kind, owner_id, slot_name, amount in cursor.fetchall():
-            found[group_id].setdefault((kind, owner_id), {})[slot_name] = amount
+    for row in held.order_by():
+        amounts = found[row["group_id"]].setdefault((row["kind"], row["owner_id"]), {})
+        amounts[row["slot_name"]] = row["total"]
     return {**found}
 
 

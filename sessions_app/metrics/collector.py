@@ -236,7 +236,7 @@ def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
 def forget_old_samples(now: datetime) -> None:
     """Delete samples older than SAMPLES_KEPT; their minutes remain."""
     old = KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT)
-    old._raw_delete(old.db)
+    old.delete()
 
 
 def forget_what_is_to_come(now: datetime) -> None:
@@ -246,7 +246,7 @@ def forget_what_is_to_come(now: datetime) -> None:
     """
     live = Kernel.objects.filter(session__ended_at=None)
     untrue = KernelMetric.objects.filter(kernel_id__in=live.values("pk"), at__gt=now)
-    untrue._raw_delete(untrue.db)
+    untrue.delete()
 
 
 def shorten_minutes(now: datetime) -> None:
@@ -267,7 +267,7 @@ def shorten_minutes(now: datetime) -> None:
     minutes = KernelMetric.objects.filter(kernel_id__in=ids, span_s=MINUTE_S, at__lt=until)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(ROLL_UP, quarters)
-        minutes._raw_delete(minutes.db)
+        minutes.delete()
 
 
 def start_of(instant: datetime, span_s: int) -> datetime:

@@ -48,6 +48,14 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
+def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Number of lines, without the docstring."""
+    first = function.body[0]
+    has_docstring = ast.get_docstring(function) is not None
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring
+
+
 def test_files_and_functions_are_short() -> None:
     long_functions = set()
     for path in sources():
@@ -59,7 +67,7 @@ def test_files_and_functions_are_short() -> None:
         if name.startswith("client/"):
             continue
         for function in functions(path):
-            if (function.end_lineno or 0) - function.lineno >= MAX_FUNCTION_LINES:
+            if length_of(function) > MAX_FUNCTION_LINES:
                 long_functions.add(f"{name}:{function.name}")
     assert long_functions == set(LONG_FUNCTIONS)
 
@@ -71,3 +79,26 @@ def test_a_directory_has_twenty_modules_at_most() -> None:
 
 def test_modules_are_named_by_nouns_of_the_field() -> None:
     assert [str(path.relative_to(ROOT)) for path in sources() if path.stem in BANNED_NAMES] == []
+
+
+# A docstring begins with a verb or with the noun of what is returned.
+BANNED_FIRST_WORDS = {
+    "Another", "As", "Because", "By", "Everybody", "For", "From", "How", "If", "It", "Its", "Nobody", "Of", "Once",
+    "Others", "Some", "Somebody", "That", "Their", "These", "They", "This", "Those", "What", "Whatever", "When",
+    "Where", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why", "With", "Without",
+}  # fmt: skip
+MAX_PROSE = 105
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun_and_have_short_lines() -> None:
+    faults = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                continue
+            text = ast.get_docstring(node) or ""
+            first = text.split()[0].strip(",.:;“”\"'") if text else ""
+            is_long = any(len(line) > MAX_PROSE for line in text.splitlines())
+            if first in BANNED_FIRST_WORDS or text.startswith("The same") or is_long:
+                faults.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text[:60]}")
+    assert faults == []

@@ -13,7 +13,6 @@ from django.db.backends.utils import CursorWrapper
 
 from accounts.models import LimitUse
 from agents.models import AgentDevice, AgentSlot
-from common.db.prepared import array_of
 from common.values.resources import MILLI
 from scheduler.commit.accelerators import deal_devices
 from scheduler.engine import KernelPlacement, Plan
@@ -143,7 +142,13 @@ def _allocate(cursor: CursorWrapper, kernels: Sequence[KernelPlacement], dealt: 
         [[kernel.kernel_id for kernel in kernels], [kernel.agent_id for kernel in kernels]],
     )
     held = [
-        (kernel.kernel_id, kernel.agent_id, name, amount, array_of(of_kernel.get(name, ())))
+        (
+            kernel.kernel_id,
+            kernel.agent_id,
+            name,
+            amount,
+            "{" + ",".join(map(str, of_kernel.get(name, ()))) + "}",
+        )
         for kernel, of_kernel in zip(kernels, dealt, strict=True)
         for name, amount in kernel.slots.items()
     ]

@@ -1,6 +1,8 @@
 """Admission: load, decide, write. A check before a submit and the submit itself get one answer."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,15 +11,18 @@ from django.db.backends.utils import CursorWrapper
 from django.test.utils import CaptureQueriesContext
 
 from accounts.core.roles import Role
+from accounts.credentials.keypairs import create_keypair
 from accounts.limits import scope_ids, scopes_of
-from accounts.models import Membership
+from accounts.models import KeyPair, Membership
 from agents.machines.simulation import Shape, add_simulated_agents
 from agents.models import GroupGrant, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from agents.selectors import has_machine_for
-from common.actors import ANONYMOUS, SYSTEM, Actor
-from common.errors import BerthError, NotFound
+from common import clock
+from common.actors import ANONYMOUS, SYSTEM, Actor, ActorKind
+from common.errors import BerthError, NotAuthenticated, NotFound
 from images.models import ContainerImage, Registry
+from images.selectors import access_image
 from sessions_app.admission.decide import decide
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.load import load_admission_inputs
@@ -250,3 +255,34 @@ def read_of_agents(cursor: CursorWrapper) -> int:
         "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'agents_agent'"
     )
     return int(cursor.fetchone()[0])
+
+
+def test_rights_are_those_of_the_locked_account(place: Place) -> None:
+    """A superadmin who was demoted after the request was authenticated is admitted as what they are now."""
+    was = replace(factories.actor_for(place.owner), is_superadmin=True)
+    assert load(was, request_of(place), is_locked=True).actor == factories.actor_for(place.owner)
+
+
+def test_a_token_that_expires_after_the_request_was_authenticated_admits_nothing(place: Place) -> None:
+    actor = factories.actor_for(place.owner)
+    token = create_keypair(actor=actor, name="robot", expires_at=clock.now() + timedelta(hours=1))[0]
+    by_token = replace(actor, kind=ActorKind.TOKEN, keypair_id=token.pk)
+    assert load(by_token, request_of(place), is_locked=True).actor == by_token
+    KeyPair.objects.update(expires_at=clock.now())
+    with pytest.raises(NotAuthenticated):
+        load(by_token, request_of(place), is_locked=True)
+
+
+def test_an_image_that_is_disabled_while_it_is_looked_for_is_refused_by_the_given_name(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = place.image.reference.rpartition(":")[0]
+
+    def find_and_hide(actor: Actor, reference: str) -> ContainerImage:
+        image = access_image(actor, reference)
+        hide_image(place)
+        return image
+
+    monkeypatch.setattr("sessions_app.admission.load.access_image", find_and_hide)
+    with pytest.raises(NotFound, match=f"{repository}[^:]"):
+        load(factories.actor_for(place.owner), request_of(place, image=repository), is_locked=True)

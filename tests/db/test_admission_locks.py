@@ -14,7 +14,7 @@ from accounts.budgets.service import create_budget, update_budget
 from accounts.core.budget_arithmetic import Period, Unit
 from accounts.core.limits import Level
 from accounts.core.roles import Role
-from accounts.credentials.keypairs import create_keypair
+from accounts.credentials.keypairs import create_keypair, revoke_keypair, update_keypair
 from accounts.models import Budget, KeyPair, Membership, ResourcePolicy
 from accounts.policies.service import assign_policy, update_policy
 from accounts.tenancy import archiving, service
@@ -35,7 +35,7 @@ from images.services import set_image_enabled
 from scheduler.tick import run_tick
 from sessions_app.admission.load import load_admission_inputs
 from sessions_app.admission.service import enqueue_session
-from sessions_app.core.request import parse_request
+from sessions_app.core.request import SessionRequest, parse_request
 from sessions_app.models import ComputeSession
 from tests import factories
 from tests.db.test_scheduler_concurrency import held_open
@@ -147,8 +147,20 @@ def user(place: Place) -> object:
     return place.owner
 
 
-def keypair(place: Place) -> object:
+def keypair(place: Place) -> KeyPair:
     return KeyPair.objects.get()
+
+
+def suspend_token(place: Place) -> None:
+    update_keypair(actor=factories.actor_for(place.owner), keypair_id=keypair(place).pk, is_active=False)
+
+
+def narrow_token(place: Place) -> None:
+    update_keypair(actor=factories.actor_for(place.owner), keypair_id=keypair(place).pk, scopes=["read"])
+
+
+def revoke_token(place: Place) -> None:
+    revoke_keypair(actor=SYSTEM, user_id=place.owner.pk, keypair_id=keypair(place).pk)
 
 
 def spend_budget_of_project(place: Place) -> None:
@@ -174,8 +186,8 @@ CHANGES = [
     archive_project, rename_project, close_domain, remove_member, leave_by_rule, delete_membership, close_account,
     make_group_private, revoke_grant, take_no_such_type, limit_group, delete_group, disable_image,
     ask_more_for_image, disable_registry, forbid_all, allow_another_image, assign_strict(domain),
-    assign_strict(project), assign_strict(user), assign_strict(keypair), spend_budget_of_project,
-    spend_budget_of_user, harden_budget,
+    assign_strict(project), assign_strict(user), assign_strict(keypair), suspend_token,
+    narrow_token, revoke_token, spend_budget_of_project, spend_budget_of_user, harden_budget,
 ]  # fmt: skip
 REFUSED_BESIDE_A_SESSION = {archive_project, close_domain, delete_group}
 
@@ -312,6 +324,19 @@ def test_folders_that_are_mounted_are_inputs_too(folder: VFolder, change: Callab
     assert not ComputeSession.objects.exists()
 
 
+def test_sessions_that_mount_one_folder_are_admitted_side_by_side(folder: VFolder) -> None:
+    assert folder.project is not None
+    place = folder.place  # type: ignore[attr-defined]
+    colleague = factories.make_user(member_of=place.project)
+    service.add_member(actor=SYSTEM, project=folder.project, user=colleague)
+    request = parse_request(place.request(mounts=[{"folder": str(folder.pk)}]))
+    with held_open(lambda: lock_as_admitted(place, request)):
+        beside = Beside(lambda: enqueue_session(actor=factories.actor_for(colleague), request=request))
+        wait_until(lambda: beside.is_done or waiting_for_locks() > 0)
+        assert beside.is_done
+    assert ComputeSession.objects.count() == 1
+
+
 def test_what_ticks_and_sign_ins_write_waits_for_no_session() -> None:
     place = prepared(archive_project)
     with held_open(lambda: enqueue(place)):
@@ -328,29 +353,7 @@ def test_sessions_are_admitted_side_by_side() -> None:
     assert ComputeSession.objects.count() == 1
 
 
-SHARED = [
-    archive_project, rename_project, close_domain, make_group_private, revoke_grant, limit_group, disable_image,
-    allow_another_image, assign_strict(domain), assign_strict(project),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", SHARED)
-def test_a_change_of_what_many_share_is_not_overtaken_for_ever(change: Change) -> None:
-    """Else it would never come about where submits overlap without pause."""
-    place = prepared(change)
-    with ExitStack() as first:
-        first.enter_context(held_open(lambda: lock_as_admitted(place)))
-        changing = Beside(lambda: change(place))
-        wait_until(lambda: waiting_for_locks() == 1)
-        later = Beside(lambda: enqueue(place))
-        wait_until(lambda: waiting_for_locks() == 2 or later.is_done)
-        assert not later.is_done
-        first.close()
-    assert changing.wait() is None
-    assert later.wait() is not None
-
-
-def lock_as_admitted(place: Place) -> None:
+def lock_as_admitted(place: Place, request: SessionRequest | None = None) -> None:
     """Hold what an admission holds until it writes."""
-    request = parse_request(place.request())
+    request = request or parse_request(place.request())
     load_admission_inputs(factories.actor_for(place.owner), [request], is_locked=True)

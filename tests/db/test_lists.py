@@ -6,8 +6,6 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 
-from common.db.prepared import prepared_cursor
-
 pytestmark = pytest.mark.django_db
 IDS = [UUID(int=0), uuid4(), uuid4()]
 LISTS = [
@@ -24,13 +22,11 @@ LISTS = [
 
 @pytest.mark.parametrize(("kind", "values"), LISTS)
 def test_lists_come_back_as_they_went(kind: str, values: list[Any]) -> None:
-    for cursor_of in (connection.cursor, prepared_cursor):
-        with cursor_of() as cursor:
-            cursor.execute(f"SELECT %s::{kind}[]", [values])
-            assert cursor.fetchone()[0] == values
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT %s::{kind}[]", [values])
+        assert cursor.fetchone()[0] == values
 
 
 def test_a_text_that_postgresql_does_not_take_is_refused() -> None:
-    for cursor_of in (connection.cursor, prepared_cursor):
-        with cursor_of() as cursor, pytest.raises(Exception, match=r"NUL|0x00"):
-            cursor.execute("SELECT %s::text[]", [["a", "b\0c"]])
+    with connection.cursor() as cursor, pytest.raises(Exception, match=r"NUL|0x00"):
+        cursor.execute("SELECT %s::text[]", [["a", "b\0c"]])

@@ -182,14 +182,14 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
 ) -> None:
     other, session = make_place(), place.enqueue()
     decided = plan(read_snapshot(place.group.pk), clock.now())
-    lock_agents, has_group, may_go_on = plan_commit._ask, threading.Event(), threading.Event()
+    lock_agents, has_group, may_go_on = plan_commit._lock_agents, threading.Event(), threading.Event()
 
-    def pause_and_lock(*questions: Any) -> list[list[Any]]:
+    def pause_and_lock(kernels: Any) -> Any:
         has_group.set()
         assert may_go_on.wait(timeout=10)
-        return lock_agents(*questions)
+        return lock_agents(kernels)
 
-    monkeypatch.setattr(plan_commit, "_ask", pause_and_lock)
+    monkeypatch.setattr(plan_commit, "_lock_agents", pause_and_lock)
     committed: list[object] = []
     moved: list[object] = []
     committing = in_thread(lambda: plan_commit.commit_plan(decided), committed)

@@ -254,7 +254,7 @@ class PowerCut(Exception):
 @pytest.mark.parametrize(
     "step",
     [
-        "_ask",
+        "_lock_agents",
         "_demand_room",
         "_cpusets",
         "_allocate",

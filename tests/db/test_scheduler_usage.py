@@ -68,7 +68,7 @@ def unguarded() -> Iterator[Any]:
 def release(*sessions: ComputeSession) -> int:
     """As `lifecycle` does, in one statement; how many rows there were."""
     rows = KernelAllocation.objects.filter(kernel__session__in=sessions)
-    return rows._raw_delete(rows.db)
+    return rows.delete()[0]
 
 
 def lately(cluster: Cluster, owner: User | None = None, after: timedelta = timedelta()) -> float:

@@ -178,8 +178,9 @@ def test_a_round_takes_the_same_number_of_statements_whatever_the_number_of_sess
 ) -> None:
     for _ in range(2):
         place.run()
-        # Kernels, devices, begin and end, samples, counters, minutes, old samples, long sessions, unmeasured ones.
-        with django_assert_num_queries(10):
+        # Kernels, devices, begin and end, samples, counters, minutes, begin and end, old samples, long sessions,
+        # unmeasured ones.
+        with django_assert_num_queries(12):
             collector.measure_sessions()
 
 

@@ -136,15 +136,28 @@ def test_the_next_tick_begins_after_a_pause_as_long_as_the_last_took(sent, ticke
     assert ticked == [7]
 
 
-def test_a_tick_that_fails_is_followed_by_a_pause_too_and_keeps_nobody_out(sent, monkeypatch):
+def test_a_stale_tick_is_followed_by_a_pause_and_requested_once(sent, monkeypatch):
     def fail(group_id: int) -> None:
         raise StalePlan
 
     ended = []
     monkeypatch.setattr(tasks, "run_tick", fail)
+    monkeypatch.setattr(tasks, "end_tick", lambda group_id, took_s: ended.append((group_id, list(sent))))
+    tasks.tick(7)
+    assert ended == [(7, [])]
+    request_tick(7)
+    assert sent == [(7, 0.0)]
+
+
+def test_a_tick_that_fails_is_followed_by_a_pause_too_and_keeps_nobody_out(sent, monkeypatch):
+    def fail(group_id: int) -> None:
+        raise ValueError(group_id)
+
+    ended = []
+    monkeypatch.setattr(tasks, "run_tick", fail)
     monkeypatch.setattr(tasks, "end_tick", lambda group_id, took_s: ended.append(group_id))
     for _ in range(2):
-        with pytest.raises(StalePlan):
+        with pytest.raises(ValueError, match="7"):
             tasks.tick(7)
     assert ended == [7, 7]
     request_tick(7)

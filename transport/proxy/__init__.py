@@ -1,7 +1,7 @@
-"""Transport of an app proxy: HTTP/1.1 and websockets, streamed both ways, and nothing about users or sessions.
+"""App proxy: streams HTTP/1.1 requests and websockets to an app and back.
 
-`forward_http` and `forward_websocket` carry one ASGI request each; a `Transport` holds what a process shares
-between them. Who may pass, and where to, is decided by the caller.
+`forward_http` and `forward_websocket` forward one ASGI request each; a `Transport` holds what a
+process shares between requests. The caller decides who may pass and to which target.
 """
 
 from transport.proxy.errors import (

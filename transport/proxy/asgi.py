@@ -1,4 +1,4 @@
-"""The ASGI types, as the server defines them."""
+"""ASGI types, as defined by transport.server."""
 
 from transport.server.asgi import AsgiApp, Message, Receive, Scope, Send
 

@@ -1,4 +1,6 @@
-"""One HTTP/1.1 connection to an app: a request at a time, flow-controlled both ways."""
+"""HTTP/1.1 client connection to an app: one request at a time, with
+flow control in both directions.
+"""
 
 import asyncio
 from collections import deque
@@ -14,7 +16,7 @@ from transport.proxy.target import Target
 
 READ_HIGH_BYTES = 256 * 1024
 WRITE_HIGH_BYTES = 256 * 1024
-# Bytes that may arrive without bringing the answer forward: heads, interim answers, trailers.
+# Limit on heads, interim responses and trailers, i.e. bytes that add nothing to the body.
 OVERHEAD_LIMIT_BYTES = 128 * 1024
 
 
@@ -25,10 +27,12 @@ class ResponseHead:
 
 
 class Connection(asyncio.Protocol):
-    """After `start`, call `response` once and `next_chunk` until b"". `is_reusable` then tells whether another
-    request may be started. `fault` says what ended it early.
+    """HTTP/1.1 connection to an app, as an asyncio protocol. After `start`, call `response` once
+    and `next_chunk` until b"". `is_reusable` then allows another request; `fault` holds the error
+    that ended the connection early.
 
-    Who has no task is told of news by `listener`, and looks at `head`, `take`, `is_drained` and `is_open`.
+    Code without a task sets `listener`, which is called at each change, and reads `head`, `take`,
+    `is_drained` and `is_open`.
     """
 
     _transport: asyncio.Transport
@@ -56,14 +60,18 @@ class Connection(asyncio.Protocol):
         self._expect("")
 
     def start(self, method: str, head: bytes, *, wants_upgrade: bool = False) -> None:
-        """Send a request's head and expect its response. With `wants_upgrade` a 101 is one."""
+        """Send a request's head and expect its response. `wants_upgrade` makes
+        a 101 a final response.
+        """
         self._expect(method)
         self._wants_upgrade = wants_upgrade
         self._parser = httptools.HttpResponseParser(self)
         self._transport.write(head)
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the body; returns when the app keeps up. Raises UpstreamError once the app has gone."""
+        """Send a piece of the body; return when the app keeps up. Raises UpstreamError once the app
+        has closed the connection.
+        """
         self._check_open()
         self._transport.write(data)
         while self._is_write_paused and self.is_open:
@@ -72,7 +80,9 @@ class Connection(asyncio.Protocol):
         self._check_open()
 
     async def response(self) -> ResponseHead:
-        """The final response's head; interim ones (1xx) are passed over. Raises UpstreamError."""
+        """Return the head of the final response; interim ones
+        (1xx) are skipped. Raises UpstreamError.
+        """
         while (head := self.head) is None:
             self._check_open()
             await self._wait()
@@ -80,12 +90,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def head(self) -> ResponseHead | None:
-        """The final response's head, once it is there."""
+        """Head of the final response, or None before it has arrived."""
         return ResponseHead(self._status, self._headers) if self._is_head_done else None
 
     async def next_chunk(self) -> bytes:
-        """All that has arrived of the body since the last call, waiting for some; b"" at its end.
-        Raises UpstreamError where the body was cut short."""
+        """Return the body bytes received since the last call, waiting for some; b"" at the end of
+        the body. Raises UpstreamError if the body was cut short.
+        """
         while not self._chunks:
             if self._is_complete:
                 return b""
@@ -94,7 +105,7 @@ class Connection(asyncio.Protocol):
         return self.take()
 
     def take(self) -> bytes:
-        """All that has arrived of the body since the last call; the app may send on."""
+        """Return the body bytes received since the last call, and resume reading from the app."""
         chunks = self._chunks
         chunk = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
@@ -105,7 +116,9 @@ class Connection(asyncio.Protocol):
         return chunk
 
     def hand_over(self, protocol: asyncio.Protocol, before: Callable[[], None]) -> None:
-        """After a 101: give the connection to `protocol`, call `before`, then pass on what came behind the 101."""
+        """After a 101, pass the connection to `protocol`, call `before`, then deliver the bytes
+        that followed the 101.
+        """
         if self.is_open:
             self._transport.resume_reading()
         self.is_open = False
@@ -117,17 +130,17 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_drained(self) -> bool:
-        """Whether the response has ended and all of it was taken."""
+        """True if the response is complete and all of it was taken."""
         return self._is_complete and not self._chunks
 
     @property
     def has_news(self) -> bool:
-        """Whether a part of the body waits to be taken."""
+        """True if part of the body waits to be taken."""
         return bool(self._chunks)
 
     @property
     def has_heard(self) -> bool:
-        """Whether any byte of the response has arrived."""
+        """True if any byte of the response has arrived."""
         return self._has_heard
 
     @property
@@ -135,7 +148,7 @@ class Connection(asyncio.Protocol):
         return self.is_open and self._is_complete and self._can_keep_alive and not self._is_read_paused
 
     def abort(self) -> None:
-        """Close at once, dropping what is not yet written."""
+        """Close immediately, dropping unsent bytes."""
         if self.is_open:
             self.is_open = False
             self._transport.abort()
@@ -189,11 +202,11 @@ class Connection(asyncio.Protocol):
     # httptools
 
     def on_message_begin(self) -> None:
-        if self._is_complete:  # a second answer changes nothing of the first
+        if self._is_complete:  # a second response must not change the first
             raise UpstreamBroken("The app sent bytes that belong to no response.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._is_head_done:  # trailers are no part of the head
+        if not self._is_head_done:  # trailers do not belong to the head
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -249,10 +262,12 @@ class Connection(asyncio.Protocol):
             return
         self._is_head_done = self._is_upgraded = True
         self._rest = rest
-        self._transport.pause_reading()  # until it is handed over
+        self._transport.pause_reading()  # until `hand_over`
 
     def _flush_pieces(self) -> None:
-        """One chunk for each read, so that an app's many tiny chunks cost no object each while they wait."""
+        """Merge the pieces of one read into one chunk, so that many tiny chunks do not cost one
+        object each while they wait.
+        """
         if not self._pieces:
             return
         chunk = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)

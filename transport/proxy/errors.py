@@ -1,20 +1,22 @@
-"""Why a request did not get its answer. All are raised before the first byte went to the client."""
+"""Errors of a forwarded request. All are raised before the first byte went to the client."""
 
 
 class UpstreamError(Exception):
-    """The app gave no usable answer."""
+    """The app gave no usable response."""
 
 
 class UpstreamUnreachable(UpstreamError):
-    """Nothing accepts connections at the target: not started yet, stopped, or another port."""
+    """No program accepts connections at the target: app not started yet,
+    stopped, or on another port.
+    """
 
 
 class UpstreamBroken(UpstreamError):
-    """The app accepted the connection, then closed it or spoke something that is not HTTP/1.1."""
+    """The app accepted the connection, then closed it or sent something that is not HTTP/1.1."""
 
 
 class UpstreamTimeout(UpstreamError):
-    """The app accepted the request and stayed silent for longer than the limit."""
+    """The app accepted the request and did not respond within the limit."""
 
 
 class RequestRefused(Exception):

@@ -1,4 +1,6 @@
-"""One request without a body, carried over a kept connection in the callbacks of both sides: no task, nothing awaited."""
+"""Fast path for a request without a body over a pooled connection: runs
+in callbacks, without a task.
+"""
 
 from collections.abc import Callable
 
@@ -14,8 +16,10 @@ OnEnd = Callable[[UpstreamError | None], None]
 
 
 class Relay:
-    """Calls `on_end` once: with None when the client has its answer, whole or cut short, or has gone; with the error
-    when nothing was sent to it, so that the caller answers."""
+    """Forwards one exchange over one connection. Calls `on_end` once: with None when the client has
+    its response, whole or cut short, or has left; with the error if nothing was sent, so that the
+    caller can answer.
+    """
 
     __slots__ = (
         "_connection",
@@ -51,17 +55,19 @@ class Relay:
         self._connection.start(self._exchange.scope["method"], head)
 
     def stop(self) -> None:
-        """Break off: nothing more is carried. `on_end` is not called."""
+        """Abort the forwarding. `on_end` is not called."""
         self._leave()
         if self._exchange.has_begun:
             self._exchange.cut()
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether the app cannot have answered: the kept connection had died unnoticed."""
+        """True if the app cannot have responded because the
+        pooled connection had died unnoticed.
+        """
         return not (self._connection.has_heard or self._is_late)
 
-    # the exchange's watcher
+    # Watcher of the exchange
 
     def on_writable(self) -> None:
         self._advance()
@@ -75,7 +81,7 @@ class Relay:
             self._end(UpstreamTimeout("The app did not answer in time."))
 
     def _advance(self) -> None:
-        """Carry on what has arrived, as far as the client keeps up."""
+        """Forward what has arrived, as far as the client keeps up."""
         if self._is_over:
             return
         connection, exchange = self._connection, self._exchange
@@ -113,7 +119,7 @@ class Relay:
             self._leave()(error)
 
     def _leave(self) -> OnEnd:
-        """Let both sides go; returns whom to tell."""
+        """Release the connection and the exchange; return the `on_end` to call."""
         self._is_over = True
         self._exchange.watcher = None
         self._connection.listener = None
@@ -126,4 +132,4 @@ class Relay:
 
 
 def _told(_fault: UpstreamError | None) -> None:
-    """`on_end` is called once."""
+    """Replacement for `on_end`, which must be called only once."""

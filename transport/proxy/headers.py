@@ -1,4 +1,4 @@
-"""What passes between a browser and an app, and what does not. Pure."""
+"""Header rules between browser and app: which headers pass, are dropped or are added. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
-# A client's word on where it comes from is never passed on: we set our own.
+# A client can forge its own origin, so these are dropped and set anew.
 _CLIENT_CLAIMS = frozenset((b"forwarded", b"x-real-ip", b"expect"))
 _SERVERS_OWN = frozenset((b"date", b"server", b"alt-svc"))
 _HANDSHAKE = b"sec-websocket-"
@@ -33,19 +33,21 @@ _DOMAIN = re.compile(rb";[ \t]*domain[ \t]*(=[^;]*)?(?=;|$)", re.IGNORECASE)
 
 
 class CookiePolicy(Protocol):
-    """Which cookies pass a gateway, and under which names."""
+    """Rules for the cookies that pass a gateway, and for their names."""
 
     def to_app(self, cookie: bytes) -> bytes:
-        """What is left of a Cookie header for the app; b"" for none."""
+        """Return the Cookie header's value for the app; b"" for none."""
 
     def from_app(self, set_cookie: bytes) -> tuple[bytes, ...]:
-        """What a browser gets for one Set-Cookie header of the app; often the same."""
+        """Return the Set-Cookie values for the browser; often just the app's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderRules:
-    """What one gateway adds and keeps to itself; names are lower case. What is set replaces, what is added stays
-    beside what the app or the client sent. `cookies` takes the place of `private_cookies`."""
+    """Headers that one gateway adds, replaces or drops; names in lower case.
+    `set_*` replaces headers of the app or client, `add_*` keeps them.
+    `cookies` takes precedence over `private_cookies`.
+    """
 
     private_cookies: frozenset[bytes] = frozenset()
     cookies: CookiePolicy | None = None
@@ -58,7 +60,7 @@ class HeaderRules:
 
 @dataclass(frozen=True, slots=True)
 class BodyFraming:
-    """How a request's body is delimited: a length, chunks, or no body at all."""
+    """Delimitation of a request's body: by length, by chunks, or no body."""
 
     content_length: int | None = None
     is_chunked: bool = False
@@ -72,7 +74,7 @@ NO_BODY = BodyFraming()
 
 
 def body_framing(headers: Iterable[tuple[bytes, bytes]]) -> BodyFraming:
-    """The one possible reading of the body's framing. Raises RequestRefused where there could be two."""
+    """Return the framing of the body. Raises RequestRefused if it is ambiguous."""
     lengths = [value for name, value in headers if name == b"content-length"]
     codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     if codings:
@@ -89,8 +91,10 @@ def body_framing(headers: Iterable[tuple[bytes, bytes]]) -> BodyFraming:
 def request_headers(
     headers: Headers, rules: HeaderRules, *, client_ip: str, scheme: str, framing: BodyFraming
 ) -> Headers:
-    """The headers an app sees: end-to-end ones of the client, our own X-Forwarded-*, and the rules' additions.
-    Host is the client's, so that an app's own Origin check compares like with like."""
+    """Return the headers for the app: end-to-end headers of the client, X-Forwarded-* set by us,
+    and the additions of the rules. Host stays the client's, so that an app's own Origin check
+    compares equal values.
+    """
     dropped = _connection_options(headers) | rules.drop_request | {name for name, _ in rules.set_request}
     kept: Headers = []
     host = b""
@@ -124,7 +128,7 @@ def request_headers(
 
 
 def request_head(scope: Scope, rules: HeaderRules, framing: BodyFraming = NO_BODY) -> bytes:
-    """A whole head for the app. Raises RequestRefused."""
+    """Return a complete request head for the app. Raises RequestRefused."""
     path = scope["raw_path"] or b"/"
     if scope["query_string"]:
         path += b"?" + scope["query_string"]
@@ -135,8 +139,10 @@ def request_head(scope: Scope, rules: HeaderRules, framing: BodyFraming = NO_BOD
 
 
 def response_headers(headers: Headers, rules: HeaderRules, *, has_body: bool) -> Headers:
-    """The headers a browser sees. A cookie is bound to the app's own host: without its Domain, and never one of
-    the gateway's names. Without a body there is no length either, as the server would wait for those bytes."""
+    """Return the headers for the browser. Cookies are bound to the app's own host: Domain is
+    removed, and the gateway's own cookie names are dropped. Content-Length is dropped for a
+    response without a body, as the server would wait for those bytes.
+    """
     dropped = _connection_options(headers) | rules.drop_response | {name for name, _ in rules.set_response}
     kept: Headers = []
     for name, value in headers:
@@ -154,7 +160,7 @@ def response_headers(headers: Headers, rules: HeaderRules, *, has_body: bool) ->
 
 
 def without_cookies(value: bytes, names: frozenset[bytes]) -> bytes:
-    """A Cookie header's value without the cookies of these names; b"" when none is left."""
+    """Return a Cookie header's value without the cookies of these names; b"" if none is left."""
     if not names:
         return value
     pairs = (pair.strip() for pair in value.split(b";"))
@@ -170,7 +176,9 @@ def _cookies_for_browser(set_cookie: bytes, rules: HeaderRules) -> tuple[bytes, 
 
 
 def encode_head(first_line: bytes, headers: Headers) -> bytes:
-    """A message's head as bytes. Raises RequestRefused rather than let a value start a line of its own."""
+    """Return a message head as bytes. Raises RequestRefused for a name or value
+    that could inject a line.
+    """
     parts = [first_line]
     for name, value in headers:
         if not _FIELD_NAME.fullmatch(name):
@@ -183,7 +191,7 @@ def encode_head(first_line: bytes, headers: Headers) -> bytes:
 
 
 def _connection_options(headers: Headers) -> set[bytes]:
-    """Names that this hop's Connection header declares to be its own (RFC 9110, 7.6.1)."""
+    """Return the names that the Connection header declares hop-by-hop (RFC 9110, 7.6.1)."""
     return {
         option.strip().lower()
         for name, value in headers

@@ -1,4 +1,4 @@
-"""One HTTP request, from an ASGI server to an app and back, streamed."""
+"""Forwards one HTTP request from an ASGI server to an app and streams the response back."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from transport.server.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 
-# A request of these without a body may be sent a second time (RFC 9110, 9.2.2).
+# Idempotent methods: a request without a body may be sent twice (RFC 9110, 9.2.2).
 _REPLAYABLE = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
 _LARGEST_STATUS = 599
 
@@ -24,10 +24,11 @@ _LARGEST_STATUS = 599
 async def forward_http(
     scope: Scope, receive: Receive, send: Send, *, transport: Transport, target: Target, rules: HeaderRules
 ) -> None:
-    """Carry one request to the target and its answer back, holding at most some 100 KB of either body.
+    """Forward one request to the target and its response back, buffering about 100 KB of either
+    body.
 
-    Raises RequestRefused or UpstreamError while the client has received nothing. Later the answer is cut short,
-    which the client sees as such. The request upstream ends when the client goes.
+    Raises RequestRefused or UpstreamError while the client has received nothing. Later errors cut
+    the response short, which the client detects. The upstream request ends when the client leaves.
     """
     framing = body_framing(scope["headers"])
     head = request_head(scope, rules, framing)
@@ -46,8 +47,10 @@ async def forward_http(
 async def _ask(
     scope: Scope, receive: Receive, transport: Transport, target: Target, framing: BodyFraming, head: bytes
 ) -> "tuple[Connection, ResponseHead, _Uplink]":
-    """Send the request and wait for the answer's head. A kept connection may have died unnoticed: then, and only
-    if the request can be repeated, it is sent once more on a new one. Others go on a new one at once."""
+    """Send the request and wait for the response's head. A pooled connection may have died
+    unnoticed: a repeatable request is then sent once more on a new connection. Other requests use a
+    new connection from the start.
+    """
     method = scope["method"]
     exchange: Exchange = scope["extensions"]["berth.exchange"]
     is_replayable = method in _REPLAYABLE and not framing.has_body
@@ -80,7 +83,7 @@ async def _ask(
 async def _answer(
     scope: Scope, send: Send, connection: Connection, response: ResponseHead, rules: HeaderRules
 ) -> bool:
-    """Stream the answer to the client. True when it was whole."""
+    """Stream the response to the client. Return True if it was complete."""
     has_body = scope["method"] == "HEAD" or response.status not in (204, 304)
     headers = response_headers(response.headers, rules, has_body=has_body)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
@@ -89,7 +92,7 @@ async def _answer(
         try:
             chunk = await connection.next_chunk()
         except UpstreamError as exc:
-            # Too late for an error page: leaving the answer unfinished is how the client learns of it.
+            # Too late for an error page: an unfinished response is what the client can detect.
             logger.info("response cut short: %s", exc)
             return False
         is_last = not chunk or connection.is_drained
@@ -109,7 +112,9 @@ def _give_up(uplink: "_Uplink", connection: Connection) -> None:
 
 
 class _Uplink:
-    """The client's side of one exchange: carries its body upstream, and ends the request there when it leaves."""
+    """Client side of one exchange: sends the client's body upstream, and ends the upstream request
+    when the client leaves.
+    """
 
     def __init__(
         self, exchange: Exchange, receive: Receive, connection: Connection, framing: BodyFraming
@@ -134,7 +139,7 @@ class _Uplink:
         if self._task is not None:
             self._task.cancel()
 
-    # the exchange's watcher
+    # Watcher of the exchange
 
     def on_writable(self) -> None:
         pass
@@ -146,7 +151,7 @@ class _Uplink:
         self._connection.abort()
 
     async def _send_body(self) -> None:
-        # The reader of the response meets the same error and reports it.
+        # The reader of the response gets the same error and reports it.
         with contextlib.suppress(UpstreamError):
             while not self.is_body_sent:
                 message = await self._receive()

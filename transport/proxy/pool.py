@@ -1,4 +1,4 @@
-"""Connections to apps, kept a few seconds for the next request."""
+"""Pool of idle connections to apps, kept for a few seconds."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ _IDLE_PER_TARGET = 32
 
 
 class Pool:
-    """Idle connections per target. Belongs to one event loop; a target of another owner never shares."""
+    """Idle connections per target, for one event loop. Targets of different owners never share."""
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
@@ -19,8 +19,9 @@ class Pool:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def connect(self, target: Target, *, is_new: bool = False) -> Connection:
-        """A connection to the target: the one used last, or a new one where none is idle or `is_new`.
-        Raises UpstreamUnreachable, UpstreamTimeout."""
+        """Return a connection to the target: the most recently used idle one, or a new one if none
+        is idle or `is_new`. Raises UpstreamUnreachable, UpstreamTimeout.
+        """
         if not is_new and (kept := self.kept(target)):
             return kept
         loop = asyncio.get_running_loop()
@@ -36,7 +37,7 @@ class Pool:
         return connection
 
     def kept(self, target: Target) -> Connection | None:
-        """An idle connection to the target, the one used last; None where there is none."""
+        """Return the most recently used idle connection to the target, or None."""
         idle = self._idle.get(target)
         while idle:
             connection = idle.pop()
@@ -46,7 +47,7 @@ class Pool:
         return None
 
     def release(self, connection: Connection) -> None:
-        """Give a connection back: kept if another request may use it, else closed."""
+        """Return a connection to the pool if it can be reused, else close it."""
         if not connection.is_reusable:
             connection.abort()
             return

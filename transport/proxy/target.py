@@ -1,12 +1,13 @@
-"""Where a request goes and how long it may take."""
+"""Target address and timeouts of a forwarded request."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One port of one container. `owner` names the container: an engine gives a freed address to the next
-    container, and a kept connection must never outlive its owner into another session."""
+    """One port of one container. `owner` names the container: the engine reuses freed addresses,
+    and a pooled connection must never carry over from one session to another.
+    """
 
     host: str
     port: int
@@ -15,7 +16,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Bounds in seconds. A stream, once begun, has none."""
+    """Time limits in seconds. A stream has none once it has begun."""
 
     connect_s: float = 5.0
     response_head_s: float = 300.0

@@ -1,4 +1,4 @@
-"""One websocket, from a client to an app and back. After the handshake its bytes are passed on as they come."""
+"""Forwards one websocket between client and app. After the handshake, bytes pass unchanged."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ SWITCHING_PROTOCOLS = 101
 
 
 class HandshakeRejected(UpstreamError):
-    """The app itself said no; `status` is its HTTP status."""
+    """The app rejected the handshake; `status` is its HTTP status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"The app refused the websocket with status {status}.")
@@ -36,12 +36,14 @@ async def forward_websocket(  # noqa: PLR0913 -- all by name
     farewell: tuple[int, str] = (GOING_AWAY, ""),
     on_message: OnMessage | None = None,
 ) -> None:
-    """Carry one websocket until both sides are closed; each gets the other's code and reason.
+    """Forward one websocket until both sides are closed; each side gets the other's close code and
+    reason.
 
-    Needs a server that hands its connection over (`berth.exchange`). Raises RequestRefused or UpstreamError while the
-    client's handshake is still open. A side that does not read stops the other: nothing is queued beyond the sockets'
-    buffers. Where it is cancelled, the client gets the code and the reason of `farewell`, and the app sees it go.
-    `on_message` is called with the size of each message of the client, or of its first fragment.
+    Needs a server that hands over its connection (`berth.exchange`). Raises RequestRefused or
+    UpstreamError while the client's handshake is still open. A side that does not read pauses the
+    other: nothing is queued beyond the socket buffers. On cancellation the client gets the code and
+    reason of `farewell`, and the app sees the client leave. `on_message` is called with the size of
+    each client message, or of its first fragment.
     """
     exchange: Exchange = scope["extensions"]["berth.exchange"]
     head = handshake_head(scope, rules)
@@ -85,7 +87,7 @@ async def reject_websocket(scope: Scope, receive: Receive, send: Send, *, status
 async def _shake_hands(
     exchange: Exchange, connection: Connection, head: bytes, limit_s: float
 ) -> ResponseHead:
-    """The app's answer, if it is a yes. Raises UpstreamError."""
+    """Return the app's response if it accepts the handshake. Raises UpstreamError."""
     exchange.watcher = _Impatience(connection)
     try:
         connection.start("GET", head, wants_upgrade=True)
@@ -101,7 +103,9 @@ async def _shake_hands(
 
 
 class _Impatience:
-    """A client that leaves before its handshake is answered takes its request to the app with it."""
+    """Watcher that aborts the request to the app if the client leaves
+    before its handshake is answered.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,4 +1,6 @@
-"""Where the frames of a websocket begin and end (RFC 6455, 5). Their payload is not looked at. Pure but for `os.urandom`."""
+"""Frame boundaries of a websocket (RFC 6455, 5). Payloads are not
+read. Pure but for `os.urandom`.
+"""
 
 import os
 from collections.abc import Callable
@@ -19,7 +21,7 @@ OnMessage = Callable[[int], None]
 
 
 class FrameFault(Exception):
-    """What came is no websocket, or more than may come; `code` is the close code that says so."""
+    """A frame violates the protocol or a limit; `code` is the matching close code."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -27,8 +29,10 @@ class FrameFault(Exception):
 
 
 class FrameWatch:
-    """Follows one direction of a websocket without extensions. `is_masked`: the direction from client to server.
-    `on_message` is called with the size of each message, or of its first fragment, as it begins."""
+    """Tracks frames in one direction of a websocket without extensions. `is_masked` marks the
+    direction from client to server. `on_message` is called at the start of each message with its
+    size, or that of its first fragment.
+    """
 
     __slots__ = (
         "_head",
@@ -51,11 +55,11 @@ class FrameWatch:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether a frame of ours may follow on what has passed."""
+        """True if an own frame may be inserted after the bytes passed so far."""
         return not self._left_bytes and not self._head
 
     def feed(self, data: bytes) -> None:
-        """What passes next. After a close frame nothing counts any more. Raises FrameFault."""
+        """Track the next bytes. Bytes after a close frame are ignored. Raises FrameFault."""
         if self._left_bytes >= len(data):
             self._left_bytes -= len(data)
             return
@@ -107,13 +111,13 @@ class FrameWatch:
 
 
 def close_frame(code: int, reason: str = "", *, is_masked: bool = False) -> bytes:
-    """A close frame; a reason that is too long is cut."""
+    """Return a close frame; a reason that is too long is cut."""
     text = reason.encode()[:_REASON_LIMIT_BYTES].decode("utf-8", "ignore")
     return _control(_CLOSE, code.to_bytes(2, "big") + text.encode(), is_masked)
 
 
 def ping_frame() -> bytes:
-    """A ping to a client."""
+    """Return a ping frame for a client."""
     return _control(_PING, b"berth", is_masked=False)
 
 

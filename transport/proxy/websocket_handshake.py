@@ -1,4 +1,6 @@
-"""The two heads that begin a websocket (RFC 6455, 4), as a proxy passes them on. Pure."""
+"""Request and response heads of a websocket handshake (RFC 6455, 4), as
+a proxy forwards them. Pure.
+"""
 
 import base64
 import hashlib
@@ -19,8 +21,9 @@ _OURS = b"sec-websocket-"
 
 
 def handshake_head(scope: Scope, rules: HeaderRules) -> bytes:
-    """What is sent to the app: the client's own key and offers of sub-protocols; no extension, so that every frame
-    can be told from the next. Raises RequestRefused."""
+    """Return the handshake for the app: the client's own key and sub-protocols, but no extension,
+    so that frame boundaries stay visible. Raises RequestRefused.
+    """
     scheme = "https" if scope["scheme"] == "wss" else "http"
     client_ip = scope["client"][0] if scope.get("client") else ""
     headers = request_headers(
@@ -39,8 +42,9 @@ def handshake_head(scope: Scope, rules: HeaderRules) -> bytes:
 
 
 def accepted_headers(scope: Scope, headers: Headers, rules: HeaderRules) -> Headers:
-    """What the client is told, of what the app answered. Raises UpstreamBroken for an answer that accepts nothing, or
-    something else than was offered."""
+    """Return the response headers for the client. Raises UpstreamBroken if the app accepts nothing,
+    or something that was not offered.
+    """
     said = {name: value.strip() for name, value in headers}
     accept = base64.b64encode(hashlib.sha1(_key(scope) + _GUID, usedforsecurity=False).digest())
     chosen = said.get(b"sec-websocket-protocol")

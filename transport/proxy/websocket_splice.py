@@ -1,4 +1,4 @@
-"""Two connections of one websocket joined into one, frame after frame as they come."""
+"""Joins the client and app connections of one websocket, frame by frame."""
 
 import asyncio
 from typing import cast
@@ -13,18 +13,20 @@ from transport.proxy.websocket_frames import (
     ping_frame,
 )
 
-# How long a side is given to finish a frame, or to answer our close frame.
+# Time for a side to finish a frame, or to answer our close frame.
 FAREWELL_S = 2.0
-# How long two sides may take over the end that one of them began.
+# Time for both sides to finish the closing handshake.
 CLOSING_S = 10.0
-# A client that has been silent for this long is asked for a sign of life, and has as long again to give it.
+# A client silent for this long is sent a ping, and must answer within as long again.
 VIGIL_S = 30.0
 _WRITE_HIGH_BYTES = 256 * 1024
 
 
 class Splice:
-    """Passes on what each side sends, and holds a side back while the other does not read. `finished` is done once
-    both connections are closed. Watches over the client; who vanishes is reported to the other side."""
+    """Forwards each side's bytes to the other, and pauses a side while the other does not read.
+    `finished` is done once both connections are closed. Pings a silent client; the app side is
+    closed if the client has vanished.
+    """
 
     def __init__(self, *, vigil_s: float = VIGIL_S, on_message: OnMessage | None = None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -38,17 +40,19 @@ class Splice:
         self._vigil = self.loop.call_later(vigil_s, self._look)
 
     def close(self, code: int, reason: str) -> None:
-        """End it from outside: the client is told why, the app that the client goes."""
+        """Close both sides: the client with this code and reason, the app with GOING_AWAY."""
         self.client.say_goodbye(code, reason)
         self.app.say_goodbye(GOING_AWAY, "")
 
     def on_fault(self, side: "Side", fault: FrameFault) -> None:
-        """A side broke the rules: it is told so, the other one is spared the rest."""
+        """Close the side that violated the protocol with the fault's code,
+        and close the other side.
+        """
         side.say_goodbye(fault.code, str(fault))
         side.other.say_goodbye(INTERNAL_ERROR if side is self.app else GOING_AWAY, "")
 
     def on_close_frame(self) -> None:
-        """A side has sent its last frame."""
+        """Handle a close frame of one side."""
         if self.client.watch.has_closed and self.app.watch.has_closed:
             self.client.transport.close()
             self.app.transport.close()
@@ -74,8 +78,9 @@ class Splice:
                 side.transport.abort()
 
     def _look(self) -> None:
-        """A client that vanished without a word would keep its place for ever; and what stands between may forget a
-        connection that nobody uses."""
+        """Ping a silent client, or abort it if it did not answer the last ping. The ping also keeps
+        the connection alive in middleboxes that drop idle connections.
+        """
         client = self.client
         has_sign = client.has_spoken or client.is_held
         client.has_spoken = False
@@ -89,7 +94,7 @@ class Splice:
 
 
 class Side(asyncio.Protocol):
-    """One of the two connections."""
+    """Connection to the client or to the app."""
 
     transport: asyncio.Transport
     other: "Side"
@@ -97,8 +102,8 @@ class Side(asyncio.Protocol):
     def __init__(self, splice: Splice, *, is_client: bool, on_message: OnMessage | None = None) -> None:
         self.watch = FrameWatch(is_masked=is_client, on_message=on_message)
         self.has_spoken = False
-        self.is_held = False  # not read from, as the other side does not read
-        self.is_deaf = False  # nothing more is passed on to it
+        self.is_held = False  # reading is paused, as the other side does not read
+        self.is_deaf = False  # nothing more is forwarded to it
         self.is_lost = False
         self._splice = splice
         self._is_client = is_client
@@ -144,7 +149,9 @@ class Side(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def say_goodbye(self, code: int, reason: str) -> None:
-        """Close this side with a close frame behind the frame that is on its way; if that does not end soon, without."""
+        """Send a close frame after the frame in progress, then close; abort if
+        that takes longer than FAREWELL_S.
+        """
         if self.is_lost or self.is_deaf or self._goodbye:
             return
         self._goodbye = close_frame(code, reason, is_masked=not self._is_client)
@@ -157,7 +164,7 @@ class Side(asyncio.Protocol):
     def _send_goodbye(self) -> None:
         self.is_deaf = True
         self.transport.write(self._goodbye)
-        self.resume_writing()  # the other side is not held back by a side that nothing is passed on to
+        self.resume_writing()  # the other side must not wait for a side that gets nothing more
         if self.is_held:
             self.is_held = False
             self.transport.resume_reading()

@@ -1,8 +1,8 @@
-"""The HTTP/1.1 side of the server: what reads requests off a browser's connection, and bounds all that one may cost.
+"""HTTP/1.1 server protocol: parses the requests of a client connection, and enforces limits on it.
 
-uvicorn listens, starts and stops; `HttpProtocol` is what it makes for each connection. An application is called as
-ASGI says. A `Front` sees each request first and may answer it in the same turn of the event loop, or take a
-websocket's connection over as it is.
+uvicorn listens, starts and stops; it creates one `HttpProtocol` per connection. Applications are
+called by ASGI. A `Front` sees each request first and may answer it in the same turn of the event
+loop, or take over a websocket's connection.
 """
 
 from transport.server.connection import HttpProtocol, protocol_class

@@ -1,4 +1,4 @@
-"""The ASGI types, and the scope of a request."""
+"""ASGI types, and the scope of a request."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -14,7 +14,9 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def http_scope(method: str, version: str, reading: Reading, headers: Fields) -> Scope:
-    """What the head says. Who asked, whom and how is added by the connection."""
+    """Return the scope fields that follow from the head. The connection
+    adds client, server and scheme.
+    """
     path = reading.path.decode("ascii")
     return {
         "type": "http",

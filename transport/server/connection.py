@@ -1,4 +1,4 @@
-"""One connection of a client: requests one after the other, read strictly and within limits."""
+"""Client connection: parses requests strictly, within limits, and answers them in order."""
 
 import asyncio
 from collections import deque
@@ -36,13 +36,15 @@ class Phase(Enum):
     IDLE = auto()  # before the first byte of a request
     HEAD = auto()
     BODY = auto()  # and the answer, which may begin before the body has ended
-    DEAF = auto()  # the last word is said; what comes is thrown away
-    TUNNEL = auto()  # or on the way there
+    DEAF = auto()  # the last response is written; further input is dropped
+    TUNNEL = auto()  # or about to become one
     GONE = auto()
 
 
 class HttpProtocol(Flow):
-    """Made by uvicorn for each connection. `protocol_class` makes a class with what connections share."""
+    """Client connection, created by uvicorn. Subclasses made by `protocol_class` carry the state
+    that connections share.
+    """
 
     front: Front | None = None
     limits: Limits = Limits()
@@ -66,8 +68,8 @@ class HttpProtocol(Flow):
         self._app_state = app_state
         self._phase = Phase.IDLE
         self._parser = httptools.HttpRequestParser(self)
-        self._current: Exchange | None = None  # the one that is answered
-        self._latest: Exchange | None = None  # the one that is read
+        self._current: Exchange | None = None  # being answered
+        self._latest: Exchange | None = None  # being read
         self._queue: deque[Exchange] = deque()
         self._refusal: Refused | None = None
         self._overhead_bytes = 0
@@ -150,7 +152,7 @@ class HttpProtocol(Flow):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._phase is not Phase.HEAD:
-            return  # trailers are counted, and nobody sees them
+            return  # trailers count towards the limits, but are dropped
         self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -228,7 +230,7 @@ class HttpProtocol(Flow):
             self._linger()
         elif self._queue:
             self._start(self._queue.popleft())
-            self.want_body()  # it was held back while another was answered
+            self.want_body()  # reading was paused while another was answered
         elif self._refusal is not None:
             self._answer_refusal(self._refusal)
         else:
@@ -258,7 +260,7 @@ class HttpProtocol(Flow):
         self._resume_reading()
         return self._transport
 
-    # for the lobby and the server
+    # Called by the connection registry and the server
 
     @property
     def is_idle(self) -> bool:
@@ -278,7 +280,7 @@ class HttpProtocol(Flow):
         self._transport.abort()
 
     def shutdown(self) -> None:
-        """The server stops: no further request."""
+        """Accept no further request: close when idle, else after the current response."""
         if self._current is None:
             self._transport.close()
         elif self._current.tunnel is not None:
@@ -301,12 +303,16 @@ class HttpProtocol(Flow):
         exchange.run(self._config.loaded_app)
 
     def _rest(self) -> None:
-        """Nothing is asked and nothing is answered, though the next head may have begun."""
+        """Set the deadline of a connection without a current exchange; the
+        next head may have begun.
+        """
         limits = self.limits
         self.deadline = self.loop.time() + (limits.head_s if self._phase is Phase.HEAD else limits.idle_s)
 
     def _check_pace(self, exchange: Exchange) -> None:
-        """Each `pace_s` of an exchange: whether the client is there, sends its body, and reads its answer."""
+        """Check, every `pace_s` of an exchange, that the client is there, sends its
+        body, and reads its response.
+        """
         self.deadline = self.loop.time() + self.limits.pace_s
         awaits_body = exchange.awaits_body and not self._is_read_paused
         verdict = self._pace.judge(self._transport, awaits_body=awaits_body, is_unread=self.is_write_paused)
@@ -318,7 +324,7 @@ class HttpProtocol(Flow):
             exchange.watcher.on_wait(self._pace.waited_s)
 
     def _check_reading(self) -> None:
-        """The answer is whole, and a slow client still takes it."""
+        """Check that a slow client still reads a complete response; abort if it does not."""
         self.deadline = self.loop.time() + self.limits.pace_s
         if self._pace.judge(self._transport, awaits_body=False, is_unread=True) is Verdict.GONE:
             self._transport.abort()
@@ -328,7 +334,7 @@ class HttpProtocol(Flow):
         return self._refusal
 
     def _refuse(self, refusal: Refused) -> None:
-        """Answer what can still be answered, then this, and listen no more."""
+        """Answer exchanges that can still be answered, then send this refusal and stop reading."""
         if self._phase is Phase.DEAF or self._phase is Phase.GONE:
             return
         if self._current is None:
@@ -351,7 +357,9 @@ class HttpProtocol(Flow):
         self._linger()
 
     def _linger(self) -> None:
-        """No further word from us; the client is heard out for a moment, so that it reads our last."""
+        """Half-close, and drop input for `linger_s`, so that the client
+        can read the last response.
+        """
         self._phase = Phase.DEAF
         self.deadline = self.loop.time() + self.limits.linger_s
         self._resume_reading()
@@ -364,7 +372,7 @@ class HttpProtocol(Flow):
         exchange = self._latest
         if self._phase is not Phase.TUNNEL or exchange is None:
             if rest and self._phase in (Phase.IDLE, Phase.BODY):
-                self.data_received(rest)  # another protocol was offered; we stay with this one
+                self.data_received(rest)  # the offer of another protocol is ignored
             return
         self._keep_early(rest)
         if self._current is not None:
@@ -382,7 +390,7 @@ class HttpProtocol(Flow):
             hand_over(self, self._transport, inner, exchange.scope, self._early)
 
     def _keep_early(self, data: bytes) -> None:
-        """What a client sends before its handshake is answered waits here, or in its own buffers."""
+        """Buffer what a client sends before its handshake is answered, up to a limit."""
         self._early += data
         if len(self._early) > self.limits.taken_ahead_bytes:
             self._pause_reading()
@@ -391,7 +399,7 @@ class HttpProtocol(Flow):
 def protocol_class(
     *, front: Front | None = None, limits: Limits | None = None, proxies: TrustedProxies | None = None
 ) -> type[HttpProtocol]:
-    """A class of connections that share a lobby; one for each server."""
+    """Return a connection class with its own connection registry; one for each server."""
     limits = limits or Limits()
     shared = {"front": front, "limits": limits, "lobby": Lobby(limits), "proxies": proxies}
     return type("BerthHttpProtocol", (HttpProtocol,), shared)

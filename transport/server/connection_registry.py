@@ -1,4 +1,6 @@
-"""All connections of one server: counted, and looked at each second for those whose time is over."""
+"""Registry of all connections of one server: enforces connection
+limits and, every second, deadlines.
+"""
 
 import asyncio
 import ipaddress
@@ -11,22 +13,24 @@ SWEEP_S = 1.0
 
 
 class Guest(Protocol):
-    """A connection. At its `deadline` (in the loop's time) it is told so, and closes or sets another."""
+    """Connection in the registry. `on_deadline` is called at `deadline` (event loop time) and
+    closes it or sets a new one.
+    """
 
     deadline: float
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for its first or next request."""
+        """True if it waits for its first or next request."""
 
     def on_deadline(self) -> None: ...
 
     def leave(self) -> None:
-        """Close at once."""
+        """Close immediately."""
 
 
 class Lobby:
-    """Belongs to one event loop."""
+    """Connections of one server by peer, for one event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -38,8 +42,10 @@ class Lobby:
         return len(self._guests)
 
     def enter(self, guest: Guest, address: str) -> bool:
-        """Count a connection in. False where the peer ("" for one that is not counted) has too many, or where all are too
-        many and none of them is idle: the one whose time ends first makes room."""
+        """Register a connection. Returns False if the peer has too many ("" is not counted), or if
+        the total is reached and no connection is idle; the idle one with the earliest deadline is
+        closed to make room.
+        """
         peer = _peer_of(address)
         if peer and self._peers[peer] >= self._limits.connections_of_peer:
             return False
@@ -77,7 +83,7 @@ class Lobby:
 
 
 def _peer_of(address: str) -> str:
-    """One peer is one address, or all 2^64 that one household gets of version 6."""
+    """Return the address, or for IPv6 its /64 network, which one household gets as a whole."""
     if ":" not in address:
         return address
     try:

@@ -1,8 +1,9 @@
-"""What a browser gets whose head is too large, which its cookies make it: the page throws them away and comes back.
+"""Page for a browser whose request head is too large because of its cookies: deletes them and
+reloads.
 
-A page at another port of the same host, or at a sibling host, can fill a browser's jar so that it could never come here
-again. What a sign-in is made of is HttpOnly: the page does not see it, and it stays. Names that scripts do not see are
-bounded where apps set them (sessions_app.gateway.auth.cookies).
+A page at another port of the host, or at a sibling host, can fill the browser's cookie jar so that
+every request here is refused. Session cookies are HttpOnly: the page cannot see them, and they
+stay. HttpOnly cookies set by apps are bounded elsewhere (sessions_app.gateway.auth.cookies).
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""One request and its answer."""
+"""One request and its response."""
 
 import asyncio
 import logging
@@ -16,10 +16,11 @@ _LAST_CHUNK = b"0\r\n\r\n"
 
 
 class Exchange:
-    """Answered either by an ASGI application (`run`), or from callbacks: `begin`, `write`, `end`, in that order.
+    """Request that is answered either by an ASGI application (`run`), or from callbacks: `begin`,
+    `write`, `end`, in that order.
 
-    The direct way never waits: after each `flush`, `is_writable` tells whether the client keeps up, and the watcher is
-    told when it does again. What is written to a client that has gone is dropped.
+    Callbacks never wait: after each `flush`, `is_writable` is True if the client keeps up; else the
+    watcher is called when it does again. Writes to a client that has left are dropped.
     """
 
     __slots__ = (
@@ -61,10 +62,12 @@ class Exchange:
         self._left_bytes = -1
         self._unsent = b""
 
-    # As ASGI says
+    # ASGI
 
     def run(self, app: AsgiApp) -> None:
-        """Have it answered by an application, in a task of its own, which finds us as an extension."""
+        """Start the application in a task; it finds this
+        object as scope extension `berth.exchange`.
+        """
         self.scope["extensions"]["berth.exchange"] = self
         self._owner.launch(self._run(app))
 
@@ -106,25 +109,28 @@ class Exchange:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the client reads as fast as we write, or has gone and reads nothing."""
+        """True if the client reads as fast as we write, or has left."""
         return self.is_gone or not self._owner.is_write_paused
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """The head; it goes out with what is written next, or with `flush`. The framing follows from its fields:
-        a length, or chunks. Raises ValueError for fields that cannot be sent."""
+        """Write the head; it is sent with the next write or `flush`. Framing by length or chunks
+        follows from its fields. Raises ValueError for fields that cannot be sent.
+        """
         if self.has_begun:
             raise RuntimeError("The answer has begun already.")
         self._unsent = encode_answer(status, self._framed(status, headers))
         self.has_begun = True
 
     def flush(self) -> None:
-        """Send what waits for company."""
+        """Send buffered bytes."""
         if self._unsent and not self.is_gone:
             unsent, self._unsent = self._unsent, b""
             self._owner.write(unsent)
 
     def write(self, data: bytes) -> None:
-        """A piece of the body; a small one goes out with the next, or with `flush`. Raises RuntimeError for more than the head promised."""
+        """Write a piece of the body; a small one is sent with the next, or with `flush`. Raises
+        RuntimeError if the body exceeds its Content-Length.
+        """
         if self.is_finished or not self.has_begun:
             raise RuntimeError("The answer has not begun, or has ended.")
         if not data or self.is_gone or self.scope.get("method") == "HEAD":
@@ -140,7 +146,7 @@ class Exchange:
             self.flush()
 
     def end(self) -> None:
-        """The answer is whole; one that is shorter than its head promised is cut."""
+        """Finish the response; one shorter than its Content-Length is cut."""
         if self._left_bytes > 0 and self.scope.get("method") != "HEAD":
             self.cut()
             return
@@ -153,28 +159,32 @@ class Exchange:
         self._owner.on_answered(can_continue=self.keep_alive and self.is_body_whole)
 
     def cut(self) -> None:
-        """Break off, in a way that the client takes for no whole answer."""
+        """Abort the response so that the client detects that it is incomplete."""
         self.flush()
         self._finish()
         self._owner.break_off(is_hard=not self._chunked and self._left_bytes < 0)
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """All of a short answer."""
+        """Send a complete short response."""
         self.begin(status, (*headers, (b"content-length", b"%d" % len(body))))
         self.write(body)
         self.end()
 
     def open_tunnel(self, head: bytes, tunnel: Tunnel, inner: asyncio.Protocol) -> asyncio.Transport:
-        """Send the head of a 101 and hand the connection to `inner`, with what the client sent meanwhile."""
+        """Send the head of a 101 and hand over the connection to
+        `inner`, with bytes received meanwhile.
+        """
         self.has_begun = True
         self.tunnel = tunnel
         return self._owner.become_tunnel(head, inner)
 
-    # From the connection
+    # Called by the connection
 
     def feed(self, data: bytes) -> bool:
-        """A piece of the request's body. False when there is more than should be taken ahead."""
-        if self._pieces and len(data) < _SMALL_BYTES:  # many tiny chunks cost no object each while they wait
+        """Add a piece of the request's body. Returns False if more is buffered than the limit."""
+        if (
+            self._pieces and len(data) < _SMALL_BYTES
+        ):  # merged, so that tiny chunks do not cost one object each
             if not isinstance(self._pieces[-1], bytearray):
                 self._pieces[-1] = bytearray(self._pieces[-1])
             self._pieces[-1] += data
@@ -190,11 +200,11 @@ class Exchange:
 
     @property
     def awaits_body(self) -> bool:
-        """Whether an application waits for the client to send on."""
+        """True if an application waits for more of the request's body."""
         return not self.is_body_whole and not self._pieces and self._reader is not None
 
     def leave(self) -> None:
-        """The client has gone."""
+        """Mark the client as gone, and notify the reader and the watcher."""
         self.is_gone = True
         self._wake()
         if self.watcher is not None:
@@ -206,12 +216,12 @@ class Exchange:
         except Exception:
             logger.exception("the application failed")
         finally:
-            self.scope["extensions"].pop("berth.exchange", None)  # no circle is left to the collector
+            self.scope["extensions"].pop("berth.exchange", None)  # breaks the reference cycle
             if self.tunnel is None and not (self.is_finished or self.is_gone):
                 self._settle()
 
     def _settle(self) -> None:
-        """The application has left the answer undone."""
+        """Complete a response that the application left unfinished: cut it, or answer 500."""
         if self.has_begun:
             self.cut()
             return
@@ -234,7 +244,7 @@ class Exchange:
         fields = [self._owner.date_header]
         is_bodiless = status in (204, 304) or status < 200
         has_length = False
-        self._chunked, self._left_bytes = False, -1  # an earlier head may have failed
+        self._chunked, self._left_bytes = False, -1  # a previous `begin` may have raised
         for name, value in headers:
             name = name.lower()
             if name == b"content-length":
@@ -256,7 +266,7 @@ class Exchange:
         elif is_bodiless:
             self._left_bytes = 0
         if not self.is_body_whole:
-            self.keep_alive = False  # nobody can say whether and when the rest of the request will come
+            self.keep_alive = False  # the rest of the request may never come
         if not self.keep_alive:
             fields.append((b"connection", b"close"))
         return fields

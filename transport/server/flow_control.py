@@ -1,10 +1,10 @@
-"""How fast a connection reads and writes: neither side takes more than the other can pass on."""
+"""Flow control of a connection: pauses reading and writing so that buffers stay bounded."""
 
 import asyncio
 
 
 class Flow(asyncio.Protocol):
-    """The flow of one connection. Whoever derives sets `_transport` when the connection is made."""
+    """Flow control of one connection. Subclasses set `_transport` when the connection is made."""
 
     _transport: asyncio.Transport
 
@@ -30,7 +30,7 @@ class Flow(asyncio.Protocol):
         self._transport.write(data)
 
     async def drained(self) -> None:
-        """Returns when the client keeps up, or has gone."""
+        """Return when the client keeps up, or has left."""
         while self.is_write_paused:
             if self._drain is None or self._drain.done():
                 self._drain = self.loop.create_future()

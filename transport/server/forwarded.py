@@ -1,4 +1,6 @@
-"""Who asks, where a proxy in front of us says so. Pure but for its cache."""
+"""Client address and scheme of a request that came through trusted reverse proxies.
+Pure but for a cache.
+"""
 
 import ipaddress
 from collections.abc import Iterable
@@ -11,7 +13,9 @@ _SCHEMES = {b"http": "http", b"https": "https", b"ws": "http", b"wss": "https"}
 
 
 class TrustedProxies:
-    """Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, by address or network; "*" is everybody."""
+    """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto
+    are trusted; "*" is any.
+    """
 
     def __init__(self, places: Iterable[str]) -> None:
         names = [place.strip() for place in places if place.strip()]
@@ -20,8 +24,9 @@ class TrustedProxies:
         self.trusts = lru_cache(maxsize=1024)(self._trusts)
 
     def asker(self, client: Client, fields: Fields) -> tuple[str, Client]:
-        """Scheme and client of a request that came over this connection. The last address that is not a trusted proxy's
-        is the client: what stands before it is that client's own word."""
+        """Return scheme and client of a request on this connection. The client is the last address
+        that is not a trusted proxy; addresses before it can be forged by that client.
+        """
         if not self.trusts(client[0]):
             return "http", client
         schemes = [value.strip().lower() for name, value in fields if name == b"x-forwarded-proto"]

@@ -1,4 +1,6 @@
-"""How a request's head is read: in one way, or not at all. And how the head of an answer is written. Pure."""
+"""Strict parser of request heads (ambiguous ones are refused), and
+encoder of response heads. Pure.
+"""
 
 import json
 import re
@@ -18,12 +20,12 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 _FIELD_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")
 _ASKED = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", b"connection", b"upgrade"))
-# TRACE shows a page what its cookies are; CONNECT is for proxies of another kind.
+# TRACE reveals HttpOnly cookies to a page; CONNECT is for forward proxies.
 _NOT_HERE = frozenset((b"CONNECT", b"TRACE", b"PRI"))
 
 
 class Refused(Exception):
-    """The request is not read; `status` and the text say why."""
+    """The request is rejected; `status` and the text give the reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -31,7 +33,7 @@ class Refused(Exception):
 
 
 class Reading(NamedTuple):
-    """What a head says, beyond its fields."""
+    """Parsed target and framing of a head."""
 
     path: bytes
     query: bytes
@@ -46,7 +48,7 @@ class Reading(NamedTuple):
 
 
 def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> Reading:
-    """The one possible reading of a head; names are lower case. Raises Refused where there could be two."""
+    """Parse a head; names are in lower case. Raises Refused if it can be read in two ways."""
     if version not in ("1.1", "1.0"):
         raise Refused(400, "Only HTTP/1.1 is spoken here.")
     if method in _NOT_HERE:
@@ -68,16 +70,16 @@ def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> Rea
 
 
 def check_size(fields: Fields, limits: Limits, arrived_bytes: int) -> None:
-    """Of all that arrived these are the fields: within the limits together and each? Raises Refused."""
+    """Check the fields against the limits, in total and each. Raises Refused."""
     if arrived_bytes <= limits.field_bytes and len(fields) <= limits.fields:
-        return  # not worth the counting
+        return  # common case: no need to count
     sizes = [len(name) + len(value) + 4 for name, value in fields]
     if sum(sizes) > limits.head_bytes or max(sizes) > limits.field_bytes or len(sizes) > limits.fields:
         raise Refused(431, "The head of the request is too large.")
 
 
 def check_websocket(method: bytes, version: str, reading: Reading, fields: Fields) -> None:
-    """Raises Refused unless a handshake can begin with this (RFC 6455, 4.2.1)."""
+    """Check the request against RFC 6455, 4.2.1. Raises Refused if it is no valid handshake."""
     if method != b"GET" or version != "1.1" or reading.has_body:
         raise Refused(400, "A websocket begins with a GET of HTTP/1.1 without a body.")
     keys = [value for name, value in fields if name == b"sec-websocket-key"]
@@ -89,7 +91,7 @@ def check_websocket(method: bytes, version: str, reading: Reading, fields: Field
 
 
 def encode_answer(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The head of an answer. Raises ValueError rather than let a value start a line of its own."""
+    """Return a response head. Raises ValueError for a name or value that could inject a line."""
     parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status]
     for name, value in fields:
         parts += (b"\r\n", name, b": ", value)
@@ -104,8 +106,9 @@ def encode_answer(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def encode_refusal(refusal: Refused, date: tuple[bytes, bytes]) -> bytes:
-    """The whole answer to a request that is not read, in the shape that the API's errors have; a browser whose cookies
-    are too many gets a page that helps it."""
+    """Return the complete response to a refused request, in the format of API errors; a browser
+    with too many cookies gets the cookie overflow page.
+    """
     if refusal.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         length = (b"content-length", b"%d" % len(cookie_overflow_page.BODY))
         return (

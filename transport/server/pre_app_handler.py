@@ -1,4 +1,4 @@
-"""What may stand before the application."""
+"""Interface of a handler that sees requests before the application."""
 
 from typing import Protocol
 
@@ -7,11 +7,16 @@ from transport.server.exchange import Exchange
 
 
 class Front(Protocol):
-    """Both are called in the middle of reading, and return at once."""
+    """Pre-app handler. Both methods are called while input is
+    parsed, and must return immediately.
+    """
 
     def take(self, exchange: Exchange) -> bool:
-        """Whether this request, which has no body, is answered from here. False leaves it to the application."""
+        """Return True if the handler answers this request, which has no body; False
+        leaves it to the application.
+        """
 
     def owns(self, scope: Scope) -> bool:
-        """Whether the application wants websockets of this address whole: it then makes a tunnel of the exchange, which
-        it finds as `scope["extensions"]["berth.exchange"]`."""
+        """Return True if the application takes over websockets of this address as tunnels; it finds
+        the exchange as `scope["extensions"]["berth.exchange"]`.
+        """

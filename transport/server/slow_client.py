@@ -1,4 +1,4 @@
-"""Whether a client keeps up its part of an exchange."""
+"""Slow-client guard: detects clients that stop sending their body or reading their response."""
 
 import asyncio
 from enum import Enum, auto
@@ -9,12 +9,12 @@ from transport.server.sockets import is_connected
 
 class Verdict(Enum):
     FINE = auto()
-    SLOW = auto()  # the body that we wait for does not come
-    GONE = auto()  # or as good as gone: the answer is not read
+    SLOW = auto()  # the awaited body does not arrive
+    GONE = auto()  # disconnected, or the response is not read
 
 
 class Pace:
-    """Of one connection; judged each `Limits.pace_s` of an exchange."""
+    """Progress of one connection, judged every `Limits.pace_s` of an exchange."""
 
     __slots__ = ("_limits", "_unread_bytes", "_unread_s", "body_bytes", "waited_s")
 
@@ -23,8 +23,8 @@ class Pace:
         self.start()
 
     def start(self) -> None:
-        """A new exchange."""
-        self.body_bytes = 0  # that arrived since the last look
+        """Reset for a new exchange."""
+        self.body_bytes = 0  # since the last `judge`
         self.waited_s = 0.0
         self._unread_bytes = -1
         self._unread_s = 0.0

@@ -1,4 +1,4 @@
-"""What the system knows of a connection."""
+"""Socket-level helpers: addresses, keepalive, connection state and reset."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ Address = tuple[str, int]
 
 _LINGER_NOT = struct.pack("ii", 1, 0)
 _ESTABLISHED = 1  # TCP_ESTABLISHED of Linux's tcp_info
-# A peer that vanished without a word is noticed after some two minutes, on a connection that nobody writes to as well.
+# Detects a vanished peer after about two minutes, also on an idle connection.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
@@ -20,7 +20,7 @@ _KEEPALIVE = (
 
 
 def addresses(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
-    """Where the connection comes from, and where it arrived."""
+    """Return the peer's address and the local one."""
     return _address(transport.get_extra_info("peername")), _address(transport.get_extra_info("sockname"))
 
 
@@ -32,7 +32,9 @@ def notice_vanishing(transport: asyncio.BaseTransport) -> None:
 
 
 def is_connected(transport: asyncio.BaseTransport) -> bool:
-    """Asked of the system: while we do not read, a client that leaves is not noticed."""
+    """Return the kernel's state of the connection: while reading is paused, asyncio does not notice
+    a client that leaves.
+    """
     connected = transport.get_extra_info("socket")
     try:
         return bool(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
@@ -41,7 +43,7 @@ def is_connected(transport: asyncio.BaseTransport) -> bool:
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Break the connection so that its peer cannot take what it got for all there was."""
+    """Reset the connection, so that the peer cannot take a partial response for a complete one."""
     connected = transport.get_extra_info("socket")
     with contextlib.suppress(OSError, AttributeError):
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)

@@ -16,46 +16,51 @@ class ExchangeOwner(Protocol):
 
     @property
     def date_header(self) -> tuple[bytes, bytes]:
-        """Name and value of the Date header of an answer."""
+        """Name and value of the Date header of a response."""
 
     def launch(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the application in a task that the server waits for when it stops."""
 
     def write(self, data: bytes) -> None:
-        """Send bytes of the answer."""
+        """Send bytes of the response."""
 
     async def drained(self) -> None:
-        """Return when the client keeps up, or has gone."""
+        """Return when the client keeps up, or has left."""
 
     def want_body(self) -> None:
-        """Read on: the application has taken all of the body that had arrived."""
+        """Resume reading: the application has taken all of the body received so far."""
 
     def on_answered(self, *, can_continue: bool) -> None:
-        """End an exchange whose answer is whole; `can_continue` allows another request on the connection."""
+        """End an exchange whose response is complete; `can_continue` allows
+        another request on the connection.
+        """
 
     def break_off(self, *, is_hard: bool) -> None:
-        """End an exchange whose answer was cut. `is_hard` resets the connection: its closing would look like a whole
-        answer."""
+        """End an exchange whose response was cut. `is_hard` resets the connection, for a response
+        whose end is marked only by the connection's close.
+        """
 
     def become_tunnel(self, head: bytes, inner: asyncio.Protocol) -> asyncio.Transport:
-        """Send the head of a 101, then hand the connection to `inner` with all bytes that came early."""
+        """Send the head of a 101, then hand the connection to `inner` with
+        all bytes that came early.
+        """
 
 
 class Watcher(Protocol):
     """Callbacks to code that answers without a task, for events that a task would wait for."""
 
     def on_writable(self) -> None:
-        """Write on: the client keeps up again."""
+        """Continue writing: the client keeps up again."""
 
     def on_gone(self) -> None:
         """Stop: the client has left."""
 
     def on_wait(self, waited_s: float) -> None:
-        """Look at the time: called each `Limits.pace_s` of the exchange."""
+        """Check timeouts; called every `Limits.pace_s` of the exchange."""
 
 
 class Tunnel(Protocol):
-    """Connection that has stopped speaking HTTP."""
+    """Connection that has switched from HTTP to another protocol."""
 
     def close(self, code: int, reason: str) -> None:
         """Send a close code and its reason, then end."""

@@ -1,4 +1,4 @@
-"""How a connection stops speaking HTTP."""
+"""Switches a connection from HTTP to a websocket."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,9 @@ from transport.server.exchange import Exchange
 
 
 class Within(asyncio.Protocol):
-    """A connection that speaks another protocol now, and is still counted as one of ours."""
+    """Protocol of an upgraded connection: delegates to `inner`, and keeps
+    `outer` registered until it closes.
+    """
 
     def __init__(self, outer: asyncio.Protocol, inner: asyncio.Protocol) -> None:
         self._outer = outer
@@ -26,7 +28,9 @@ class Within(asyncio.Protocol):
 
 
 def make_websocket_scope(exchange: Exchange) -> None:
-    """The scope of a websocket that the application will carry as a tunnel."""
+    """Turn the exchange's scope into that of a websocket which the application
+    takes over as a tunnel.
+    """
     scope = exchange.scope
     offers = [
         value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"
@@ -39,7 +43,7 @@ def make_websocket_scope(exchange: Exchange) -> None:
 
 
 def handshake_bytes(scope: Scope) -> bytes:
-    """The request again, as it would have come."""
+    """Return the handshake request, encoded again from the scope."""
     query = b"?" + scope["query_string"] if scope["query_string"] else b""
     lines = [b"GET ", scope["raw_path"], query, b" HTTP/1.1\r\n"]
     for name, value in scope["headers"]:
@@ -50,7 +54,9 @@ def handshake_bytes(scope: Scope) -> bytes:
 def hand_over(
     outer: asyncio.Protocol, transport: asyncio.Transport, inner: Any, scope: Scope, early: bytes
 ) -> None:
-    """Websockets of the portal itself are the library's, which reads the request again."""
+    """Pass a websocket of the portal itself to the websocket library,
+    which parses the handshake again.
+    """
     transport.set_protocol(Within(outer, inner))
     inner.connection_made(transport)
     inner.scheme = "wss" if scope["scheme"] == "https" else "ws"

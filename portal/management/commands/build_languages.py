@@ -1,4 +1,6 @@
-"""Translations as programs read them: .mo for the portal, one script per language for the pages."""
+"""`manage.py build_languages`: compiles translations, .mo for the portal and one script per
+language for pages.
+"""
 
 import json
 from collections.abc import Sequence
@@ -34,7 +36,9 @@ class Command(BaseCommand):
 
 
 def script_of(catalog: Catalog) -> str:
-    """What static/src/words.js finds: {English sentence: [its forms]}, of a plural by its singular."""
+    """Return the script for static/src/words.js: {English sentence: [its
+    forms]}, plurals by their singular.
+    """
     words = {}
     for message in catalog:
         if message.id and message.string and not message.fuzzy:

@@ -1,7 +1,8 @@
-"""`manage.py first_run`: what an empty installation needs before somebody can start a session.
+"""`manage.py first_run`: prepares an installation so that sessions can be started. Runs at each
+start.
 
-Runs at each start. People are made once, when there is nobody; the machine, its storage and its session image are
-looked at each time.
+Users are created only if there are none; the machine, its storage and its session image are
+registered or refreshed each time.
 """
 
 import json
@@ -42,7 +43,7 @@ DEMO_PEOPLE = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """One person as the file for scripts tells of it."""
+    """Account as written to the credentials file."""
 
     role: str
     email: str
@@ -81,12 +82,14 @@ class Command(BaseCommand):
             )
             people = (SUPERADMIN, *DEMO_PEOPLE) if has_demo else (SUPERADMIN,)
             known = [make_person(project, *person) for person in people]
-            # Before the commit: people whose passwords nobody knows would be worse than a file about nobody.
+            # Before the commit: accounts with lost passwords would be worse than an unused file.
             write_secret(file, {"url": settings.BERTH_URL, "users": [asdict(person) for person in known]})
         self.stdout.write(f"Made {len(known)} accounts in the domain “default”.")
 
     def _look_at_this_machine(self) -> Agent:
-        """This machine's engine as an agent; one that a superadmin retired stays so."""
+        """Register or refresh this machine's engine as an agent; one that
+        a superadmin retired stays retired.
+        """
         address = settings.BERTH_ENGINE
         if not ResourceGroup.objects.filter(is_default=True).exists():
             create_resource_group(actor=SYSTEM, name="default", is_default=True)
@@ -118,7 +121,7 @@ class Command(BaseCommand):
 
 
 def make_person(project: Project, email: str, role: Role, project_role: ProjectRole) -> Credentials:
-    """An account with a random password and a token, member of `project`."""
+    """Create an account with a random password and a token, as member of `project`."""
     password = secrets.token_urlsafe(15)
     user = create_user(actor=SYSTEM, email=email, password=password, domain=project.domain, role=role)
     add_member(actor=SYSTEM, project=project, user=user, role=project_role)
@@ -128,13 +131,13 @@ def make_person(project: Project, email: str, role: Role, project_role: ProjectR
 
 
 def machine_name() -> str:
-    """The host name as the name of an agent."""
+    """Return the host name in the form of an agent name."""
     name = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower()).strip("-")
     return name[:64].strip("-") or "this-machine"
 
 
 def update_url(file: Path) -> None:
-    """Keep the file, but for the address: a portal may come up on another port."""
+    """Update the URL in the file, as the portal may use another port now; keep the rest."""
     try:
         content = json.loads(file.read_text())
     except FileNotFoundError:
@@ -144,7 +147,7 @@ def update_url(file: Path) -> None:
 
 
 def write_secret(file: Path, content: dict[str, Any]) -> None:
-    """Replace `file`, mode 0600, in one step."""
+    """Replace `file` atomically, with mode 0600."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as output:

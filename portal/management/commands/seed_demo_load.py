@@ -1,7 +1,8 @@
-"""`manage.py seed_demo_load`: many machines, sessions and folders, to see and measure how pages bear them.
+"""`manage.py seed_demo_load`: creates rows of many agents, sessions and folders, to measure pages
+under load.
 
-They are rows alone: nothing of them runs. A portal whose workers run will look after them as after all others: it finds
-that machines do not answer and that containers are gone, and says so.
+Nothing of them runs. A portal with running workers treats them like all others: it finds that
+agents do not answer and that containers are missing, and reports it.
 """
 
 import random
@@ -34,7 +35,7 @@ from vfolders.models import StorageHost, VFolder
 
 DOMAIN = "load"
 OURS = "@berth.example"
-"""People with such addresses are made by bin/up and by this command; all others are real."""
+"""E-mail domain of accounts made by bin/up and by this command; all others are real users."""
 GIB = 2**30
 SEED = 20
 GROUPS, IMAGES = 4, 12
@@ -61,7 +62,7 @@ WORDS = ("train", "notebook", "evaluate", "prepare", "resnet", "index", "tune", 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What sessions are made of."""
+    """Objects that sessions refer to."""
 
     domain: Domain
     projects: Sequence[Project]
@@ -97,7 +98,7 @@ class Command(BaseCommand):
         if min(options["people"], options["projects"]) < 1:
             raise CommandError("Ask for at least one person and one project: sessions belong to them.")
         with connection.cursor() as cursor:
-            # Each batch by itself: all references at the end take longer than one waits for an answer.
+            # Check references per batch: all at the end would exceed the response timeout.
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         chance = random.Random(SEED)  # noqa: S311 -- the same rows each time
         stock = _make_stock(options["people"], options["projects"], options["agents"])
@@ -129,7 +130,7 @@ def _make_stock(people_count: int, project_count: int, agent_count: int) -> Stoc
 
 
 def _make_people(count: int, domain: Domain, projects: Sequence[Project]) -> list[User]:
-    """Nobody can sign in as one of them."""
+    """Create accounts that nobody can sign in to."""
     nobody_knows, policy = make_password(None), default_policy()
     people: list[User] = User.objects.bulk_create(
         [
@@ -249,7 +250,7 @@ def _session(
 
 
 def _allocations(kernels: Sequence[Kernel]) -> Iterator[KernelAllocation]:
-    """Of what holds something."""
+    """Yield the allocations of live sessions that have an agent."""
     for kernel in kernels:
         if kernel.agent is None or not kernel.session.is_live:
             continue
@@ -258,7 +259,7 @@ def _allocations(kernels: Sequence[Kernel]) -> Iterator[KernelAllocation]:
 
 
 def _make_folders(stock: Stock, count: int, chance: random.Random) -> None:
-    """Rows without directories, on a host that takes no new folders."""
+    """Create folder rows without directories, on a host that accepts no new folders."""
     host = StorageHost.objects.create(name="load", config={"root": "load"}, is_active=False)
     folders = []
     for number in range(count):

@@ -1,4 +1,6 @@
-"""`manage.py sign_in_link`: a link that signs a person in once, for whoever may use the machine's command line."""
+"""`manage.py sign_in_link`: prints a one-time sign-in link;
+for administrators with shell access.
+"""
 
 from typing import Any
 

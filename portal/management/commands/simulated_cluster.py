@@ -1,4 +1,4 @@
-"""`manage.py simulated_cluster simulate|clear`: what bin/cluster calls."""
+"""`manage.py simulated_cluster simulate|clear`: runs the simulated cluster for bin/cluster."""
 
 import signal
 from argparse import ArgumentParser, ArgumentTypeError
@@ -97,7 +97,7 @@ class Command(BaseCommand):
     def _clear(self, _options: dict[str, Any]) -> None:
         try:
             self._tell(simulated_cluster.clear())
-        except IntegrityError as error:  # a session that came meanwhile
+        except IntegrityError as error:  # a session was submitted meanwhile
             raise CommandError(
                 "Sessions are submitted there still. End bin/cluster simulate with Ctrl-C, and clear again."
             ) from error

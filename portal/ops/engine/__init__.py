@@ -1,1 +1,1 @@
-"""The container engine and the session image."""
+"""Set-up of the container engine and of the session image."""

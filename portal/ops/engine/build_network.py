@@ -1,7 +1,7 @@
-"""What this machine is set up with to reach package servers, as files for a build container.
+"""Network settings of this machine for image builds: proxies, certificate authority, pip index, apt
+mirror.
 
-Proxies, the private certificate authority, pip's index and apt's mirror. They hold credentials at
-times: a build gets them in a volume, and nothing of them may stay in an image.
+They may contain credentials: a build gets them in a volume, and none may remain in an image.
 """
 
 import configparser
@@ -31,13 +31,13 @@ CERTIFICATE_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class AptSources:
-    """Where Debian packages come from; URIs without the slash at their end."""
+    """Debian mirrors; URIs without trailing slash."""
 
     debian: str = DEBIAN_MIRROR
     security: str = SECURITY_MIRROR
 
     def as_list(self) -> str:
-        """The lines of a sources.list."""
+        """Return the lines of a sources.list."""
         return "".join(
             f"deb {uri} {suite} main\n"
             for uri, suite in (
@@ -49,9 +49,10 @@ class AptSources:
 
 
 def build_files(*, folder: str) -> dict[str, bytes]:
-    """Name -> content of the files that a build finds in `folder`, which only root and _apt read.
+    """Return name -> content of the files that a build finds in `folder`, readable by root and _apt
+    only.
 
-    `environment` is to be sourced first: it exports the variables that point to the others.
+    `environment` must be sourced first: it exports the variables that point to the others.
     """
     variables = {
         **_proxy_variables(),
@@ -78,14 +79,14 @@ def build_files(*, folder: str) -> dict[str, bytes]:
 
 
 def certificate_bundle() -> Path | None:
-    """The file of certificate authorities that this machine trusts, None where none is to be found."""
+    """Return the file of certificate authorities that this machine trusts, or None."""
     candidates = [os.environ.get(name) for name in CERTIFICATE_VARIABLES]
     candidates += [_pip_settings().get("cert"), *CERTIFICATE_FILES, ssl.get_default_verify_paths().cafile]
     return next((Path(path) for path in candidates if path and Path(path).is_file()), None)
 
 
 def machine_apt_sources() -> AptSources:
-    """The mirror that a Debian machine is set up with; Debian's own servers on any other machine."""
+    """Return the configured mirror of a Debian machine; Debian's own servers on others."""
     if "ID=debian" not in _read(Path("/etc/os-release")).split():
         return AptSources()
     folder = Path("/etc/apt")
@@ -97,7 +98,9 @@ def machine_apt_sources() -> AptSources:
 
 
 def parse_apt_sources(text: str) -> AptSources:
-    """The first mirrors of a Debian release named in one-line or deb822 form; only http and https count."""
+    """Return the first Debian mirrors named in one-line or deb822 format;
+    only http and https count.
+    """
     entries = [(uri, suite) for paragraph in re.split(r"\n\s*\n", text) for uri, suite in _entries(paragraph)]
     web = [(uri.rstrip("/"), suite) for uri, suite in entries if uri.startswith(("http://", "https://"))]
     debian = [uri for uri, suite in web if uri.endswith("/debian") and not suite.endswith("-security")]
@@ -141,7 +144,7 @@ def _apt_config(folder: str, *, has_bundle: bool) -> str:
 
 def _pip_config() -> str:
     settings = {key: value for key, value in _pip_settings().items() if key in PIP_KEYS}
-    for key in ("index-url", "extra-index-url"):  # a folder of this machine is not there in the container
+    for key in ("index-url", "extra-index-url"):  # local folders are not reachable in the container
         reachable = [url for url in settings.pop(key, "").split() if not url.startswith(("file:", "/"))]
         if reachable:
             settings[key] = " ".join(reachable)
@@ -149,7 +152,9 @@ def _pip_config() -> str:
 
 
 def _pip_settings() -> dict[str, str]:
-    """What pip would find in its configuration files and in PIP_* (the stronger), names as in the files."""
+    """Return pip's settings from its configuration files and from PIP_* (which take precedence),
+    with names as in the files.
+    """
     home = Path.home()
     files = [Path("/etc/pip.conf"), home / ".pip/pip.conf", home / ".config/pip/pip.conf"]
     settings: dict[str, str] = {}

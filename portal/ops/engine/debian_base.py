@@ -1,7 +1,7 @@
-"""The root file system of a small Debian, made without root and without any tool, for machines that no
-container registry answers.
+"""Builds the root file system of a minimal Debian without root and without tools, for machines that
+cannot reach a container registry.
 
-As debootstrap does it, in two stages: the essential packages are fetched from the mirror and unpacked
+Like debootstrap, in two stages: the essential packages are fetched from the mirror and unpacked
 into one tar file here; `SECOND_STAGE` then runs in a container of it and installs them properly.
 """
 
@@ -25,7 +25,7 @@ from portal.ops.engine.build_network import SUITE, AptSources, machine_apt_sourc
 from portal.ops.errors import PreflightFailed
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-ALSO_CHOSEN = frozenset({"apt", "usr-is-merged"})  # the latter in place of usrmerge, which needs all of perl
+ALSO_CHOSEN = frozenset({"apt", "usr-is-merged"})  # the latter replaces usrmerge, which depends on perl
 FETCH_LIMIT_S = 60
 MERGED_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr since Debian 12
 DROPPED = re.compile(r"usr/share/(?:doc/[^/]+/(?!copyright$)|man/|info/|locale/(?!locale\.alias$)|lintian/)")
@@ -54,7 +54,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One stanza of a Packages file; `depends` holds one tuple of alternatives per dependency."""
+    """Stanza of a Packages file; `depends` holds one tuple of alternatives per dependency."""
 
     name: str
     is_essential: bool
@@ -66,9 +66,10 @@ class Package:
 
 
 def fetch_packages(architecture: str, log: Log) -> dict[str, bytes]:
-    """File name -> content of the essential packages and apt, each checked against Debian's signature.
+    """Return file name -> content of the essential packages and apt, verified by Debian's
+    signature.
 
-    Raises PreflightFailed where the mirror does not answer or its answers do not add up.
+    Raises PreflightFailed if the mirror does not answer or verification fails.
     """
     sources = machine_apt_sources()
     log(f"Fetching the essential packages of Debian {SUITE} from {sources.debian}.")
@@ -91,12 +92,12 @@ def fetch_packages(architecture: str, log: Log) -> dict[str, bytes]:
 
 
 def parse_packages(index: str) -> list[Package]:
-    """The stanzas of a Packages file, in its order."""
+    """Return the stanzas of a Packages file, in order."""
     return [_parse_stanza(stanza) for stanza in index.strip().split("\n\n")]
 
 
 def choose_packages(packages: Iterable[Package]) -> list[Package]:
-    """Essential packages, ALSO_CHOSEN and all that they depend on, sorted by name."""
+    """Return essential packages, ALSO_CHOSEN and all their dependencies, sorted by name."""
     listed = list(packages)
     rank = {"required": 0, "important": 1, "standard": 2}
     by_name = {package.name: package for package in listed}
@@ -121,7 +122,7 @@ def choose_packages(packages: Iterable[Package]) -> list[Package]:
 
 
 def write_root_tar(packages: dict[str, bytes], target: IO[bytes]) -> None:
-    """Unpacks the packages into one tar file in the owners and modes that they state."""
+    """Unpack the packages into one tar file, with their owners and modes."""
     seen: set[str] = set()
     with tarfile.open(fileobj=target, mode="w") as root:
         for folder in MERGED_FOLDERS:
@@ -153,7 +154,9 @@ def _signed_index(sources: AptSources, architecture: str) -> str:
 
 
 def _verified(release: bytes, sources: AptSources) -> str:
-    """The signed part of an InRelease file. Without Debian's keys at hand, only HTTPS vouches for it."""
+    """Return the signed part of an InRelease file. Without Debian's keys, it
+    is fetched by HTTPS instead.
+    """
     if KEYRING.exists() and shutil.which("gpgv"):
         with tempfile.NamedTemporaryFile() as signed:
             signed.write(release)
@@ -202,12 +205,12 @@ def _parse_stanza(stanza: str) -> Package:
 
 
 def _bare_name(relation: str) -> str:
-    """«libc6 (>= 2.36)» and «perl:any» without version and architecture."""
+    """Return a package name without version and architecture: «libc6 (>= 2.36)», «perl:any»."""
     return re.split(r"[ (:]", relation.strip(), maxsplit=1)[0]
 
 
 def _data_member(package: bytes) -> bytes:
-    """data.tar.* out of a .deb, which is an ar archive."""
+    """Return data.tar.* from a .deb, which is an ar archive."""
     for name, content in _ar_members(package):
         if name.startswith("data.tar"):
             return content
@@ -224,7 +227,7 @@ def _ar_members(archive: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _merged(name: str) -> str:
-    """A member's name as in a tree whose /bin, /lib… are links into /usr; "" for the root."""
+    """Return a member's path in a tree whose /bin, /lib… are links into /usr; "" for the root."""
     bare = name.removeprefix(".").strip("/")
     first = bare.partition("/")[0]
     return f"usr/{bare}" if first in MERGED_FOLDERS else bare

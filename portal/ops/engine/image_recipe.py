@@ -1,4 +1,4 @@
-"""Recipe of a session image: a folder with recipe.json, install.sh and the files it needs."""
+"""Recipe of a session image: a folder with recipe.json, install.sh and further files."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ RECIPE = Path(__file__).resolve().parents[3] / "images" / "recipes" / "python"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe folder: its recipe.json, all its files, and the reference of the image that it makes."""
+    """Recipe folder: its recipe.json, all its files, and the reference of the resulting image."""
 
     settings: Mapping[str, Any]
     files: Mapping[str, bytes]
@@ -37,7 +37,7 @@ class Recipe:
 
 
 def read_recipe(folder: Path = RECIPE) -> Recipe:
-    """Return the recipe in a folder. Its digest covers each file's path and content, no more."""
+    """Return the recipe in a folder. Its digest covers only each file's path and content."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     digest = hashlib.sha256()

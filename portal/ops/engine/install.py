@@ -30,11 +30,11 @@ Log = Callable[[str], None]
 
 
 def ensure_engine(log: Log) -> str:
-    """The address of an engine that answers, and that can hold containers to their limits.
+    """Return the address of an engine that answers and can enforce container limits.
 
-    The machine's own engine comes first (DOCKER_HOST, then the system's socket, then the user's rootless
-    one). Where there is none, root on Debian or Ubuntu gets one installed and started; it runs on when
-    we end. Otherwise raises PreflightFailed with the commands to type.
+    An existing engine takes precedence (DOCKER_HOST, then the system's socket, then the user's
+    rootless one). Without one, root on Debian or Ubuntu gets an engine installed and started; it
+    keeps running when bin/up ends. Otherwise raises PreflightFailed with the commands to run.
     """
     address = _answering_address()
     if address is None:
@@ -78,7 +78,7 @@ def _answers(address: str, timeout_s: int = 10) -> bool:
 
 
 def _is_forbidden(address: str) -> bool:
-    """Return whether a socket is there that this user may not open."""
+    """Return True if a socket exists that this user may not open."""
     place = urlsplit(address)
     return place.scheme == "unix" and os.path.exists(place.path) and not os.access(place.path, os.W_OK)
 
@@ -111,7 +111,7 @@ def _require_right_to_start() -> None:
 def _install_engine(log: Log) -> None:
     log(f"No container engine on this machine: installing the Debian packages {', '.join(PACKAGES)}.")
     if not DAEMON_CONFIG.exists():
-        # live-restore: containers survive a restart of the engine. The package keeps a file that is there.
+        # live-restore: containers survive a restart of the engine. The package keeps an existing file.
         DAEMON_CONFIG.parent.mkdir(parents=True, exist_ok=True)
         DAEMON_CONFIG.write_text(json.dumps({"live-restore": True}, indent=2) + "\n")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -168,7 +168,7 @@ def _start_by_hand() -> subprocess.Popen[bytes]:
             stdout=log_file,
             stderr=log_file,
             cwd="/",
-            start_new_session=True,  # Ctrl-C in our terminal must not reach it
+            start_new_session=True,  # protects it from Ctrl-C in our terminal
         )
 
 
@@ -223,7 +223,9 @@ def _daemon_config_sets_live_restore() -> bool:
 
 
 def _remove_stale_pidfile() -> None:
-    """An engine refuses to start while the process number of its dead predecessor is in use again."""
+    """Remove a stale pid file: an engine refuses to start if its predecessor's
+    pid is in use again.
+    """
     pidfile = Path("/var/run/docker.pid")
     try:
         name = Path(f"/proc/{pidfile.read_text().strip()}/comm").read_text().strip()
@@ -239,7 +241,9 @@ def _last_line(text: str) -> str:
 
 
 def prepare_engine(data: Path) -> None:
-    """Find the engine, write its address to the env file, and mark the installation's presence on it."""
+    """Find the engine, write its address to the env file, and mark
+    the installation's presence on it.
+    """
     env_file = layout_of(str(data)).env_file
     values = {**read_env(env_file), "BERTH_ENGINE": ensure_engine(speaker("up"))}
     write_env(env_file, values)

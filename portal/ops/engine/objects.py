@@ -1,7 +1,7 @@
-"""Find and remove what an installation has on a container engine, by label. Runs in .venv.
+"""Finds and removes objects of an installation on a container engine, by label. Runs in .venv.
 
-Several installations may share one engine, and with it the images. Each leaves a small volume there that
-says "this portal uses this engine", so that the last one to be purged removes the images.
+Several installations may share one engine and its images. Each leaves a small volume there as a
+mark, so that the last one to be purged removes the images.
 """
 
 import contextlib
@@ -29,24 +29,27 @@ PORTAL_LABEL = "io.berth.portal"
 def connect(address: str, timeout_s: int = 60) -> docker.DockerClient:
     """Return a client of the engine at unix:///path or tcp://host:port, in its own API version.
 
-    TLS as DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say. Raises DockerException where none answers.
+    TLS follows DOCKER_TLS_VERIFY and DOCKER_CERT_PATH. Raises DockerException
+    if there is no answer.
     """
     return docker.from_env(timeout=timeout_s, environment={**os.environ, "DOCKER_HOST": address})
 
 
 def mark_presence(engine: docker.DockerClient, installation: str) -> None:
-    """Say that this installation uses the engine; repeated calls change nothing."""
+    """Mark that this installation uses the engine. Idempotent."""
     engine.volumes.create(f"berth-portal-{installation}", labels={PORTAL_LABEL: installation})
 
 
 def has_others(engine: docker.DockerClient, installation: str) -> bool:
-    """Return whether another installation uses this engine."""
+    """Return True if another installation uses this engine."""
     volumes = engine.volumes.list(filters={"label": PORTAL_LABEL})
     return any(volume.attrs["Labels"][PORTAL_LABEL] != installation for volume in volumes)
 
 
 def objects_of(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model], ...]:
-    """Return containers, networks and volumes with a label (`key` or `key=value`), in this order."""
+    """Return containers, networks and volumes with a label (`key`
+    or `key=value`), in this order.
+    """
     filters: dict[str, str | list[str] | bool] = {"label": label}
     return (
         engine.containers.list(all=True, sparse=True, filters=filters),
@@ -56,7 +59,7 @@ def objects_of(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model]
 
 
 def remove_objects(engine: docker.DockerClient, installation: str, log: Say) -> None:
-    """Remove containers, networks and volumes of this installation, and the mark of its presence."""
+    """Remove containers, networks and volumes of this installation, and its presence mark."""
     containers, networks, volumes = objects_of(engine, f"{INSTALLATION_LABEL}={installation}")
     for container in containers:
         remove_container(engine, str(container.id))
@@ -71,23 +74,25 @@ def remove_objects(engine: docker.DockerClient, installation: str, log: Say) -> 
 
 
 def remove_container(engine: docker.DockerClient, name: str) -> None:
-    """Remove it with its own volumes; one that is gone already is no fault."""
+    """Remove a container with its own volumes; ignores one that is gone."""
     with contextlib.suppress(NotFound):
         engine.api.remove_container(name, force=True, v=True)
 
 
 def build_id(data: Path) -> str:
-    """Return what names the builds for this data directory; others may build on the same engine."""
+    """Return an id of builds for this data directory, as others may build on the same engine."""
     return hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]
 
 
 def build_container(data: Path) -> str:
-    """Return the name of the container of a build, by which one that was killed is found again."""
+    """Return the name of the build container, by which a leftover one is found."""
     return f"berth-build-{build_id(data)}"
 
 
 def remove_images(engine: docker.DockerClient, log: Say, label: str = ROLE_LABEL) -> None:
-    """Remove images with our label, those built on others first; one that a container uses stays."""
+    """Remove images with this label, newest first, as they may be built on older
+    ones; keep those in use.
+    """
     images = engine.api.images(filters={"label": label})
     for image in sorted(images, key=lambda image: -image["Created"]):
         tags = [tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>"]
@@ -102,8 +107,9 @@ def remove_images(engine: docker.DockerClient, log: Say, label: str = ROLE_LABEL
 def remove_walls(
     engine: docker.DockerClient, installation: str, log: Say, *, network_mode: str = "host"
 ) -> None:
-    """Remove the rules that kept sessions apart, by a helper on the machine. Without an image that we
-    built they stay, and match nothing any more."""
+    """Remove the network isolation rules by a helper container on the machine. Without an image
+    built here they stay, but no longer match anything.
+    """
     images = engine.api.images(filters={"label": f"{ROLE_LABEL}=session-image"})
     built = [
         image for image in images if any(tag.startswith("berth/") for tag in image.get("RepoTags") or [])
@@ -131,8 +137,9 @@ def remove_walls(
 
 
 def purge_engine(data: Path) -> None:
-    """Remove what the installation of this data directory has on its engine, if the engine answers.
-    Raises PreflightFailed if it refuses."""
+    """Remove everything of this data directory's installation from its engine, if the engine
+    answers. Raises PreflightFailed if it refuses.
+    """
     log = speaker("down")
     values = read_env(layout_of(str(data)).env_file)
     installation = values["BERTH_INSTALLATION"]

@@ -1,9 +1,9 @@
-"""Builds the session image from its recipe, through the engine's API alone. Runs in .venv.
+"""Builds the session image from its recipe through the engine's API. Runs in .venv.
 
-A build is one container of the base image that runs the recipe's install.sh and is committed. The
-recipe and the machine's package settings are copied into a volume of that container, which is removed
-with it: neither a docker command nor BuildKit nor a shared file system is needed, and no setting of
-this machine gets into a layer.
+A build is a container of the base image that runs the recipe's install.sh and is committed. The
+recipe and the machine's package settings are copied into a volume of that container, which is
+removed with it: no docker command, BuildKit or shared file system is needed, and no setting of this
+machine gets into a layer.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from portal.ops.paths import layout_of
 from portal.ops.setup.env_file import read_env
 
 LOCAL_BASE = f"berth/debian:{build_network.SUITE}"
-CALL_TIMEOUT_S = 600  # a commit writes all that was installed
+CALL_TIMEOUT_S = 600  # a commit writes all installed files
 BUILD_LIMIT_S = 1800
 ENGINE_FAULTS = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError)
 SHOWN_PREFIX = "## "
@@ -52,11 +52,11 @@ Log = Callable[[str], None]
 def ensure_session_image(
     log: Log, data_dir: Path, *, address: str | None = None, recipe_folder: Path = RECIPE
 ) -> str:
-    """The reference of the session image, built first where the engine does not have it.
+    """Return the reference of the session image; build it first if the engine lacks it.
 
-    The tag holds a hash of the recipe: a changed recipe is another image, an unchanged one takes a few
-    milliseconds. The whole output of a build goes to `data_dir`/logs/session-image.log. Raises
-    PreflightFailed.
+    The tag contains a hash of the recipe: a changed recipe is another
+    image, an unchanged one takes a few milliseconds. Build output
+    goes to `data_dir`/logs/session-image.log. Raises PreflightFailed.
     """
     recipe = read_recipe(recipe_folder)
     address = address or ensure_engine(log)
@@ -80,7 +80,7 @@ def ensure_session_image(
 
 
 class _Build:
-    """The steps that need the engine, a log and a place for files."""
+    """Build steps that need the engine, a log and a folder for files."""
 
     def __init__(self, engine: docker.DockerClient, log: Log, data_dir: Path) -> None:
         self._engine = engine
@@ -93,10 +93,10 @@ class _Build:
         base, is_borrowed = self._ensure_base(recipe.settings["base"])
         self._build_on(base, recipe)
         if is_borrowed:
-            self._engine.images.remove(base)  # its layers live on in ours, and go with it
+            self._engine.images.remove(base)  # our image keeps its layers
 
     def _ensure_base(self, reference: str) -> tuple[str, bool]:
-        """Return a base image on the engine, and whether it came only for this build."""
+        """Return a base image on the engine, and True if it was pulled only for this build."""
         if _has_image(self._engine, LOCAL_BASE):
             return LOCAL_BASE, False
         if _has_image(self._engine, reference):
@@ -149,7 +149,9 @@ class _Build:
                 self._engine.images.remove(raw)
 
     def _import(self, root: str, *, tag: str) -> str:
-        """Make an image of one layer from a tar file: a package unpacked twice is held once."""
+        """Create a one-layer image from a tar file, so that files
+        unpacked twice are stored once.
+        """
         repository = LOCAL_BASE.partition(":")[0]
         labels = ["LABEL io.berth.role=base-image"]
         self._engine.api.import_image(src=root, repository=repository, tag=tag, changes=labels)
@@ -157,13 +159,13 @@ class _Build:
 
     @contextlib.contextmanager
     def _finished_container(self, image: str, script: str, files: Mapping[str, bytes]) -> Iterator[Container]:
-        """Yield a container in which `script` succeeded, with `files` under /mnt while it ran."""
+        """Yield a container in which `script` succeeded, with `files` under /mnt during the run."""
         remove_container(self._engine, self._container)
         container = self._engine.containers.create(
             image,
             ["timeout", str(BUILD_LIMIT_S), "/bin/sh", "-eu", "-c", script],
             name=self._container,
-            user="0:0",  # by number: the raw base has no list of users yet
+            user="0:0",  # numeric: the raw base has no user database yet
             working_dir="/",
             labels={"io.berth.role": "image-build"},
             network_mode=self._network_mode(),
@@ -190,7 +192,9 @@ class _Build:
             )
 
     def _follow(self, output: Iterable[bytes]) -> list[str]:
-        """Keep every line in the log file, show the steps and some lines between; return the last."""
+        """Write all output to the log file, show steps and some lines
+        between; return the last lines.
+        """
         self._logs.mkdir(parents=True, exist_ok=True)
         last_lines: list[str] = []
         shown_at = time.monotonic()
@@ -206,7 +210,7 @@ class _Build:
         return last_lines
 
     def _network_mode(self) -> str:
-        """Return the machine's network, which reaches its package servers and a loopback proxy too."""
+        """Return the host network if possible: it also reaches a proxy on the loopback address."""
         options = self._engine.info().get("SecurityOptions") or []
         is_remapped = any(name in option for option in options for name in ("name=userns", "name=rootless"))
         return "bridge" if is_remapped else "host"

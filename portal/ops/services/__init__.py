@@ -1,1 +1,1 @@
-"""Processes that `bin/up` supervises."""
+"""Processes supervised by `bin/up`."""

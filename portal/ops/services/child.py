@@ -1,7 +1,8 @@
-"""Becomes another program that does not outlive its parent: `child.py SIGNAL UID GID PROGRAM [ARGUMENT…]`.
+"""Runs a program that ends with its parent process: `child.py SIGNAL UID GID PROGRAM [ARGUMENT…]`.
 
-Run by path with the same Python. It changes the account (-1 keeps it), asks the kernel for SIGNAL when the parent
-dies in whatever way, and turns into PROGRAM. The account comes first: a change of it would clear that request.
+Run by path with the same Python. It changes the account (-1 keeps it), asks the kernel to send
+SIGNAL when the parent dies in any way, and executes PROGRAM. The account comes first: changing it
+would clear that request.
 """
 
 import ctypes

@@ -1,4 +1,6 @@
-"""The processes of a running portal: databases, then the schema and first data, then web, workers and beat."""
+"""Starts the processes of a portal in order: databases, migrations and
+first data, web, workers, beat.
+"""
 
 import asyncio
 import http.client
@@ -22,7 +24,8 @@ WORKER_OPTIONS = (
     "--without-gossip --without-mingle --without-heartbeat"
 )
 FRONT = ("web", "worker", "ends", "tick", "beat")
-# Workers of root's portal are root's: they own the engine's socket and the folders. Celery's warning of it is noise.
+# Workers of root's portal run as root, for the engine's socket and the folders; silences
+# Celery's warning about it.
 QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
 
 say = speaker("up")
@@ -40,13 +43,16 @@ class Portal:
         self._port = port
         self._image = image
         self._supervisor = Supervisor()
-        # Ours, not the web process's: who comes while that starts anew waits for a moment instead of being refused.
+        # Held here rather than by the web process: clients wait during its restart instead of
+        # being refused.
         self._listener: socket.socket | None = None
 
     async def run(
         self, *, has_demo: bool, began_at: float, before_web: Callable[[], None] = lambda: None
     ) -> int:
-        """Start all, `before_web` when the port is needed, then stay until SIGINT, SIGTERM or SIGHUP; a second one ends us without waiting."""
+        """Start all processes (`before_web` when the port is needed), then run until SIGINT,
+        SIGTERM or SIGHUP; a second signal exits immediately.
+        """
         is_over = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, end_or_abort, is_over)
@@ -68,7 +74,7 @@ class Portal:
             await self._supervisor.stop()
 
     async def _start(self, has_demo: bool, before_web: Callable[[], None]) -> str:
-        """Returns a link that signs the superadmin in once."""
+        """Start all processes; return a one-time sign-in link of the superadmin."""
         for server in self._embedded_servers():
             await asyncio.to_thread(server.prepare)
             if isinstance(server, EmbeddedPostgres):
@@ -84,7 +90,7 @@ class Portal:
         return link.strip().splitlines()[-1]
 
     def _embedded_servers(self) -> list[EmbeddedPostgres | EmbeddedRedis]:
-        """Those that the caller did not replace by DATABASE_URL or REDIS_URL."""
+        """Return the servers that are not replaced by DATABASE_URL or REDIS_URL."""
         servers: list[EmbeddedPostgres | EmbeddedRedis] = []
         needed = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
         if needed:
@@ -96,8 +102,8 @@ class Portal:
         return servers
 
     def front(self) -> tuple[Service, ...]:
-        """What serves people and does their work, in the order of their start."""
-        # Without a proxy in front that sets them, X-Forwarded-* are words of whoever asks.
+        """Return the services of the portal itself, in start order."""
+        # Without a proxy in front, clients could forge X-Forwarded-*.
         is_behind_proxy = self._environment.get("BERTH_BEHIND_TLS_PROXY", "").lower() in (
             "1",
             "true",
@@ -109,8 +115,8 @@ class Portal:
             web += ["--fd", str(self._listener.fileno())]
         if is_behind_proxy:
             web.append("--proxy-headers")
-        # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them. Ends wait for
-        # programs that take their time to stop; no launch and no measurement may wait behind those.
+        # Launches wait for image pulls and slow engines, and terminations for slow programs: separate
+        # workers keep them from delaying each other and the care of running sessions.
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
         ends = ("-n", "ends@berth", "-c", "16", "-Q", "ends,maintenance")
         tick = ("-n", "tick@berth", "-c", "6", "-Q", "tick,default,metrics")
@@ -138,7 +144,7 @@ class Portal:
         try:
             connection.request("GET", "/api/v1/health/", headers={"Host": "localhost"})
             answer = connection.getresponse()
-            # Another server may have taken the port since it was looked at.
+            # Another server may have taken the port since it was checked.
             is_ours = answer.headers.get("X-Berth-Installation") == self._environment["BERTH_INSTALLATION"]
             return is_ours and answer.status == http.HTTPStatus.OK
         except (OSError, http.client.HTTPException):
@@ -151,7 +157,7 @@ class Portal:
         return await run_once(
             arguments[0],
             argv,
-            environment={**self._environment, "BERTH_DB_SILENCE_S": "0"},  # a migration may take its time
+            environment={**self._environment, "BERTH_DB_SILENCE_S": "0"},  # migrations may be slow
             directory=self._layout.checkout,
             is_quiet=is_quiet,
         )
@@ -174,5 +180,5 @@ class Portal:
 
 def end_or_abort(is_over: asyncio.Event) -> None:
     if is_over.is_set():
-        os._exit(130)  # the kernel ends our children
+        os._exit(130)  # the kernel then signals our children
     is_over.set()

@@ -1,5 +1,6 @@
-"""The embedded PostgreSQL: the programs of a wheel, run by our supervisor, on a socket in a directory of its own and on the loopback
-address only."""
+"""Embedded PostgreSQL: programs from a wheel, supervised, on a Unix socket in its own directory and
+on the loopback address only.
+"""
 
 import os
 import re
@@ -19,13 +20,13 @@ from portal.ops.setup.env_file import ServerAddress
 from portal.ops.setup.service_account import Quarters
 
 PROTOCOL_3 = 196608
-# A small machine's database: three processes of ours with a pool each, and a handful of visitors.
+# Sized for a small machine: some portal processes with a connection pool each.
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "100",
     "shared_buffers": "32MB",
     "maintenance_work_mem": "32MB",
-    "random_page_cost": "1.1",  # of no rotating disk: or lists would read whole tables rather than their index
+    "random_page_cost": "1.1",  # for SSDs: otherwise lists would scan tables instead of indexes
     "max_wal_size": "256MB",
     "wal_level": "minimal",
     "max_wal_senders": "0",
@@ -41,12 +42,12 @@ SETTINGS = {
     "log_line_prefix": "",
     "log_checkpoints": "off",
 }
-# Only the portal's own role may come in, and it is no superuser.
+# Only the portal's own role may connect; it is no superuser.
 ACCESS = ("local all berth scram-sha-256", "host all berth 127.0.0.1/32 scram-sha-256")
 
 
 class EmbeddedPostgres:
-    """One cluster in the servers' quarters, with the role and the database `berth`."""
+    """One cluster in the service account's directory, with the role and the database `berth`."""
 
     def __init__(self, quarters: Quarters, address: ServerAddress, environment: Mapping[str, str]) -> None:
         self._quarters = quarters
@@ -55,11 +56,13 @@ class EmbeddedPostgres:
         self._data = quarters.home / "postgres"
         self._socket = quarters.home / "postgres-socket" / f".s.PGSQL.{address.port}"
         self._has_socket = False
-        # Its messages stay in English, its locale does not depend on the machine's.
+        # English messages, independent of the machine's locale.
         self._environment = {**environment, "LC_ALL": "C", "HOME": str(quarters.home)}
 
     def prepare(self) -> None:
-        """Make the cluster if there is none, and forget a process that is gone. Raises PreflightFailed."""
+        """Create the cluster if there is none, and remove
+        stale pid files. Raises PreflightFailed.
+        """
         if not (self._data / "PG_VERSION").exists():
             self._create()
         self._let_in()
@@ -68,8 +71,9 @@ class EmbeddedPostgres:
         self._remove_stale_pidfiles()
 
     def by_socket(self, url: str) -> str:
-        """The same database, once prepared, by the shortest way, on which a statement and its answer need a quarter less than through a port
-        (ADR 52); `url` itself where there can be no socket."""
+        """Return the database URL by socket, which takes a quarter less time per statement than the
+        port (ADR 52); `url` itself if no socket is possible. Call after `prepare`.
+        """
         directory = quote(str(self._socket.parent), safe="")
         return url.replace("@127.0.0.1:", f"@{directory}:", 1) if self._has_socket else url
 
@@ -99,7 +103,7 @@ class EmbeddedPostgres:
         )
 
     def is_ready(self) -> bool:
-        """Whether it asks for a password, as it does once it takes connections."""
+        """Return True if it accepts connections, i.e. asks for a password."""
         names = b"user\0berth\0database\0berth\0\0"
         try:
             with socket.create_connection(("127.0.0.1", self._address.port), timeout=1) as connection:
@@ -109,7 +113,9 @@ class EmbeddedPostgres:
             return False
 
     def _create(self) -> None:
-        """In a directory aside that is renamed at the end: an interrupted run leaves nothing half made."""
+        """Create the cluster in a temporary directory that is renamed at the end, so that an
+        interrupted run leaves nothing incomplete.
+        """
         unfinished = self._data.with_name("postgres-unfinished")
         if unfinished.exists():
             shutil.rmtree(unfinished)
@@ -127,13 +133,15 @@ class EmbeddedPostgres:
         unfinished.rename(self._data)
 
     def _let_in(self) -> None:
-        """The portal's role alone, with its password. A cluster of an older Berth knows no socket; what others added to one that does stays."""
+        """Write pg_hba.conf for the portal's role with password, unless it has our lines: clusters
+        of older versions lack the socket's, and lines added by administrators stay.
+        """
         access = self._data / "pg_hba.conf"
         if set(ACCESS) <= set(access.read_text().splitlines()):
             return
         fresh = access.with_name("pg_hba.conf.new")
         fresh.unlink(missing_ok=True)
-        # The directory is the servers' account's: nothing of it is followed, and what was half written is not taken.
+        # The service account owns the directory: never follow links in it, nor use an incomplete file.
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write("\n".join([*ACCESS, ""]))
             if account := self._quarters.account:
@@ -165,7 +173,9 @@ class EmbeddedPostgres:
             )
 
     def _remove_stale_pidfiles(self) -> None:
-        """PostgreSQL does not start while the process in its pid file, or in that of its socket, lives, and takes a zombie for alive."""
+        """Remove pid files of dead processes. PostgreSQL does not start while the process in its
+        pid file or socket lock is alive, and considers a zombie alive.
+        """
         for pidfile in (self._data / "postmaster.pid", self._socket.with_name(f"{self._socket.name}.lock")):
             if not pidfile.exists():
                 continue
@@ -176,8 +186,10 @@ class EmbeddedPostgres:
 
 
 def can_be_socket(path: Path) -> bool:
-    """Whether this file system has sockets, Linux paths as long, and PostgreSQL's list of directories no meaning for a letter of it."""
-    probe = path.with_name(f"_{path.name[1:]}")  # as long
+    """Return True if a socket can be created at `path`, and PostgreSQL's list of socket directories
+    treats no character of it specially.
+    """
+    probe = path.with_name(f"_{path.name[1:]}")  # of equal length
     try:
         with socket.socket(socket.AF_UNIX) as door:
             door.bind(str(probe))

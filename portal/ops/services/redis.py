@@ -1,4 +1,4 @@
-"""The embedded Redis: the program of a wheel, run by our supervisor, on the loopback address, with a password."""
+"""Embedded Redis: program from a wheel, supervised, on the loopback address, with a password."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ set-proc-title no
 
 
 class EmbeddedRedis:
-    """One server with its append-only file in the servers' quarters."""
+    """One server with its append-only file in the service account's directory."""
 
     def __init__(self, quarters: Quarters, address: ServerAddress, environment: Mapping[str, str]) -> None:
         self._quarters = quarters
@@ -33,7 +33,7 @@ class EmbeddedRedis:
         self._environment = dict(environment)
 
     def prepare(self) -> None:
-        """Write the configuration: the password may not stand in the list of processes."""
+        """Write the configuration file: arguments would show the password in the process list."""
         directory = self._quarters.make_directory("redis")
         text = CONFIGURATION.format(
             port=self._address.port, password=self._address.password, directory=directory
@@ -53,11 +53,11 @@ class EmbeddedRedis:
             directory=self._quarters.home,
             account=self._quarters.account,
             is_ready=self.is_ready,
-            orphan_signal=signal.SIGTERM,  # writes its file out and ends
+            orphan_signal=signal.SIGTERM,  # flushes its file and ends
         )
 
     def is_ready(self) -> bool:
-        """Whether it has loaded its data and knows our password."""
+        """Return True if it has loaded its data and accepts our password."""
         try:
             with socket.create_connection(("127.0.0.1", self._address.port), timeout=1) as connection:
                 connection.sendall(f"AUTH {self._address.password}\r\nPING\r\n".encode())

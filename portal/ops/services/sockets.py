@@ -1,4 +1,4 @@
-"""Sockets that listen: opened here so that who opens one can hand it to another process."""
+"""Opens listening sockets, so that they can be passed to another process."""
 
 import socket
 
@@ -6,7 +6,7 @@ BACKLOG = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises OSError."""
+    """Return a socket that listens at host and port. Raises OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,6 +1,8 @@
-"""Answers at the portal's port while the portal starts: a page that says so and goes on by itself.
+"""Serves a page on the portal's port while the portal starts; the page reloads when the portal
+answers.
 
-Between its leaving and the first answer of the portal, connections are refused for a moment; the page asks on.
+Connections are refused for a moment between the end of this server and the start of the portal; the
+page keeps polling.
 """
 
 import contextlib
@@ -59,10 +61,10 @@ FOR_PROGRAMS = {
 
 
 class Doorman:
-    """One listening socket, until `leave`; leaving twice is leaving once."""
+    """Server of the start-up page on one socket, until `leave`, which is idempotent."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Raises OSError where nobody may listen there."""
+        """Start the server. Raises OSError if the port is not available."""
         began_at = time.monotonic()
 
         class Answer(http.server.BaseHTTPRequestHandler):
@@ -76,7 +78,7 @@ class Doorman:
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # the base's names
 
             def log_message(self, *_: object) -> None:
-                """Nobody's business."""
+                """Write no log lines."""
 
         self._has_left = False
         self._server = _Server((host, port), Answer)
@@ -84,7 +86,7 @@ class Doorman:
         self._thread.start()
 
     def leave(self) -> None:
-        """The port is free when this returns."""
+        """Stop the server; the port is free on return."""
         if not self._has_left:
             self._has_left = True
             self._server.shutdown()
@@ -100,7 +102,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 def answer_starting(request: http.server.BaseHTTPRequestHandler, waited_s: float) -> None:
-    """503 as a page, or as JSON for programs."""
+    """Send 503 as a page, or as JSON under /api/."""
     nonce = secrets.token_urlsafe(12)
     is_program = request.path.startswith("/api/")
     body = (json.dumps(FOR_PROGRAMS) if is_program else page_for(request, nonce, waited_s)).encode()
@@ -132,8 +134,9 @@ def page_for(request: http.server.BaseHTTPRequestHandler, nonce: str, waited_s: 
 
 @contextlib.contextmanager
 def at_the_door(host: str, port: int) -> Iterator[Callable[[], None]]:
-    """Somebody answers there during the block, until the yielded function is called. Where the port cannot be had,
-    nobody does: whoever needs it will say so."""
+    """Serve the start-up page during the block, or until the yielded function is called. If the
+    port is not available nothing is served; the portal itself will report that.
+    """
     try:
         doorman = Doorman(host, port)
     except OSError:

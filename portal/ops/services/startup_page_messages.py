@@ -1,4 +1,6 @@
-"""What the doorman says, in the languages of the portal, which does not run yet: its translations cannot be asked for."""
+"""Texts of the start-up page, in all languages of the portal; its
+translations are not available yet.
+"""
 
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -9,7 +11,7 @@ COOKIE = "berth_language"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`stage` takes {seconds}."""
+    """Texts of one language. `stage` takes {seconds}."""
 
     title: str
     promise: str
@@ -38,7 +40,9 @@ WORDS = MappingProxyType(
 
 
 def language_for(cookie: str, accepted: str) -> str:
-    """The language that somebody chose, else the first known one that the browser names; its weights are left out."""
+    """Return the language of the cookie, else the first known one
+    in Accept-Language; weights are ignored.
+    """
     names = (part.partition(";")[0].strip().lower()[:2] for part in accepted.split(","))
     return next((name for name in (_chosen(cookie), *names) if name in WORDS), "en")
 

@@ -1,4 +1,6 @@
-"""One process that runs the others: their output under their names, a fresh start for what dies, an orderly end."""
+"""Process supervisor: relays output under each process's name, restarts dead processes, and stops
+all in order.
+"""
 
 import asyncio
 import contextlib
@@ -16,19 +18,21 @@ from portal.ops.setup.service_account import Account
 CHILD = Path(__file__).with_name("child.py")
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
-# Who lived this long was well: its next death is not counted as a repeated one.
+# A process that ran this long resets the restart delay.
 STEADY_AFTER_S = 30.0
 DEATHS_BEFORE_READY = 3
 REMEMBERED_LINES = 15
 
 
 class ServiceFailed(Exception):
-    """A part did not become ready, or a command of the set-up failed. The text says which, and why."""
+    """A service did not become ready, or a set-up command failed. The text
+    names it and the reason.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A program that shall run for as long as we do."""
+    """Program to keep running."""
 
     name: str
     argv: tuple[str, ...]
@@ -37,17 +41,17 @@ class Service:
     is_ready: Callable[[], bool] = lambda: True
     before_start: Callable[[], None] = lambda: None
     account: Account | None = None
-    # Of ours that it inherits under the same numbers.
+    # File descriptors that it inherits under the same numbers.
     descriptors: tuple[int, ...] = ()
     stop_signal: signal.Signals = signal.SIGTERM
-    # Sent by the kernel when we die without a chance to stop it; the next bin/up must find its port free.
+    # Sent by the kernel if the supervisor dies; the next bin/up must find the port free.
     orphan_signal: signal.Signals = signal.SIGKILL
     stop_grace_s: float = 15.0
 
 
 @dataclass(slots=True)
 class Running:
-    """A service and its present process."""
+    """Service and its current process."""
 
     service: Service
     process: asyncio.subprocess.Process | None = None
@@ -61,16 +65,17 @@ class Running:
 
 
 class Supervisor:
-    """Starts services in the order of the calls and stops them in the opposite one.
+    """Starts services in call order and stops them in reverse.
 
-    All methods belong to one event loop in the main thread: the kernel ties children to the thread that made them.
+    All methods run on one event loop in the main thread: the kernel ties children to the thread
+    that created them.
     """
 
     def __init__(self) -> None:
         self._running: list[Running] = []
 
     async def start(self, service: Service, *, ready_within_s: float = 60) -> None:
-        """Start it, keep it alive, and return once it is ready. Raises ServiceFailed."""
+        """Start a service, keep it running, and return once it is ready. Raises ServiceFailed."""
         running = Running(service)
         self._running.append(running)
         running.keeper = asyncio.create_task(self._keep(running), name=service.name)
@@ -84,14 +89,14 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """Stop all, last started first; processes that ignore it are killed after their grace."""
+        """Stop all services, last started first; kill those that exceed their grace period."""
         for running in reversed(self._running):
             running.is_stopping = True
         while self._running:
             await self._end(self._running.pop())
 
     async def stop_together(self, names: Sequence[str]) -> None:
-        """Stop some that do not need each other, at the same time."""
+        """Stop independent services concurrently."""
         chosen = [running for running in self._running if running.service.name in names]
         self._running = [running for running in self._running if running not in chosen]
         await asyncio.gather(*(self._end(running) for running in chosen))
@@ -136,7 +141,9 @@ class Supervisor:
 
 
 async def spawn(service: Service) -> asyncio.subprocess.Process:
-    """Start its process, which dies with us, in a session of its own so that Ctrl-C reaches only us."""
+    """Start a process that dies with the supervisor, in its own session, so that
+    Ctrl-C does not reach it.
+    """
     account = service.account
     identity = (str(account.uid), str(account.gid)) if account else ("-1", "-1")
     return await asyncio.create_subprocess_exec(
@@ -160,9 +167,9 @@ async def spawn(service: Service) -> asyncio.subprocess.Process:
 async def run_once(
     name: str, argv: Sequence[str], *, environment: Mapping[str, str], directory: Path, is_quiet: bool = False
 ) -> str:
-    """Run a command of the set-up to its end and return its output. Raises ServiceFailed.
+    """Run a set-up command to completion and return its output. Raises ServiceFailed.
 
-    Its lines are shown as they come; a quiet one's only if it fails.
+    Lines are shown as they arrive; with `is_quiet` only on failure.
     """
     say = speaker(name)
     lines: deque[str] = deque(maxlen=1000)
@@ -183,7 +190,7 @@ async def run_once(
 
 
 async def relay_output(process: asyncio.subprocess.Process, say: Say, remembered: deque[str]) -> None:
-    """Pass on whole lines until the output closes; endless lines are passed on in pieces."""
+    """Relay complete lines until the output closes; endless lines in pieces."""
     assert process.stdout is not None
     pending = b""
     while chunk := await process.stdout.read(65536):

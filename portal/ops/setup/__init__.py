@@ -1,1 +1,1 @@
-"""Preparation of a machine: packages, accounts, environment file, assets."""
+"""Machine set-up: packages, accounts, environment file, assets."""

@@ -1,4 +1,6 @@
-"""What the browser loads: built from the npm lock file, then gathered with Django's own into var/static."""
+"""Builds scripts and styles of pages from the npm lock file, and
+collects static files in var/static.
+"""
 
 import re
 import shutil
@@ -16,10 +18,12 @@ OLDEST_NODE = 18
 
 
 def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> None:
-    """Build and gather; does nothing when no source has changed. `environment` is the portal's. Raises PreflightFailed."""
+    """Build and collect static files; does nothing if no source has changed. `environment` is the
+    portal's. Raises PreflightFailed.
+    """
     checkout = layout.checkout
     package = [checkout / "package.json", checkout / "package-lock.json"]
-    # Of the style sheet only what these name is kept (static/build.mjs).
+    # Only style rules used in these files are kept (static/build.mjs).
     naming = [checkout / "templates", checkout / "common" / "templatetags" / "berth.py"]
     words = checkout / "portal" / "locale"
     sources = [*package, checkout / "static", *naming, words, checkout / "requirements.txt"]
@@ -45,7 +49,7 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
     run_step(
         languages, title="build_languages", fix=fix, log=log, environment=environment, directory=checkout
     )
-    # Nothing is removed: names carry hashes, and another portal of this checkout may still serve the older ones.
+    # Without --clear: file names contain hashes, and another portal may still serve older ones.
     collect = [str(layout.python), "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
     run_step(collect, title="collectstatic", fix=fix, log=log, environment=environment, directory=checkout)
     stamp.write_text(wanted)
@@ -54,7 +58,7 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
 def install_packages(
     layout: Layout, npm: list[str], wanted: str, environment: Mapping[str, str], log: Say
 ) -> None:
-    """Exactly what the lock file names; scripts of packages do not run."""
+    """Install exactly the locked packages; their scripts do not run."""
     stamp = layout.node_modules / ".berth-lock"
     if stamp.exists() and stamp.read_text() == wanted:
         return
@@ -71,9 +75,10 @@ def install_packages(
 
 
 def find_npm(layout: Layout, log: Say) -> list[str]:
-    """The command that runs npm: the machine's if its Node is new enough, else that of a wheel in .venv.
+    """Return the command that runs npm: the machine's if its Node is recent enough, else that of a
+    wheel in .venv.
 
-    Its first word lies beside a `node` that npm's scripts are to find first on the PATH.
+    Its first word is next to a `node` that npm's scripts must find first on the PATH.
     """
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm and node and node_version(node) >= OLDEST_NODE:
@@ -92,7 +97,7 @@ def wheel_directory(layout: Layout) -> Path | None:
 
 
 def node_version(node: str) -> int:
-    """Its major version; 0 if it does not run."""
+    """Return Node's major version; 0 if it does not run."""
     try:
         said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     except OSError:

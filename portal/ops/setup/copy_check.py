@@ -1,5 +1,7 @@
-"""Whether a data directory is the installation itself or a copy of it. A copy bears the same name, and by that name go objects on
-the engine and quarters outside of the directory: two that claim them would take them from each other."""
+"""Detects copies of a data directory. A copy has the installation's id, by which engine
+objects and the service account's directory are found: two installations with one id would
+take these from each other.
+"""
 
 from pathlib import Path
 
@@ -12,7 +14,9 @@ NAME = "BERTH_INSTALLATION"
 
 
 def check_no_original(layout: Layout) -> None:
-    """No other directory is this installation; one that was moved, and is not where it was, may start. Raises PreflightFailed."""
+    """Raise PreflightFailed if this is a copy and the original directory is still in place. A moved
+    directory may start.
+    """
     place = other_place(layout)
     if place and read_env(place / "env").get(NAME) == read_env(layout.env_file).get(NAME):
         raise PreflightFailed(
@@ -22,7 +26,9 @@ def check_no_original(layout: Layout) -> None:
 
 
 def check_is_original(layout: Layout) -> None:
-    """The data ran here last, so that what bears their name is theirs. Raises PreflightFailed."""
+    """Raise PreflightFailed unless the data last ran here, so that objects with
+    its id are its own.
+    """
     if place := other_place(layout):
         raise PreflightFailed(
             f"{layout.data} was copied or moved from {place}: sessions and databases of this name may be those of {place}.",
@@ -31,7 +37,9 @@ def check_is_original(layout: Layout) -> None:
 
 
 def other_place(layout: Layout) -> Path | None:
-    """Where bin/up ran these data last, if that is not here; None too for data that no bin/up has marked."""
+    """Return the directory where bin/up last ran these data, if it is another one;
+    None also for unmarked data.
+    """
     told = read_env(layout.env_file).get(PLACE)
     if told is None or (Path(told).exists() and Path(told).samefile(layout.data)):
         return None

@@ -1,4 +1,6 @@
-"""The file `env` in the data directory: generated secrets and addresses, mode 0600, read by portal/settings.py."""
+"""Reads and writes the file `env` in the data directory: secrets and
+addresses, mode 0600, for portal/settings.py.
+"""
 
 import fcntl
 import os
@@ -15,14 +17,14 @@ from portal.ops.setup.preflight import bind_fault
 
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-# Below the kernel's range for outgoing connections, which could take a port between two runs.
+# Below the ephemeral range, from which an outgoing connection could take a port between runs.
 SERVER_PORTS = range(20000, 30000)
 _SIOCGIFADDR = 0x8915
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Port on the loopback address and password of an embedded server."""
+    """Loopback port and password of an embedded server."""
 
     port: int
     password: str
@@ -36,7 +38,7 @@ def read_env(path: Path) -> dict[str, str]:
 
 
 def write_env(path: Path, values: Mapping[str, str]) -> None:
-    """Replace the file in one step; it is never readable by others, not even for a moment."""
+    """Replace the file atomically; it is never readable by others."""
     fresh = path.with_name(path.name + ".new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -46,14 +48,16 @@ def write_env(path: Path, values: Mapping[str, str]) -> None:
 
 
 def portal_url(host: str, port: int) -> str:
-    """The address to open. Apps of sessions open on *.apps.localhost, so localhost is preferred to a number."""
+    """Return the portal's address. Prefers localhost to a number, as apps
+    of sessions open on *.apps.localhost.
+    """
     if host in LOOPBACK | ANY_ADDRESS:
         host = "localhost"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def own_names(host: str) -> list[str]:
-    """Names under which this machine is asked for when it listens on all its addresses."""
+    """Return the names and addresses of this machine if it listens on all addresses, else none."""
     if host not in ANY_ADDRESS:
         return []
     name = socket.gethostname()
@@ -65,8 +69,9 @@ def own_names(host: str) -> list[str]:
 
 
 def interface_addresses() -> set[str]:
-    """IPv4 addresses under which others reach this machine: that of its default route, and those of its network cards.
-    Bridges are left out, as those for containers come and go."""
+    """Return the IPv4 addresses of this machine: that of the default route and those of network
+    interfaces, without bridges, as those of containers come and go.
+    """
     found = set()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -75,22 +80,23 @@ def interface_addresses() -> set[str]:
             try:
                 answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("16s24x", name.encode()[:15]))
             except OSError:
-                continue  # a card without an address
+                continue  # an interface without an address
             found.add(socket.inet_ntoa(answer[20:24]))
         try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing; asks the kernel for the address it would use
+            probe.connect(("192.0.2.1", 9))  # sends nothing; makes the kernel choose the local address
             found.add(probe.getsockname()[0])
         except OSError:
-            pass  # a machine without any network is only reached by loopback
+            pass  # a machine without network is only reachable by loopback
     return found
 
 
 def updated(
     values: Mapping[str, str], *, host: str, port: int, is_given: Iterable[str] = ()
 ) -> dict[str, str]:
-    """The values for this run: what exists is kept, what is missing is generated, addresses follow the options.
+    """Return the values for this run: existing ones are kept, missing ones generated, addresses
+    follow the options.
 
-    `is_given` names the variables that the caller's environment sets; they are not kept in the file.
+    `is_given` names variables set in the caller's environment; they are not stored.
     """
     given = set(is_given)
     fresh = dict(values)
@@ -113,7 +119,9 @@ def updated(
 
 
 def server_address(url: str | None) -> ServerAddress:
-    """Where an embedded server listens: as before, or on another port where something else took that one."""
+    """Return port and password of an embedded server: unchanged, or with a new
+    port if it is taken.
+    """
     parts = urlsplit(url or "")
     password = parts.password or secrets.token_urlsafe(24)
     if parts.port and bind_fault("127.0.0.1", parts.port) is None:
@@ -122,7 +130,7 @@ def server_address(url: str | None) -> ServerAddress:
 
 
 def server_address_of(url: str) -> ServerAddress:
-    """Read one of our own addresses back, as updated() wrote it."""
+    """Parse an address written by updated()."""
     parts = urlsplit(url)
     return ServerAddress(int(parts.port or 0), str(parts.password))
 
@@ -135,6 +143,6 @@ def free_port() -> int:
 
 
 def new_installation_id() -> str:
-    """Eight characters that label every engine object of ours; several installations may share one engine."""
+    """Return an id of eight characters that labels our engine objects, as engines can be shared."""
     alphabet = string.ascii_lowercase + string.digits
     return secrets.choice(string.ascii_lowercase) + "".join(secrets.choice(alphabet) for _ in range(7))

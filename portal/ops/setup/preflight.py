@@ -1,6 +1,7 @@
-"""What this machine must have before anything is started. Each lack is one line and its fix.
+"""Checks the prerequisites of this machine before start. Each failure is one line and a fix.
 
-The engine and its control groups have checks of their own (portal.ops.engine.install), and bin/up itself finds a Python that is new enough.
+Engine and control groups are checked in portal.ops.engine.install; bin/up
+itself finds a suitable Python.
 """
 
 import contextlib
@@ -15,9 +16,9 @@ from portal.ops.paths import Layout
 
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 5 * 10**9
-# A web process that was killed a moment ago may still be closing its socket.
+# A killed web process may still be closing its socket.
 PORT_PATIENCE_S = 3
-NAMES_BEFORE_ENV = frozenset({"up.lock", "env.new"})  # of what bin/up writes first
+NAMES_BEFORE_ENV = frozenset({"up.lock", "env.new"})  # files that bin/up creates before env
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
@@ -30,7 +31,9 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
 
 
 def check_data_directory(layout: Layout) -> None:
-    """The directory is ours, or empty, or can be made: purge will remove it, so it may hold nothing else."""
+    """Check that the directory is ours, empty or absent: purge removes it, so it may hold nothing
+    else. Raises PreflightFailed.
+    """
     data = layout.data
     entries = set(data.iterdir()) if data.is_dir() else set()
     names = {entry.name for entry in entries - layout.beside_data}
@@ -43,7 +46,9 @@ def check_data_directory(layout: Layout) -> None:
 
 
 def check_disk(data: Path, least_bytes: int = LEAST_FREE_BYTES) -> None:
-    """Room where the data go, and where the engine keeps its images if that is on this machine."""
+    """Check free disk space of the data and, if local, of
+    the engine's images. Raises PreflightFailed.
+    """
     for path in (data, Path("/var/lib/docker")):
         existing = next(parent for parent in (path, *path.parents) if parent.exists())
         free_bytes = shutil.disk_usage(existing).free
@@ -74,7 +79,7 @@ def check_port(host: str, port: int, patience_s: float = PORT_PATIENCE_S) -> Non
 
 
 def bind_fault(host: str, port: int) -> OSError | None:
-    """Why we could not listen there, or None if we could."""
+    """Return the error of binding to the port, or None."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.closing(socket.socket(family, kind, protocol)) as probe:

@@ -1,4 +1,6 @@
-"""Removes every trace of one installation: engine objects, data, and what the checkout got from bin/up."""
+"""Removes all traces of one installation: engine objects, data, and
+build output in the checkout.
+"""
 
 import contextlib
 import os
@@ -15,11 +17,11 @@ from portal.ops.setup.venv import ensure_venv, run_in_venv, runs
 
 
 def purge(layout: Layout, log: Say) -> None:
-    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay.
+    """Remove everything; the portal must be stopped. The engine itself and Debian packages stay.
 
-    The engine is spoken to from .venv, which is made anew if it is missing or broken: without it,
-    containers would stay that nothing can name any more. Raises PreflightFailed if that fails, and
-    for a copy.
+    The engine is accessed from .venv, which is recreated if missing or broken: otherwise
+    containers would stay that cannot be identified any more. Raises PreflightFailed if that
+    fails, and for a copy.
     """
     check_is_original(layout)
     if "BERTH_ENGINE" in read_env(layout.env_file):
@@ -39,7 +41,9 @@ def purge(layout: Layout, log: Say) -> None:
 
 
 def purge_data(layout: Layout, log: Say) -> None:
-    """The data directory and the servers' quarters outside of it, if the quarters are really ours."""
+    """Remove the data directory, and the service account's directory outside of it
+    if it has our id.
+    """
     values = read_env(layout.env_file)
     if layout.quarters_link.is_symlink():
         quarters = Path(os.readlink(layout.quarters_link))
@@ -57,7 +61,9 @@ def purge_data(layout: Layout, log: Say) -> None:
 
 
 def purge_checkout(layout: Layout, log: Say) -> None:
-    """What bin/up built beside the source; a .venv or node_modules without its stamp is somebody else's."""
+    """Remove build output of bin/up; a .venv or node_modules without its
+    stamp is foreign and stays.
+    """
     built = {
         layout.venv: layout.venv / "berth-requirements",
         layout.node_modules: layout.node_modules / ".berth-lock",
@@ -78,13 +84,14 @@ def purge_checkout(layout: Layout, log: Say) -> None:
 
 
 def remove_tree(path: Path, log: Say) -> None:
-    """Remove a file or directory; directories that a program closed to their owner are opened first. What links point to is left
-    as it is."""
+    """Remove a file or directory; directories without owner permissions are made accessible first.
+    Links are not followed.
+    """
     tried: set[str] = set()
 
     def open_and_retry(_: Any, name: str, fault: tuple[Any, Any, Any]) -> None:
         if name in tried:
-            return  # the first try says so
+            return  # reported by the first try
         tried.add(name)
         with contextlib.suppress(OSError):
             if name != str(path):
@@ -104,5 +111,5 @@ def remove_tree(path: Path, log: Say) -> None:
 
 
 def is_directory(path: Path) -> bool:
-    """A link to one is none."""
+    """Return True for a directory, False for a link to one."""
     return path.is_dir() and not path.is_symlink()

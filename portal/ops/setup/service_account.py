@@ -1,8 +1,9 @@
-"""Where the embedded servers live, and as whom.
+"""Account and directory of the embedded servers.
 
-PostgreSQL refuses to run as root, and an unprivileged account cannot look into a checkout under /root. So root
-runs the servers as `nobody`, in the data directory if that account can reach it, and otherwise under
-/var/lib/berth/<installation>: `quarters` in the data directory points there, and purge removes both.
+PostgreSQL refuses to run as root, and an unprivileged account cannot enter a checkout under
+/root. Root therefore runs the servers as `nobody`, in the data directory if that account can
+reach it, otherwise in /var/lib/berth/<installation>: `quarters` in the data directory links
+there, and purge removes both.
 """
 
 import os
@@ -22,7 +23,7 @@ UNPRIVILEGED = "nobody"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whom a server runs as."""
+    """Unix account of a server."""
 
     name: str
     uid: int
@@ -31,14 +32,14 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Quarters:
-    """Directories of the embedded servers; `account` is None where they run as ourselves."""
+    """Directories of the embedded servers; `account` is None if they run as the current user."""
 
     home: Path
     packages: Path
     account: Account | None
 
     def make_directory(self, name: str) -> Path:
-        """A directory in here that only the servers' account can open."""
+        """Create a directory that only the servers' account can open; return it."""
         directory = self.home / name
         directory.mkdir(mode=0o700, exist_ok=True)
         if self.account:
@@ -54,7 +55,9 @@ def server_account() -> Account | None:
 
 
 def take_quarters(layout: Layout, installation: str, outside: Path = SYSTEM_QUARTERS) -> Quarters:
-    """Find or make the directories; copies the server programs where their account cannot reach the venv."""
+    """Find or create the directories; copies the server programs if their
+    account cannot reach the venv.
+    """
     account = server_account()
     home = layout.data
     if account and (layout.quarters_link.is_symlink() or not can_reach(layout.data, account)):
@@ -73,7 +76,7 @@ def take_quarters(layout: Layout, installation: str, outside: Path = SYSTEM_QUAR
 
 
 def can_reach(path: Path, account: Account) -> bool:
-    """Whether this account may enter the path and all that lead to it (by mode bits)."""
+    """Return True if the account may enter the path and all its parents, by mode bits."""
     resolved = path.resolve()
     for directory in (resolved, *resolved.parents):
         status = directory.stat()
@@ -98,7 +101,7 @@ def site_packages(layout: Layout) -> Path:
 
 
 def copy_programs(packages: Path, home: Path, version: str) -> Path:
-    """Copy the servers' packages to `home`; those of an older version go. The new place of the packages."""
+    """Copy the servers' packages to `home`, remove older versions, and return the new path."""
     target = home / f"programs-{version}"
     if target.is_dir():
         return target

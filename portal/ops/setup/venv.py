@@ -1,4 +1,4 @@
-"""The virtual environment in the checkout, with exactly the pinned requirements."""
+"""Creates and updates the virtual environment of the checkout, with the pinned requirements."""
 
 import os
 import shutil
@@ -20,8 +20,9 @@ SUITABLE = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
 
 
 def ensure_venv(layout: Layout, log: Say) -> None:
-    """Make .venv and bring it to the pins; does nothing when they have not changed. May use apt.
-    Raises PreflightFailed."""
+    """Create .venv and install the pins; does nothing if they have not changed.
+    May use apt. Raises PreflightFailed.
+    """
     if is_current(layout):
         return
     if not has_pip(layout.python):
@@ -63,16 +64,17 @@ def create_venv(venv: Path, log: Say) -> None:
 
 
 def first_suitable_python() -> Path | None:
-    """Return the first Python that is new enough and makes virtual environments: that of the system,
-    else the one that runs this. None if neither does."""
+    """Return the first Python that is recent enough and can create virtual environments: that of
+    the system, else the current one; None if neither.
+    """
     candidates = (SYSTEM_PYTHON, Path(sys.executable))
     return next((python for python in candidates if runs(python, "-I", "-c", SUITABLE)), None)
 
 
 def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
-    """Run a module of ours in .venv, where it may use the pinned packages. It dies with this process.
+    """Run a module of ours in .venv, with the pinned packages. It dies with this process.
 
-    It prints on our output. Raises PreflightFailed with what it wrote to stderr (errors.exit_code_of).
+    It uses our output. Raises PreflightFailed with its stderr (see errors.exit_code_of).
     """
     command = [str(layout.python), "-P", "-m", module, *arguments]
     done = subprocess.run(
@@ -89,8 +91,10 @@ def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
 
 
 def pip_install(layout: Layout, *requirements: Path, log: Say) -> None:
-    """Install what the files pin, by hash, from wheels only: a fresh machine has no compiler. The pins are all that is
-    needed; pip is not asked for more, since older ones take newer releases than pinned for requirements with extras."""
+    """Install the pins of these files, by hash, from wheels only: a new machine has no compiler.
+    Dependencies are not resolved: the pins are complete, and older pips take newer releases than
+    pinned for requirements with extras.
+    """
     files = [argument for path in requirements for argument in ("-r", str(path))]
     options = (
         "--no-deps",
@@ -124,7 +128,9 @@ def has_pip(python: Path) -> bool:
 
 
 def runs(python: Path, *arguments: str) -> bool:
-    """Whether this interpreter still works; a system upgrade can take away the one a venv points to."""
+    """Return True if this interpreter works; a system upgrade can remove the one
+    that a venv points to.
+    """
     command = [str(python), *(arguments or ("-V",))]
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
