@@ -168,7 +168,7 @@ def test_only_machines_whose_devices_somebody_holds_are_asked_in_one_statement(
     collector.measure_sessions()
     assert asked == []
     run_on(place, 0), run_on(place, 1)
-    with django_assert_num_queries(10):  # as without devices
+    with django_assert_num_queries(12):  # as without devices
         collector.measure_sessions()
     assert asked == [place.agent.pk]
 
