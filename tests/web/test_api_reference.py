@@ -20,7 +20,7 @@ def page(people: People, browser_of: Callable[[User], Client]) -> str:
 
 def test_each_operation_is_listed_with_its_sentence_and_answers(page: str) -> None:
     assert ">POST</span><code>/api/v1/sessions/</code>" in page
-    assert "Ask for a session." in page
+    assert "Create a session." in page
     assert "(<code>is_active</code> false)" in page
     assert ">GET</span><code>/api/v1/sessions/{session_id}/logs/</code>" in page
     assert "201, 400, 401, 403, 404, 406, 409, 413, 415, 422, 429, 503" in page
