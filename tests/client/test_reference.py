@@ -14,7 +14,6 @@ from tests.client.conftest import Command
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "client" / "src").rglob("*.py"))
-MAX_FILE_LINES = 400
 
 
 def test_the_page_of_the_command_is_made_from_the_command() -> None:
@@ -76,10 +75,6 @@ def test_a_command_that_cannot_be_understood_is_refused_in_two_lines(
     first, second = done.err.splitlines()
     assert first.startswith("berth: ")
     assert second.startswith("hint: ")
-
-
-def test_files_are_one_room_each() -> None:
-    assert [path.name for path in SOURCES if len(path.read_text().splitlines()) > MAX_FILE_LINES] == []
 
 
 def test_every_module_says_what_it_is_for() -> None:
