@@ -21,8 +21,18 @@ BENCHES = (
     "lives",
     "scheduler",
     "measuring",
+    "submit",
 )
-WITH_ROWS_OF_ITS_OWN = {"gateway", "lives", "measuring", "pages", "revocation", "tenants", "terminal"}
+WITH_ROWS_OF_ITS_OWN = {
+    "gateway",
+    "lives",
+    "measuring",
+    "pages",
+    "revocation",
+    "submit",
+    "tenants",
+    "terminal",
+}
 ROUNDS = 5
 
 
