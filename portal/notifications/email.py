@@ -2,7 +2,7 @@
 
 Failed mails are retried for a day with doubling waits. If a server accepted a mail without a timely
 confirmation, or a process died before it, the mail is sent again with the same Message-ID, so that
-mailboxes recognise the duplicate: at most eleven times in the day.
+mailboxes recognise the duplicate: at most twelve times in the day.
 """
 
 import time
