@@ -20,8 +20,7 @@ from common.rest.actor import actor_of
 from common.token_scopes import FOR_SESSIONS
 from portal.processes.body_limit import request_from
 from sessions_app.container_io.files import open_files
-from sessions_app.idle.facts import note_work
-from sessions_app.models import Interaction
+from sessions_app.models import Interaction, SessionIdle
 from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from transport.proxy.headers import Headers
 
@@ -84,6 +83,6 @@ def note_upload(session_id: UUID, headers: Headers, ip: str) -> None:
             if not request.user.is_authenticated:
                 return
         open_files(actor=actor_of(request), login=login_of(request), session_id=session_id)
-        note_work(session_id, Interaction.COMMAND, clock.now())
+        SessionIdle.objects.record_activity(session_id, Interaction.COMMAND, clock.now())
     except (AuthenticationFailed, BerthError, DatabaseError):
         return

@@ -47,8 +47,7 @@ from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
 from common.values.resources import format_bytes
 from sessions_app.container_io.tar_stream import ArchiveRefused, IntoSession, out_of_session, screen
 from sessions_app.core.container_paths import UnfitPath, parse_container_path, parse_file_path, parse_mode
-from sessions_app.idle.facts import note_work
-from sessions_app.models import Interaction
+from sessions_app.models import Interaction, SessionIdle
 from sessions_app.selectors import Action, access_session, running_kernel
 
 LISTED_ENTRIES = 2000
@@ -97,7 +96,7 @@ def open_files(
 
     if action:
         audit_log.record(actor=actor, action=action, target=session)
-        note_work(session.pk, Interaction.COMMAND, clock.now())
+        SessionIdle.objects.record_activity(session.pk, Interaction.COMMAND, clock.now())
     return OpenFiles(actor, login, session.pk, kernel.placed_agent, kernel.container_name)
 
 
@@ -257,7 +256,7 @@ def _is_allowed(files: OpenFiles) -> bool:
         return False
     is_allowed = session.is_running and files.login in live_logins([files.login])
     if is_allowed:  # a transfer in progress counts as user activity
-        note_work(files.session_id, Interaction.COMMAND, clock.now())
+        SessionIdle.objects.record_activity(files.session_id, Interaction.COMMAND, clock.now())
     return is_allowed
 
 

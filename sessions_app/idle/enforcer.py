@@ -43,7 +43,6 @@ from sessions_app.idle.facts import (
     kept_thresholds,
     least_use_of,
     limits_of,
-    note_work,
     scopes_by_key,
 )
 from sessions_app.idle.utilization import RECENT, Wanted, at_work_on_devices, at_work_on_processor, use_of
@@ -244,7 +243,7 @@ def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
                 idle.gap, idle.measured_from = Gap.USE, None
             continue
         idle.interacted_at, idle.interaction = now, Interaction.PROGRAM
-        note_work(session_id, Interaction.PROGRAM, now)
+        SessionIdle.objects.record_activity(session_id, Interaction.PROGRAM, now)
 
 
 def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:

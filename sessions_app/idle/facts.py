@@ -4,9 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
-
-from django.db.models import Q
 
 from accounts.core.limits import Level, Limit, Scope
 from accounts.core.utilization import UseRule
@@ -32,7 +29,7 @@ from sessions_app.core.idle_rules import (
     told_beside,
 )
 from sessions_app.core.states import DEADLINES_S, Status
-from sessions_app.models import ComputeSession, Gap, Interaction, SessionIdle, SessionType
+from sessions_app.models import ComputeSession, Gap, SessionIdle, SessionType
 
 Scopes = Mapping[tuple[Level, int], Scope]
 
@@ -70,15 +67,6 @@ def is_own_limit(session: ComputeSession) -> bool:
     return session.timeout_s is not None and (
         session.lifetime_s is None or session.timeout_s <= session.lifetime_s
     )
-
-
-def note_work(session_id: UUID, interaction: Interaction, now: datetime) -> None:
-    """Record activity in the session, unless a later one is recorded. One statement.
-
-    The gateway records the traffic it carries in bulk (`gateway/activity/`).
-    """
-    older = Q(interacted_at=None) | Q(interacted_at__lt=now)
-    SessionIdle.objects.filter(older, pk=session_id).update(interacted_at=now, interaction=interaction)
 
 
 def idle_of(session: ComputeSession) -> SessionIdle:

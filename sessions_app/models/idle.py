@@ -1,5 +1,8 @@
 """Activity and utilisation of running sessions, and warnings about their ends."""
 
+from datetime import datetime
+from uuid import UUID
+
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy
@@ -22,6 +25,16 @@ class Gap(models.TextChoices):
     MACHINE = "machine", gettext_lazy("its machine does not answer")
     GATEWAY = "gateway", gettext_lazy("no gateway reports")
     USE = "use", gettext_lazy("its machine does not say whether it computes")
+
+
+class SessionIdleQuerySet(models.QuerySet["SessionIdle"]):
+    def record_activity(self, session_id: UUID, interaction: Interaction, now: datetime) -> None:
+        """Record activity in a running session, unless a later one is recorded. One statement.
+
+        The gateway records the traffic it carries in bulk (`gateway/activity/`).
+        """
+        older = Q(interacted_at=None) | Q(interacted_at__lt=now)
+        self.filter(older, pk=session_id).update(interacted_at=now, interaction=interaction)
 
 
 class SessionIdle(models.Model):
@@ -54,6 +67,8 @@ class SessionIdle(models.Model):
     extensions = models.PositiveIntegerField(default=0)
     warned_of = models.DateTimeField(null=True, help_text="The end that its owner was told of last.")
     last_told_at = models.DateTimeField(null=True, help_text="When, if it was for the last time.")
+
+    objects = SessionIdleQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"use of {self.session_id}"
