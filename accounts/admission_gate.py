@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from django.utils.translation import gettext as _
 
-from common.db.advisory_locks import LockTaken, wait_exclusive, wait_shared
+from common.db.advisory_locks import LockTimeout, lock_exclusive, lock_shared
 from common.errors import Unavailable
 
 _GATE = "admission-inputs"
@@ -23,20 +23,20 @@ def enter_admission() -> None:
     """Take the lock shared until the transaction ends. Waits behind queued changes, not
     admissions. Raises Unavailable.
     """
-    _take(lambda: wait_shared(_GATE, wait_s=ENTER_WAIT_S))
+    _take(lambda: lock_shared(_GATE, wait_s=ENTER_WAIT_S))
 
 
 def precede_admissions() -> None:
     """Take the lock exclusively, before any row lock. Waits until running admissions have ended.
     Raises Unavailable.
     """
-    _take(lambda: wait_exclusive(_GATE, wait_s=PRECEDE_WAIT_S))
+    _take(lambda: lock_exclusive(_GATE, wait_s=PRECEDE_WAIT_S))
 
 
 def _take(wait: Callable[[], None]) -> None:
     try:
         wait()
-    except LockTaken as error:
+    except LockTimeout as error:
         raise Unavailable(
             _("Other changes at the same moment took too long."), hint=_("Try again.")
         ) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from accounts.core.limits import Level
 from common.actors import Actor
 from common.ports import Port, Ports
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -49,7 +49,7 @@ class OffboardingHandler(Protocol):
     def items(self, user: "User") -> Sequence[Item]:
         """Return the user's resources that are to be resolved now."""
 
-    def settle(self, case: "OffBoarding", item_id: str, actor: Actor) -> KeptSentence | None:
+    def settle(self, case: "OffBoarding", item_id: str, actor: Actor) -> StoredMessage | None:
         """Resolve one item as the offboarding states. Returns the sentence for its report, or None
         while it is still in progress. Idempotent. Raises BerthError for failures worth a retry.
         """

@@ -80,7 +80,7 @@ def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
     for monitors.
     """
     admins = Membership.objects.filter(user_id=_key(actor.user_id), role=ProjectRole.ADMIN)
-    if actor.only_looks:
+    if actor.is_read_only:
         admins = admins.none()
     return admins.filter(project__domain_id=_key(actor.domain_id)).values_list("project_id", flat=True)
 
@@ -141,7 +141,7 @@ def overseen_projects(actor: Actor) -> QuerySet[Project]:
 
 def manageable_projects(actor: Actor) -> QuerySet[Project]:
     """Projects whose members the actor may manage, archived ones included."""
-    return Project.objects.none() if actor.only_looks else overseen_projects(actor)
+    return Project.objects.none() if actor.is_read_only else overseen_projects(actor)
 
 
 def known_projects(actor: Actor) -> QuerySet[Project]:
@@ -414,7 +414,7 @@ def listeners_of(users: Collection[User]) -> dict[int, Listener]:
     return {
         user.pk: Listener(
             user_id=user.pk,
-            hears_all=user.role in OVERSEERS_OF_ALL,
+            receives_all=user.role in OVERSEERS_OF_ALL,
             admin_project_ids=frozenset(admin_projects[user.pk]),
             overseen_domain_id=user.domain_id if user.role in OVERSEERS_OF_DOMAIN else None,
         )

@@ -25,7 +25,7 @@ class Actor:
     """Immutable first argument of services and selectors; holds no database object.
 
     `label` is for logs and the access log (an e-mail address, or "system"); `keypair_id` is set for
-    tokens. During impersonation, `behind_id` and `behind_label` identify the real user. Monitors
+    tokens. During impersonation, `impersonator_id` and `impersonator_label` identify the real user. Monitors
     see what superadmins (of all domains) or domain admins see, but cannot change it.
     """
 
@@ -41,15 +41,15 @@ class Actor:
     keypair_id: int | None = None
     via: str = ""
     user_agent: str = ""
-    behind_id: int | None = None
-    behind_label: str = ""
+    impersonator_id: int | None = None
+    impersonator_label: str = ""
 
     @property
     def is_system(self) -> bool:
         return self.kind is ActorKind.SYSTEM
 
     @property
-    def only_looks(self) -> bool:
+    def is_read_only(self) -> bool:
         """True for monitors, which cannot change objects of others."""
         return self.is_monitor or self.is_domain_monitor
 

@@ -34,27 +34,27 @@ def frozen_at(instant: datetime) -> Iterator[None]:
         _frozen.reset(token)
 
 
-def reading() -> float:
+def clock_offset() -> float:
     """Return the offset of the wall clock to the monotonic clock in seconds. It changes only when
     the time is set or the machine sleeps.
     """
     return time.time() - time.monotonic()
 
 
-def steady() -> float:
+def monotonic() -> float:
     """Return seconds of the monotonic clock: equal for all processes of a machine until it boots;
     does not advance while the machine sleeps.
     """
     return time.monotonic()
 
 
-def step_since(earlier: float | None) -> timedelta | None:
+def jump_since(earlier: float | None) -> timedelta | None:
     """Return the size of the clock jump since that `reading` on this machine: zero for small
     corrections by a time server, None without a reading.
     """
     if earlier is None:
         return None
-    step = timedelta(seconds=reading() - earlier)
+    step = timedelta(seconds=clock_offset() - earlier)
     return step if abs(step) > TOLERATED else timedelta(0)
 
 
@@ -72,7 +72,7 @@ AHEAD = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ClockJump:
     """Clock jump by `by` within the last `unseen` (monotonic duration); `now` is the
     time by the new clock.
     """
@@ -85,7 +85,7 @@ class Step:
         """Return the condition that the field `name` was written by the new clock."""
         return Q(**{f"{name}__gt": self.now - self.unseen, f"{name}__lte": self.now + AHEAD})
 
-    def moves(self, name: str, *, unless: Q | None = None) -> Combinable:
+    def shifted(self, name: str, *, unless: Q | None = None) -> Combinable:
         """Return the UPDATE value of the field `name`: shifted, unless written by the new clock."""
         return Case(
             When(self.is_since(name) if unless is None else unless, then=F(name)),

@@ -93,7 +93,7 @@ class KeptAnswer(models.Model):
 
 
 class ClockReading(models.Model):
-    """Single row: last offset of the wall clock to the monotonic clock (`clock.reading`), the
+    """Single row: last offset of the wall clock to the monotonic clock (`clock.clock_offset`), the
     machine, and its monotonic time then.
     """
 

@@ -22,7 +22,7 @@ class RegistryAdmin(InputAdmin):
     list_display = ("name", "kind", "url", "is_enabled")
     list_filter = ("kind", "is_enabled")
     search_fields = ("name", "url")
-    instead_of_deleting = gettext_noop(
+    deletion_advice = gettext_noop(
         "Its images refer to it. Disable it instead: then nobody starts any of them."
     )
 
@@ -34,7 +34,7 @@ class ContainerImageAdmin(InputAdmin):
     list_display = ("reference", "title", "architecture", "size_bytes", "is_enabled")
     list_filter = ("is_enabled", "architecture", "registry")
     search_fields = ("reference", "title")
-    instead_of_deleting = gettext_noop(
+    deletion_advice = gettext_noop(
         "The history of sessions says which image they ran. Disable it instead: then nobody starts it."
     )
     readonly_fields: ClassVar = (

@@ -10,7 +10,7 @@ import environ
 from csp.constants import NONCE, NONE, SELF
 
 from accounts.core.identity_providers import read_directory, read_oidc_providers
-from common.db.connection import PatientConnection
+from common.db.connection import TimeoutConnection
 from common.http.ports import parse_ports
 from common.logging_setup import configure_logging
 from common.values.money import read_currency
@@ -125,7 +125,7 @@ TEMPLATES = [
     }
 ]
 
-PatientConnection.silence_s = env.float("BERTH_DB_SILENCE_S", 15)
+TimeoutConnection.silence_s = env.float("BERTH_DB_SILENCE_S", 15)
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"].update(
     {
@@ -141,7 +141,7 @@ DATABASES["default"].update(
                 "timeout": 10,
                 "max_idle": 60,
                 "reconnect_timeout": 5,  # afterwards each request tries immediately
-                "connection_class": PatientConnection,
+                "connection_class": TimeoutConnection,
             },
         },
     }
@@ -332,7 +332,7 @@ SPECTACULAR_SETTINGS = {
 
 CACHES = {
     "default": {
-        "BACKEND": "common.messaging.cache.CalmRedisCache",
+        "BACKEND": "common.messaging.cache.FallbackRedisCache",
         "LOCATION": REDIS_URL,
         "OPTIONS": {"socket_timeout": 5, "socket_connect_timeout": 2},
         "KEY_PREFIX": f"berth:{BERTH_INSTALLATION}",

@@ -9,7 +9,7 @@ from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import Item
 from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
 from sessions_app.termination.service import end_asked
 
@@ -22,12 +22,12 @@ def items(user: User) -> Sequence[Item]:
     return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
-def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
+def settle(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | None:
     with transaction.atomic():
         session = ComputeSession.objects.select_for_update().get(pk=item_id)
         if session.is_live:
             session = end_asked(session, actor=actor)
-    return None if session.is_live else KeptSentence(gettext_noop("Has ended."))
+    return None if session.is_live else StoredMessage(gettext_noop("Has ended."))
 
 
 def objection(owner: Project | Domain) -> str:

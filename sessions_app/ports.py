@@ -12,7 +12,7 @@ from agents.models import ResourceGroup
 from agents.selectors import SlotRoom
 from common.ports import Port
 from common.values.resources import ResourceSlots
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.start_estimate import StartRange
 from sessions_app.core.states import Reason
@@ -25,7 +25,7 @@ class Standing:
 
     hold: Hold
     reason: Reason
-    message: KeptSentence
+    message: StoredMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Outlook:
 
     agent: str
     reason: str
-    sentence: KeptSentence
+    sentence: StoredMessage
     position: int | None = None
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
     start_range: StartRange | None = None  # None: unknown
     # Role to contact if a limit or a priority prevents the start.
-    who_may_raise: KeptSentence = field(default_factory=KeptSentence)
+    who_may_raise: StoredMessage = field(default_factory=StoredMessage)
     # True if another group might help: no limit applies in every group, and it names no machine.
     waits_for_group: bool = False
     rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: not read
@@ -90,13 +90,13 @@ class Prospect:
 
     start_range: StartRange | None = None  # None: unknown
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
-    who_may_raise: KeptSentence = field(default_factory=KeptSentence)
+    who_may_raise: StoredMessage = field(default_factory=StoredMessage)
     waits_for_group: bool = False  # as in Outlook
     other_groups: Sequence[str] = ()
     lasts: timedelta = timedelta()  # expected runtime as it counts for reservations
     # Reason why the latest start is unknown; "" if it is known or the session does not wait for
     # capacity.
-    unknown_because: KeptSentence = field(default_factory=KeptSentence)
+    unknown_because: StoredMessage = field(default_factory=StoredMessage)
 
 
 class HoldRecorder(Protocol):

@@ -11,7 +11,7 @@ from accounts.logins.service import has_standing_membership
 from accounts.selectors import administered_project_ids, overseen_domain_ids, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 from common.values.text import quoted
 from sessions_app.core.states import REQUEUED, RETRIED, Status, next_try
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionArray
@@ -59,7 +59,7 @@ def may(actor: Actor, session: ComputeSession | SessionArray, action: Action) ->
     """Return True if an actor who may see the session or array may do this. No query."""
     if session.owner_id == actor.user_id or actor.is_system:
         return True
-    return action in (MONITOR_ACTIONS if actor.only_looks else ADMIN_ACTIONS)
+    return action in (MONITOR_ACTIONS if actor.is_read_only else ADMIN_ACTIONS)
 
 
 def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSession:
@@ -78,7 +78,7 @@ def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSes
                 session=session.name, owner=session.owner.email
             ),
             hint=_("You may look at it from outside.")
-            if actor.only_looks
+            if actor.is_read_only
             else _("You may see it, read its log and stop it."),
         )
     is_inside = action not in ADMIN_ACTIONS and not actor.is_system
@@ -121,7 +121,7 @@ def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
     if not session.is_running or kernel.agent is None:
         raise Conflict(
             _("The session “{session}” is {status}; this needs a running one.").format(
-                session=session.name, status=look_of(session.status).word.lower()
+                session=session.name, status=status_style(session.status).label.lower()
             ),
             hint=_("Wait until it runs, or start another one."),
         )

@@ -13,7 +13,7 @@ from vfolders.models import StorageHost, VFolder
 @admin.register(StorageHost)
 class StorageHostAdmin(AuditedAdmin):
     list_display = ("name", "kind", "is_default", "is_active")
-    instead_of_deleting = gettext_noop(
+    deletion_advice = gettext_noop(
         "These folders are on it. Delete them first, or make it inactive: then no new ones come. A folder that is being deleted is gone as"
         " soon as the host answers."
     )

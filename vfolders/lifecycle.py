@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from common.actors import Actor
 from common.errors import Conflict
 from common.messaging.live_updates import Audience, push_on_commit
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 from vfolders.core.states import FolderState, is_legal
 from vfolders.models import VFolder
 
@@ -33,7 +33,7 @@ def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
     if current is to:
         return folder
     if not is_legal(current, to):
-        words = {"state": look_of(current).word.lower(), "wanted": look_of(to).word.lower()}
+        words = {"state": status_style(current).label.lower(), "wanted": status_style(to).label.lower()}
         sentence = _("The folder “{folder}” is {state} and cannot become {wanted}.")
         raise IllegalTransition(sentence.format(folder=folder.name, **words))
     folder.state = to.value

@@ -14,15 +14,15 @@ from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, NotFound
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from vfolders import lifecycle, services
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
 
 MOST_TRIES = 100
 LONGEST_STEM = 48
-KEPT = KeptSentence(gettext_noop("Stays with the closed account."))
-DELETED = KeptSentence(gettext_noop("Is deleted."))
+KEPT = StoredMessage(gettext_noop("Stays with the closed account."))
+DELETED = StoredMessage(gettext_noop("Is deleted."))
 NAME, LABEL = "folders", gettext_noop("folder “{name}”")
 
 
@@ -31,7 +31,7 @@ def items(user: User) -> Sequence[Item]:
     return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
-def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None:
+def settle(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | None:
     """Resolve one folder as the off-boarding case demands; None if it must be tried again.
     Raises BerthError for failures that can be retried.
     """
@@ -39,14 +39,14 @@ def settle(case: OffBoarding, item_id: str, actor: Actor) -> KeptSentence | None
         return _delete(UUID(item_id), actor)
     if case.folders == OffBoarding.Folders.HAND_OVER:
         if case.heir is None or not case.heir.is_active:
-            return KeptSentence(
+            return StoredMessage(
                 gettext_noop("Stays with the closed account: who should get it has left, too.")
             )
         return hand_over(folder_id=UUID(item_id), heir=case.heir, actor=actor)
     return KEPT
 
 
-def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
+def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> StoredMessage:
     """Make `heir` the owner, under another name if the new owner has a folder of that name.
     Idempotent.
     """
@@ -67,7 +67,7 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
             audit_log.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
             lifecycle.push_folder_change(folder)
     arguments = {"heir": heir.email, "name": folder.name}
-    return KeptSentence(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)
+    return StoredMessage(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)
 
 
 def objection(owner: Project | Domain) -> str:
@@ -84,7 +84,7 @@ def history(owner: Owner) -> str:
     return ngettext("{count} folder", "{count} folders", count).format(count=count) if count else ""
 
 
-def _delete(folder_id: UUID, actor: Actor) -> KeptSentence | None:
+def _delete(folder_id: UUID, actor: Actor) -> StoredMessage | None:
     try:
         services.delete_folder(actor=actor, folder_id=folder_id)
     except NotFound:

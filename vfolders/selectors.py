@@ -187,10 +187,10 @@ def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:
         yield Relation.MEMBER
     if is_member and folder.creator_id == actor.user_id:
         yield Relation.CREATOR
-    if folder.is_project_admin and not actor.only_looks:  # type: ignore[attr-defined]
+    if folder.is_project_admin and not actor.is_read_only:  # type: ignore[attr-defined]
         yield Relation.PROJECT_ADMIN
     if folder.is_overseen:  # type: ignore[attr-defined]
-        yield Relation.MONITOR if actor.only_looks else Relation.GOVERNOR
+        yield Relation.MONITOR if actor.is_read_only else Relation.GOVERNOR
 
 
 _REFUSALS = {

@@ -127,7 +127,7 @@ class Metered:
         """Replace the reserved bytes by the final size of the file."""
         self._add(size_bytes - self._replaced - self._reserved)
 
-    def give_back(self) -> None:
+    def return_form(self) -> None:
         self._add(-self._reserved)
 
     def _reserve_for(self, size_bytes: int) -> None:

@@ -15,7 +15,7 @@ from accounts.forms.limit_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIO
 from accounts.models import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policies.service import Limited, assign_policy
 from common.audit import audit_log
-from common.audit.admin import HoldersNamed
+from common.audit.admin import ExplainedDeletionAdmin
 from common.i18n import gettext_noop
 from common.rest.actor import actor_of
 
@@ -69,13 +69,13 @@ class PolicyForm(forms.ModelForm):
 
 
 @admin.register(ResourcePolicy)
-class PolicyAdmin(HoldersNamed):
+class PolicyAdmin(ExplainedDeletionAdmin):
     """Shows the scopes that a policy limits. A policy in use cannot be deleted. An edit does not
     end running sessions, except by its rules on when sessions end.
     """
 
     form = PolicyForm
-    instead_of_deleting = gettext_noop("Give these another policy first.")
+    deletion_advice = gettext_noop("Give these another policy first.")
     readonly_fields = ("limits_whom",)
     list_display = ("name", "is_default", "max_sessions", "limits_whom")
     search_fields = ("name",)

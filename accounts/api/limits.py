@@ -16,7 +16,7 @@ from accounts.selectors import access_usable_project, person_with_address, proje
 from common.actors import Actor
 from common.rest.actor import actor_of
 from common.rest.errors import AllowListOut, ErrorOut, LimitOut
-from common.rest.input import asked_once
+from common.rest.input import query_value
 from common.token_scopes import EVERY_TOKEN
 
 
@@ -52,7 +52,7 @@ class LimitListView(APIView):
         with its source, use and rest; then each limit at each level, and each allow-list. Limits
         that are not listed are unlimited.
         """
-        email, name = asked_once(request, "user"), asked_once(request, "project")
+        email, name = query_value(request, "user"), query_value(request, "project")
         scopes = _scopes(actor_of(request), email, name)
         lists = [list_as_json(each) for each in allow_lists.every(scopes)]
         body = {"user": email, "project": name, "limits": effective(scopes), "levels": every(scopes)}

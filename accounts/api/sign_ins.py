@@ -19,7 +19,7 @@ from accounts.models import BrowserLogin
 from accounts.selectors import access_user
 from accounts.sign_in import admin_control, second_factor
 from common.actors import Actor
-from common.http.user_agent import device_of
+from common.http.user_agent import device_name
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_ADMIN
@@ -34,7 +34,7 @@ class BrowserLoginOut(serializers.Serializer[Any]):
     is_this = serializers.SerializerMethodField(help_text="Whether this request comes from it.")
 
     def get_device(self, row: BrowserLogin) -> str:
-        return device_of(row.user_agent)
+        return device_name(row.user_agent)
 
     def get_is_this(self, row: BrowserLogin) -> bool:
         return row.session_key == _session_key(self.context["request"])

@@ -11,7 +11,7 @@ from enum import StrEnum
 from accounts.core.utilization import UseRule, is_joint
 from common.i18n import gettext as _
 from common.i18n import gettext_noop
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 from common.values.resources import CPU, MEM, format_amount, format_bytes
 
 HIGHEST_PRIORITY = 100  # of a session; the lowest is its negative
@@ -355,7 +355,7 @@ def format_limit(limit: str, amount: int) -> str:
     if kind is Limit.FOLDER_BYTES:
         return format_bytes(amount)
     if kind in SPANS:
-        return duration_words(amount)
+        return format_duration(amount)
     return f"{amount} %" if kind in FLOORS else str(amount)
 
 

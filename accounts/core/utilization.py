@@ -8,7 +8,7 @@ from typing import Any
 
 from common.i18n import gettext as _
 from common.i18n import gettext_noop
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 
 LEAST_USES = ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent")
 MOST_PERCENT = 100
@@ -66,4 +66,4 @@ def too_late_to_end(lifetime_s: int | None, needed_s: int) -> str:
     return _(
         "After {lifetime} every session has ended; a window and a grace time of {needed} together never end one before."
         " Make them shorter, or set no minimum utilization."
-    ).format(lifetime=duration_words(lifetime_s), needed=duration_words(needed_s))
+    ).format(lifetime=format_duration(lifetime_s), needed=format_duration(needed_s))

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.core.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, NONE, AllowList, check_entries
 from accounts.core.utilization import MOST_PERCENT
-from common.values.durations import duration_words, parse_duration, typed_duration
+from common.values.durations import duration_input, format_duration, parse_duration
 from common.values.resources import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
 from common.values.text import quoted
 
@@ -136,12 +136,12 @@ def bytes_field(**options: Any) -> ParsedField:
 
 
 def duration_field(**options: Any) -> ParsedField:
-    return ParsedField(parse_duration, typed_duration, **options)
+    return ParsedField(parse_duration, duration_input, **options)
 
 
 def span_field(least_s: int, most_s: int = MOST_COUNT, **options: Any) -> ParsedField:
     """Return a field for a duration between these bounds."""
-    return ParsedField(lambda text: _parse_span(text, least_s, most_s), typed_duration, **options)
+    return ParsedField(lambda text: _parse_span(text, least_s, most_s), duration_input, **options)
 
 
 def percent_field(**options: Any) -> forms.IntegerField:
@@ -151,9 +151,9 @@ def percent_field(**options: Any) -> forms.IntegerField:
 def _parse_span(text: str, least_s: int, most_s: int) -> int:
     seconds = parse_duration(text)
     if seconds < least_s:
-        raise ValueError(_("The minimum is {least}.").format(least=duration_words(least_s)))
+        raise ValueError(_("The minimum is {least}.").format(least=format_duration(least_s)))
     if seconds > most_s:
-        raise ValueError(_("The maximum is {most}.").format(most=duration_words(most_s)))
+        raise ValueError(_("The maximum is {most}.").format(most=format_duration(most_s)))
     return seconds
 
 

@@ -8,7 +8,7 @@ from django.db.models import Model
 from django.db.models.signals import post_delete, post_save
 
 from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User, Viewing
-from common.messaging.access_revocation import ring_on_commit
+from common.messaging.access_revocation import broadcast_revocation_on_commit
 
 WRITTEN = (User, Domain, Project, Membership, KeyPair)
 DELETED = (*WRITTEN, BrowserLogin, Viewing)
@@ -27,8 +27,8 @@ def _on_save(
     sender: type[Model], *, created: bool, update_fields: frozenset[str] | None, **more: Any
 ) -> None:
     if not created and not (update_fields and update_fields <= HARMLESS):
-        ring_on_commit()
+        broadcast_revocation_on_commit()
 
 
 def _on_delete(sender: type[Model], **more: Any) -> None:
-    ring_on_commit()
+    broadcast_revocation_on_commit()

@@ -20,7 +20,7 @@ from accounts.models import BrowserLogin, EndedLogin, User
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
-from common.http.user_agent import device_of
+from common.http.user_agent import device_name
 
 COOKIE = "berth_ended"
 KEPT_S = 24 * 3600
@@ -53,8 +53,10 @@ def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
             [EndedLogin(key_hash=hash_secret(row.pk), allowed=most) for row in ended]
         )
         BrowserLogin.objects.filter(pk__in=[row.pk for row in ended]).delete()
-        told = [(user, {"ip": row.ip, "device": device_of(row.user_agent), "allowed": most}) for row in ended]
-        audit_log.record_each(actor=actor, action="accounts.end_oldest_logins", done=told)
+        told = [
+            (user, {"ip": row.ip, "device": device_name(row.user_agent), "allowed": most}) for row in ended
+        ]
+        audit_log.record_many(actor=actor, action="accounts.end_oldest_logins", done=told)
 
 
 def keep_reason(request: HttpRequest, response: HttpResponse) -> None:

@@ -89,7 +89,9 @@ def start_viewing(*, actor: Actor, login_key: str, user_id: int, reason: str) ->
         login=login, person=person, reason=reason, began_at=now, ends_at=now + viewing_lasts()
     )
     changes = {"reason": reason, "until": viewing.ends_at}
-    audit_log.record_viewing(actor=seen_as(actor, person), action=VIEW_AS, target=person, changes=changes)
+    audit_log.record_impersonation(
+        actor=seen_as(actor, person), action=VIEW_AS, target=person, changes=changes
+    )
     return viewing
 
 
@@ -110,9 +112,14 @@ def record_end(sender: object, instance: Viewing, **more: object) -> None:
     is_late = instance.ends_at <= clock.now()
     origin, why = getattr(instance, "ended_by", (SYSTEM, "time_over" if is_late else "login_ended"))
     actor = replace(
-        origin, kind=ActorKind.USER, user_id=viewer.pk, label=viewer.email, behind_id=None, behind_label=""
+        origin,
+        kind=ActorKind.USER,
+        user_id=viewer.pk,
+        label=viewer.email,
+        impersonator_id=None,
+        impersonator_label="",
     )
-    audit_log.record_viewing(
+    audit_log.record_impersonation(
         actor=seen_as(actor, instance.person), action=STOP_VIEWING, target=instance.person, reason=why
     )
 
@@ -128,7 +135,7 @@ def seen_as(viewer: Actor, person: User) -> Actor:
     return Actor(
         kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id,
         ip=viewer.ip, request_id=viewer.request_id, via=viewer.via, user_agent=viewer.user_agent,
-        behind_id=viewer.user_id, behind_label=viewer.label,
+        impersonator_id=viewer.user_id, impersonator_label=viewer.label,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import NotFound
-from common.http.user_agent import device_of
+from common.http.user_agent import device_name
 
 NOTE_USE_EVERY = timedelta(minutes=1)
 
@@ -202,7 +202,7 @@ def end_login(*, actor: Actor, login_id: str) -> None:
             actor=actor,
             action="accounts.end_login",
             target=row.user,
-            changes={"ip": row.ip, "device": device_of(row.user_agent)},
+            changes={"ip": row.ip, "device": device_name(row.user_agent)},
         )
         row.delete()
 

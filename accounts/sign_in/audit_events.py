@@ -22,7 +22,7 @@ from accounts.sign_in.federation import accept_proof
 from common import clock
 from common.actors import Actor, ActorKind
 from common.audit import audit_log
-from common.http.user_agent import device_of
+from common.http.user_agent import device_name
 from common.models import AuditEntry
 from common.rest.actor import actor_of
 
@@ -64,7 +64,7 @@ def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
             "at": entry.recorded_at,
             "count": entry.count,
             "ip": entry.ip if entry.action == SIGN_IN else "",
-            "device": device_of(entry.user_agent) or _("unknown device"),
+            "device": device_name(entry.user_agent) or _("unknown device"),
             "outcome": entry.outcome,
             "viewer": entry.actor_label if entry.action == VIEW_AS else "",
         }

@@ -21,7 +21,7 @@ from accounts.tenancy.service import add_member, create_user, forget_sign_in_lin
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
-from common.db.advisory_locks import wait_exclusive
+from common.db.advisory_locks import lock_exclusive
 from common.errors import BerthError, PermissionDenied
 from common.values.text import check_text, check_unicode, normalised, quoted, shown
 
@@ -125,8 +125,8 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
     if nobody has used the account yet (`_take_over`). Raises NoAccount, ProofNeeded.
     """
     email = claim.email.strip().lower()
-    wait_exclusive(f"admit:{provider_id}:{claim.subject}", wait_s=WAIT_S)
-    wait_exclusive(f"admit:{email}", wait_s=WAIT_S)
+    lock_exclusive(f"admit:{provider_id}:{claim.subject}", wait_s=WAIT_S)
+    lock_exclusive(f"admit:{email}", wait_s=WAIT_S)
     known = SocialAccount.objects.filter(provider=provider_id, uid=claim.subject).first()
     behind = replace(SYSTEM, ip=actor.ip, request_id=actor.request_id, via=actor.via)
     if known is not None:
@@ -165,7 +165,7 @@ def link_proved(*, actor: Actor, user: User, provider_id: str, subject: str, ema
     """Link the subject of an earlier ProofNeeded to `user`, who is signed in now. Returns False if
     `user` has another address or the subject is linked already.
     """
-    wait_exclusive(f"admit:{provider_id}:{subject}", wait_s=WAIT_S)
+    lock_exclusive(f"admit:{provider_id}:{subject}", wait_s=WAIT_S)
     is_taken = SocialAccount.objects.filter(provider=provider_id, uid=subject).exists()
     if user.email != email or is_taken:
         return False

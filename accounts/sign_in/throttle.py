@@ -29,7 +29,7 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import TooManyRequests
-from common.messaging.events import announce
+from common.messaging.events import publish
 from common.rest.actor import actor_of
 
 REASON = "too_many_attempts"
@@ -84,7 +84,7 @@ def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attem
     return Attempt(tuple(made))
 
 
-def give_back(request: HttpRequest, purpose: Purpose, account: str) -> None:
+def return_form(request: HttpRequest, purpose: Purpose, account: str) -> None:
     """Undo the count of an earlier request of this browser: it was no guess."""
     counts = counted(purpose, account, whence_of(request, account))
     Attempt(tuple((key, RATES[purpose][limit]) for limit, key in counts)).succeed()
@@ -193,4 +193,4 @@ def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) 
         and user is not None
         and _spend(f"news:{user.pk}", NEWS_OF_ATTEMPTS)
     ):
-        announce(PasswordsTried(user.pk))
+        publish(PasswordsTried(user.pk))

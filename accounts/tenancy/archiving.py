@@ -17,7 +17,7 @@ from accounts.tenancy import owned_resources
 from accounts.tenancy.service import clean
 from common.actors import Actor
 from common.audit import audit_log
-from common.db.advisory_locks import wait_exclusive
+from common.db.advisory_locks import lock_exclusive
 from common.errors import Conflict, InvalidInput
 from common.i18n import paragraph
 
@@ -195,7 +195,7 @@ def _checked_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str])
         names = check_mail_domains(names)
     except ValueError as error:
         raise InvalidInput(str(error), fields={"mail_domains": [str(error)]}) from error
-    wait_exclusive("mail-domains", wait_s=10)
+    lock_exclusive("mail-domains", wait_s=10)
     elsewhere = MailDomain.objects.select_related("domain").filter(name__in=names).exclude(domain=domain)
     if taken := elsewhere.first():
         sentence = _("The mail domain “{name}” belongs to the domain “{domain}”.").format(

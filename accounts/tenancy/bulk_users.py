@@ -62,17 +62,17 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
             grant_domain_permissions(person)
     _join(people, wanted)
     made = ((person, {"role": person.role}) for person in people)
-    audit_log.record_each(actor=actor, action="accounts.create_user", done=made)
+    audit_log.record_many(actor=actor, action="accounts.create_user", done=made)
     limits = (
         (each, {"policy": [usual and usual.name, each.policy and each.policy.name]}) for each in limited
     )
-    audit_log.record_each(actor=actor, action="accounts.assign_policy", done=limits)
+    audit_log.record_many(actor=actor, action="accounts.assign_policy", done=limits)
     joined = (
         (project, {"user": each.email, "role": ProjectRole.MEMBER.value})
         for each in wanted
         for project in each.projects
     )
-    audit_log.record_each(actor=actor, action="accounts.add_member", done=joined)
+    audit_log.record_many(actor=actor, action="accounts.add_member", done=joined)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return people
 

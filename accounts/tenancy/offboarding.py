@@ -30,7 +30,7 @@ from common.audit import audit_log
 from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, Conflict, InvalidInput
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
     hold_person(actor, user_id, Action.CLOSE)
     user = access_user(actor, user_id, Action.CLOSE)
     for case in OffBoarding.objects.select_for_update().filter(user=user, finished_at=None):
-        stays = KeptSentence(gettext_noop("Stays, because the account was opened again."))
+        stays = StoredMessage(gettext_noop("Stays, because the account was opened again."))
         case.items = [item if item["is_done"] else _line(item, stays) for item in case.items]
         case.finished_at = clock.now()
         case.save(update_fields=["items", "finished_at"])
@@ -158,7 +158,7 @@ def report_of(case: OffBoarding) -> list[dict[str, Any]]:
         {
             "name": owned_resources.label_of(item["step"], item["name"]),
             "is_done": item["is_done"],
-            "sentence": str(KeptSentence(item["text"], item["arguments"])) if item["text"] else "",
+            "sentence": str(StoredMessage(item["text"], item["arguments"])) if item["text"] else "",
         }
         for item in case.items
     ]
@@ -195,12 +195,12 @@ def _end_access(user: User) -> list[dict[str, Any]]:
         membership.delete()
     grant_project_permissions(user)
     ended = [
-        ("logins", KeptSentence(gettext_noop("Signed out everywhere; logins: {count}."), {"count": logins})),
-        ("tokens", KeptSentence(gettext_noop("API tokens revoked: {count}."), {"count": tokens})),
-        ("ssh_keys", KeptSentence(gettext_noop("SSH keys removed: {count}."), {"count": ssh_keys})),
+        ("logins", StoredMessage(gettext_noop("Signed out everywhere; logins: {count}."), {"count": logins})),
+        ("tokens", StoredMessage(gettext_noop("API tokens revoked: {count}."), {"count": tokens})),
+        ("ssh_keys", StoredMessage(gettext_noop("SSH keys removed: {count}."), {"count": ssh_keys})),
     ]
     ended += [
-        (f"project:{name}", KeptSentence(gettext_noop("Taken out of the project “{name}”."), {"name": name}))
+        (f"project:{name}", StoredMessage(gettext_noop("Taken out of the project “{name}”."), {"name": name}))
         for name in projects
     ]
     return [_line({"step": OWN_STEP, "id": name, "name": ""}, sentence) for name, sentence in ended]
@@ -223,7 +223,7 @@ def _planned(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, 
     ]
 
 
-def _line(item: Mapping[str, Any], sentence: KeptSentence) -> dict[str, Any]:
+def _line(item: Mapping[str, Any], sentence: StoredMessage) -> dict[str, Any]:
     return {**item, "is_done": True, "text": sentence.text, "arguments": dict(sentence.arguments)}
 
 

@@ -71,7 +71,7 @@ class ViewingMiddleware:
         if match.url_name in WAYS_OUT:
             return None
         if is_change:
-            return error_page(request, audit_log.only_looking())
+            return error_page(request, audit_log.impersonation_refusal())
         return error_page(request, _private_to(request.user)) if _is_private(match, view) else None
 
 

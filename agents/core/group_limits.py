@@ -11,7 +11,7 @@ from typing import Any
 from common.i18n import gettext as _
 from common.values.resources import MAX_AMOUNT, is_slot_name
 from common.values.text import check_text
-from common.values.time_zones import is_zone, zone_named
+from common.values.time_zones import is_zone, zone_or_utc
 
 MOST_LIMITS, LONGEST_NAME = 10, 64
 WEEK = range(1, 8)
@@ -39,7 +39,7 @@ class Hours:
         """Return the UTC time at which the range that contains `now` ends, joined with ranges that
         follow without a gap; None if `now` is in no range.
         """
-        zone = zone_named(self.time_zone)
+        zone = zone_or_utc(self.time_zone)
         today, until = now.astimezone(zone).date(), None
         for day in (today + timedelta(days=number) for number in range(-1, len(WEEK) + 1)):
             begins, ends = self._on(day, zone)

@@ -11,9 +11,9 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict
-from common.messaging.events import announce
+from common.messaging.events import publish
 from common.messaging.live_updates import Audience, push_on_commit
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
         return agent
     if not is_legal(current, to):
         sentence = _("Agent “{agent}” is {state} and cannot become {wanted}.")
-        words = {"state": look_of(current).word.lower(), "wanted": look_of(to).word.lower()}
+        words = {"state": status_style(current).label.lower(), "wanted": status_style(to).label.lower()}
         raise IllegalTransition(sentence.format(agent=agent.name, **words))
 
     if to is AgentState.LOST:
@@ -49,9 +49,9 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
     log.info("agent.transition", agent_id=agent.pk, agent=agent.name, frm=current, to=to, actor=actor.label)
     audit_log.record(actor=actor, action="agents.transition", target=agent, changes={"state": [current, to]})
     if to is AgentState.LOST:
-        announce(AgentLost(agent.pk, agent.resource_group_id))
+        publish(AgentLost(agent.pk, agent.resource_group_id))
     if to is AgentState.CONNECTED:
-        announce(CapacityChanged(agent.resource_group_id))
+        publish(CapacityChanged(agent.resource_group_id))
     push_agent_change(agent)
     return agent
 

@@ -24,9 +24,9 @@ from agents.selectors import access_agent, access_resource_group, hold_group, ru
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
-from common.clock import Step
+from common.clock import ClockJump
 from common.errors import InvalidInput, Unavailable
-from common.messaging.events import announce
+from common.messaging.events import publish
 from common.values.resources import MILLI, ResourceSlots
 from common.values.text import quoted
 
@@ -175,18 +175,18 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
     elif has_changed:
-        announce(CapacityChanged(agent.resource_group_id))
+        publish(CapacityChanged(agent.resource_group_id))
         lifecycle.push_agent_change(agent)
     return agent
 
 
 @transaction.atomic
-def shift_instants(step: Step) -> None:
+def shift_instants(step: ClockJump) -> None:
     """Move timestamps by a clock jump, so that it makes no agent silent or lost for longer."""
     # in the lock order of ADR 8
     list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))
     Agent.objects.update(
-        heartbeat_at=step.moves("heartbeat_at"), state_changed_at=step.moves("state_changed_at")
+        heartbeat_at=step.shifted("heartbeat_at"), state_changed_at=step.shifted("state_changed_at")
     )
 
 

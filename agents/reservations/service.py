@@ -17,7 +17,7 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, InvalidInput
-from common.messaging.events import announce
+from common.messaging.events import publish
 from common.values.text import quoted
 
 MOST_AGENTS = 10_000  # in one request
@@ -194,7 +194,7 @@ def _demand_free(
 def _replan(group: ResourceGroup) -> None:
     """Discard plans made before, and have pending sessions reconsidered at once."""
     plan_discarder.get()([group.pk])
-    announce(CapacityChanged(group.pk))
+    publish(CapacityChanged(group.pk))
 
 
 def _told(instant: datetime) -> str:

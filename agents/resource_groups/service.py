@@ -26,7 +26,7 @@ from common.actors import Actor
 from common.audit import audit_log
 from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, NotFound
-from common.messaging.events import announce
+from common.messaging.events import publish
 
 FACTORS = ("cpu_overcommit", "mem_overcommit")
 
@@ -88,7 +88,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
             excluded_sessions_holder.get()(group.pk)
         if not changed.keys().isdisjoint(FACTORS):
             promise(group.agents.values_list("pk", flat=True))
-        announce(CapacityChanged(group.pk))
+        publish(CapacityChanged(group.pk))
     return group
 
 
@@ -184,7 +184,7 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
     changes = {"resource_group": [held[before].name, group.name]}
     audit_log.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
     for changed_id in (before, group.pk):
-        announce(CapacityChanged(changed_id))
+        publish(CapacityChanged(changed_id))
     return moved
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.utils.translation import gettext as _
 
 from accounts.core.utilization import LEAST_USES, has_least_use, too_late_to_end
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 
 if TYPE_CHECKING:
     from agents.models import ResourceGroup
@@ -28,7 +28,7 @@ def contradictions(group: "ResourceGroup") -> dict[str, str]:
         found["max_idle_s"] = _(
             "After {lifetime} every session has ended, so none is idle for {idle}. Make the idle timeout shorter than the"
             " lifetime, or leave it empty."
-        ).format(lifetime=duration_words(lifetime_s), idle=duration_words(group.max_idle_s))
+        ).format(lifetime=format_duration(lifetime_s), idle=format_duration(group.max_idle_s))
     needed_s = group.use_window_s + group.use_grace_s
     if has_least_use(group) and (too_late := too_late_to_end(lifetime_s, needed_s)):
         found["use_grace_s"] = too_late

@@ -21,9 +21,9 @@ from agents.web.rows import agent_row
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput
 from common.pages.csv_export import csv_response
-from common.pages.htmx import is_fragment, own_address, render_page_or_fragment
-from common.pages.status_styles import look_of
-from common.pages.tables import Column, Filter, Listing, Tab, Table, declare
+from common.pages.htmx import is_fragment, local_url, render_page_or_fragment
+from common.pages.status_styles import status_style
+from common.pages.tables import Column, Filter, Listing, Tab, Table, define_table
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.values.resources import CPU, MEM, MILLI
@@ -39,7 +39,7 @@ def _share(slot_name: str) -> Coalesce:
     )
 
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="agents",
         noun=gettext_noop("agents"),
@@ -89,7 +89,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     listing = _listing(request, actor)
     if not is_fragment(request):
         listing.choices = {
-            "state": [(state.value, look_of(state.value).word) for state in AgentState],
+            "state": [(state.value, status_style(state.value).label) for state in AgentState],
             "group": [(group.name, group.name) for group in visible_resource_groups(actor)],
         }
     page = listing.page(visible_agents(actor), AgentQuerySet.with_parts)
@@ -122,7 +122,7 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
             _("There is no such state to bring a machine into."), hint=_("Write draining or connected.")
         )
     to = AgentState(wanted)
-    back = own_address(request, request.POST.get("back") or reverse("agents"))
+    back = local_url(request, request.POST.get("back") or reverse("agents"))
     try:
         agent = change_agent_state(actor=actor_of(request), agent_id=agent_id, to=to)
     except Conflict as refusal:

@@ -13,14 +13,14 @@ from common.rest.actor import actor_of
 SHOWN = 5
 
 
-class HoldersNamed(admin.ModelAdmin):
+class ExplainedDeletionAdmin(admin.ModelAdmin):
     """Model admin that explains why an object cannot be deleted: which objects refer to it, and
     what to do.
 
-    `instead_of_deleting` is the advice, marked for translation.
+    `deletion_advice` is the advice, marked for translation.
     """
 
-    instead_of_deleting: ClassVar[str] = ""
+    deletion_advice: ClassVar[str] = ""
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
@@ -32,12 +32,12 @@ class HoldersNamed(admin.ModelAdmin):
         deleted, counts, needed, held_by = super().get_deleted_objects(objs, request)
         if held_by:
             more = [_("and {count} more").format(count=len(held_by) - SHOWN)] if len(held_by) > SHOWN else []
-            advice = [_(self.instead_of_deleting)] if self.instead_of_deleting else []
+            advice = [_(self.deletion_advice)] if self.deletion_advice else []
             return deleted, counts, set(), [*held_by[:SHOWN], *more, *advice]
         return deleted, counts, needed, held_by
 
 
-class AuditedAdmin(HoldersNamed):
+class AuditedAdmin(ExplainedDeletionAdmin):
     """Model admin that records each change as `<app>.<create|update|delete>_<model>`, in the
     transaction of the change, with the fields before and after.
     """

@@ -44,12 +44,14 @@ def record(
     fields with secret-like names only the fact of the change is stored. Raises PermissionDenied,
     which undoes the change, during impersonation.
     """
-    if actor.behind_id is not None:
-        raise only_looking()
-    record_viewing(actor=actor, action=action, target=target, outcome=outcome, changes=changes, reason=reason)
+    if actor.impersonator_id is not None:
+        raise impersonation_refusal()
+    record_impersonation(
+        actor=actor, action=action, target=target, outcome=outcome, changes=changes, reason=reason
+    )
 
 
-def record_viewing(
+def record_impersonation(
     *,
     actor: Actor,
     action: str,
@@ -65,10 +67,10 @@ def record_viewing(
     entry.save(force_insert=True)
 
 
-def record_each(*, actor: Actor, action: str, done: Iterable[tuple[models.Model, Mapping[str, Any]]]) -> None:
+def record_many(*, actor: Actor, action: str, done: Iterable[tuple[models.Model, Mapping[str, Any]]]) -> None:
     """Add one line per (target, changes), like `record`, in one query."""
-    if actor.behind_id is not None:
-        raise only_looking()
+    if actor.impersonator_id is not None:
+        raise impersonation_refusal()
     entries = []
     for target, changes in done:
         entries.append(entry := _entry(actor, action, Outcome.DONE, changes, ""))
@@ -76,7 +78,7 @@ def record_each(*, actor: Actor, action: str, done: Iterable[tuple[models.Model,
     AuditEntry.objects.bulk_create(entries)
 
 
-def only_looking() -> PermissionDenied:
+def impersonation_refusal() -> PermissionDenied:
     """Return the refusal of any change during impersonation."""
     return PermissionDenied(
         _("Impersonation is read-only. Nothing was done."),
@@ -113,7 +115,7 @@ def record_refusal(  # noqa: PLR0913 -- all by name
     entry.target_label = _cut(target_label, 254)
     entry.domain_id = domain_id or entry.domain_id
     minute = int(entry.recorded_at.timestamp() // FOLDED.total_seconds())
-    same = (minute, actor.user_id, actor.behind_id, actor.ip, action, reason, *kind)
+    same = (minute, actor.user_id, actor.impersonator_id, actor.ip, action, reason, *kind)
     entry.fold_key = hashlib.sha256(repr(same).encode()).hexdigest()
     with transaction.atomic() if connection.in_atomic_block else nullcontext():
         known = AuditEntry.objects.filter(fold_key=entry.fold_key)
@@ -145,12 +147,12 @@ def _purge_batch(before: datetime) -> int:
 
 
 def _entry(actor: Actor, action: str, outcome: str, changes: Mapping[str, Any], reason: str) -> AuditEntry:
-    is_behind = actor.behind_id is not None
+    is_behind = actor.impersonator_id is not None
     return AuditEntry(
         recorded_at=clock.now(),
         actor_kind=actor.kind.value,
-        actor_id=actor.behind_id if is_behind else actor.user_id,
-        actor_label=_cut(actor.behind_label if is_behind else actor.label, 254),
+        actor_id=actor.impersonator_id if is_behind else actor.user_id,
+        actor_label=_cut(actor.impersonator_label if is_behind else actor.label, 254),
         acted_as_id=actor.user_id if is_behind else None,
         acted_as_label=_cut(actor.label, 254) if is_behind else "",
         domain_id=None if actor.is_superadmin else actor.domain_id,

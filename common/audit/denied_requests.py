@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 
 from common.actors import ANONYMOUS, Actor
 from common.audit import audit_log
-from common.db.connection import LOST
+from common.db.connection import CONNECTION_ERRORS
 from common.errors import BerthError
 from common.ports import address_parameters
 from common.rest.actor import actor_of
@@ -38,7 +38,7 @@ class RefusalsMiddleware:
         if response.status_code >= 400:
             try:
                 _record(request, response.status_code)
-            except LOST as lost:
+            except CONNECTION_ERRORS as lost:
                 log.warning("audit.lost", status=response.status_code, error=str(lost))
             except Exception:
                 log.exception("audit.failed", status=response.status_code)
@@ -80,7 +80,7 @@ def _record(request: HttpRequest, status: int) -> None:
     )
 
 
-def record_refused(
+def record_refused_request(
     *, actor: Actor, asked: str, refusal: BerthError, target: tuple[str, str] = ("", ""), name: str = ""
 ) -> None:
     """Record a refusal outside the middleware: on a websocket, or of one object of a bulk action.

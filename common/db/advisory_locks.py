@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 LOCK_NOT_AVAILABLE, QUERY_CANCELED = "55P03", "57014"
 
 
-class LockTaken(Exception):
+class LockTimeout(Exception):
     """The lock was not released within the allowed time."""
 
 
@@ -33,7 +33,7 @@ def try_exclusive(subject: str) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
 
 
-def held_among(subjects: Collection[str]) -> frozenset[str]:
+def locked_subjects(subjects: Collection[str]) -> frozenset[str]:
     """Return the `subjects` that are locked by `try_exclusive` now, without waiting. One query."""
     numbers = {lock_number(subject): subject for subject in subjects}
     with connection.cursor() as cursor:
@@ -50,15 +50,15 @@ def held_among(subjects: Collection[str]) -> frozenset[str]:
         return frozenset(numbers[key] for (key,) in cursor.fetchall())
 
 
-def wait_exclusive(subject: str, *, wait_s: float) -> None:
+def lock_exclusive(subject: str, *, wait_s: float) -> None:
     """Lock `subject` until the transaction ends; wait at most `wait_s`, after which the transaction
-    cannot continue. Raises LockTaken. One query if the lock is free; waiters are served in order.
+    cannot continue. Raises LockTimeout. One query if the lock is free; waiters are served in order.
     """
     _wait("advisory_xact_lock", subject, wait_s)
 
 
-def wait_shared(subject: str, *, wait_s: float) -> None:
-    """Lock like `wait_exclusive`, but together with other shared holders. Waits for exclusive
+def lock_shared(subject: str, *, wait_s: float) -> None:
+    """Lock like `lock_exclusive`, but together with other shared holders. Waits for exclusive
     holders and for those who wait already.
     """
     _wait("advisory_xact_lock_shared", subject, wait_s)
@@ -77,7 +77,7 @@ def _wait(lock: str, subject: str, wait_s: float) -> None:
             cursor.execute(f"SELECT pg_{lock}(%s)", [lock_number(subject)])
         except OperationalError as error:
             if was_locked(error):
-                raise LockTaken(subject) from error
+                raise LockTimeout(subject) from error
             raise
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 

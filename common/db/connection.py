@@ -18,7 +18,7 @@ from common.errors import BerthError, Conflict, Unavailable
 
 RV = TypeVar("RV")
 
-LOST = (OperationalError, InterfaceError)
+CONNECTION_ERRORS = (OperationalError, InterfaceError)
 # PostgreSQL rolled back one of two conflicting transactions.
 UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 LOOKED_EVERY_S = 0.1
@@ -27,7 +27,7 @@ LOOKED_EVERY_S = 0.1
 psycopg.adapters.register_dumper(list, PlainListDumper)
 
 
-class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
+class TimeoutConnection(psycopg.Connection):  # type: ignore[type-arg]
     """Connection that is closed after `silence_s` without an answer (0: no limit), because a late
     answer would be taken for that to the next statement.
     """
@@ -56,8 +56,8 @@ def database_lost() -> Unavailable:
     )
 
 
-def refusal_of(lost: BaseException) -> BerthError:
-    """Return the refusal for an error that is one of LOST."""
+def connection_refusal(lost: BaseException) -> BerthError:
+    """Return the refusal for an error that is one of CONNECTION_ERRORS."""
     if not isinstance(lost.__cause__, UNDONE):
         return database_lost()
     return Conflict(

@@ -7,14 +7,14 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
 from psycopg.errors import UniqueViolation
 
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from common.values.text import check_text, normalised
 
 MOST_ALIKE = 1000
 log = structlog.get_logger(__name__)
 
 
-def validate_shown(text: str) -> None:
+def validate_visible(text: str) -> None:
     """Raise ValidationError for invisible characters and for those that change text direction."""
     try:
         check_text(text, max_length=len(text))
@@ -27,7 +27,7 @@ class NameField(models.CharField):
     that look alike are equal, whichever keyboard or file system they come from.
     """
 
-    default_validators = [*models.CharField.default_validators, validate_shown]  # noqa: RUF012  the form that Django wants
+    default_validators = [*models.CharField.default_validators, validate_visible]  # noqa: RUF012  the form that Django wants
 
     def to_python(self, value: Any) -> Any:
         return _normalised(super().to_python(value))
@@ -84,19 +84,19 @@ def _normalised(value: Any) -> Any:
     return normalised(value) if isinstance(value, str) else value
 
 
-class SentenceField(models.JSONField):
-    """KeptSentence stored as {"text", "arguments", "quote"}, without empty parts."""
+class StoredMessageField(models.JSONField):
+    """StoredMessage stored as {"text", "arguments", "quote"}, without empty parts."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"default": KeptSentence, "blank": True, **options})
+        super().__init__(*args, **{"default": StoredMessage, "blank": True, **options})
 
-    def from_db_value(self, value: Any, expression: Any, connection: Any) -> KeptSentence | None:
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> StoredMessage | None:
         if value is None:  # no row found by an outer join
             return None
-        return KeptSentence(**super().from_db_value(value, expression, connection))
+        return StoredMessage(**super().from_db_value(value, expression, connection))
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        kept = value.to_json() if isinstance(value, KeptSentence) else value
+        kept = value.to_json() if isinstance(value, StoredMessage) else value
         return super().get_db_prep_value(kept, connection, prepared)
 
     def deconstruct(self) -> Any:
@@ -105,8 +105,11 @@ class SentenceField(models.JSONField):
         options.pop("blank", None)
         return name, path, args, options
 
-    def to_python(self, value: Any) -> KeptSentence:
-        return value if isinstance(value, KeptSentence) else KeptSentence(**(value or {}))
+    def to_python(self, value: Any) -> StoredMessage:
+        return value if isinstance(value, StoredMessage) else StoredMessage(**(value or {}))
 
     def value_to_string(self, obj: Any) -> Any:
         return self.value_from_object(obj).to_json()
+
+
+SentenceField = StoredMessageField  # its name in older migrations

@@ -29,7 +29,7 @@ SYSTEMS = (
 )
 
 
-def device_of(user_agent: str) -> str:
+def device_name(user_agent: str) -> str:
     """Return program and system as far as known; "" if neither is."""
     program = _first(PROGRAMS, user_agent)
     system = _first(SYSTEMS, user_agent)

@@ -28,54 +28,54 @@ def channel() -> str:
     return f"berth:revoked:{settings.BERTH_INSTALLATION}"
 
 
-def ring_on_commit() -> None:
+def broadcast_revocation_on_commit() -> None:
     """Make all processes check access again once the current transaction commits."""
-    transaction.on_commit(_ring, robust=True)
+    transaction.on_commit(_broadcast, robust=True)
 
 
-def _ring() -> None:
+def _broadcast() -> None:
     try:
         client().publish(channel(), b"")
     except redis.RedisError as error:
         log.warning("revocations.word_lost", error=str(error))
 
 
-class Ears:
+class Subscriber:
     """Subscriber of the broadcast; messages between two waits are not lost."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
 
-    def hear(self) -> None:
-        self._rung.set()
+    def notify(self) -> None:
+        self._notified.set()
 
     async def wait(self, at_most_s: float) -> None:
         """Return on the next message, or after this time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_s):
-                await self._rung.wait()
+                await self._notified.wait()
                 await asyncio.sleep(min(GATHER_S, at_most_s))
-        self._rung.clear()
+        self._notified.clear()
 
 
-class Bell:
+class RevocationDispatcher:
     """Dispatcher of one process. Follows Redis while it has subscribers; all in one event loop."""
 
     def __init__(self) -> None:
-        self._listeners: set[Ears] = set()
+        self._listeners: set[Subscriber] = set()
         self._task: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[Ears]:
-        ears = Ears()
-        self._listeners.add(ears)
+    def subscription(self) -> Iterator[Subscriber]:
+        subscriber = Subscriber()
+        self._listeners.add(subscriber)
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._task = loop.create_task(self._follow())
         try:
-            yield ears
+            yield subscriber
         finally:
-            self._listeners.discard(ears)
+            self._listeners.discard(subscriber)
             if not self._listeners and self._task is not None:
                 self._task.cancel()
                 self._task = None
@@ -83,14 +83,14 @@ class Bell:
     async def _follow(self) -> None:
         while True:
             try:
-                async with async_client() as connection, connection.pubsub() as news:
-                    await news.subscribe(channel())
-                    async for _ in news.listen():
-                        for ears in list(self._listeners):
-                            ears.hear()
+                async with async_client() as connection, connection.pubsub() as messages:
+                    await messages.subscribe(channel())
+                    async for _ in messages.listen():
+                        for subscriber in list(self._listeners):
+                            subscriber.notify()
             except (redis.RedisError, OSError) as error:
                 log.info("revocations.redis_lost", error=str(error))
                 await asyncio.sleep(RETRY_S)
 
 
-bell = Bell()
+revocations = RevocationDispatcher()

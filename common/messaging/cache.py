@@ -10,7 +10,7 @@ import structlog
 from django.conf import settings
 from django.core.cache.backends.redis import RedisCache
 
-from common.messaging.redis import client, demand_redis
+from common.messaging.redis import check_redis, client
 from common.resilience.circuit_breaker import Outage
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,7 @@ def _calm(name: str, answer: Callable[..., Any]) -> Any:
 
     def method(self: RedisCache, *args: Any, **kwargs: Any) -> Any:
         try:
-            demand_redis()
+            check_redis()
             return ask(self, *args, **kwargs)
         except (redis.RedisError, Outage) as error:
             log.warning("cache.lost", method=name, error=str(error))
@@ -31,7 +31,7 @@ def _calm(name: str, answer: Callable[..., Any]) -> Any:
     return method
 
 
-class CalmRedisCache(RedisCache):
+class FallbackRedisCache(RedisCache):
     """Redis cache that behaves like an empty one while Redis is unavailable: `add` succeeds.
 
     A limit that must hold cannot rely on it alone.
@@ -55,17 +55,17 @@ class CalmRedisCache(RedisCache):
         _forget(self.make_key("*"), "clear")
 
 
-def forget_what_was_asked() -> None:
+def delete_deduplication_keys() -> None:
     """Delete the deduplication keys of requests (`-asked`): Redis expires keys by the wall clock,
     so that they would last for hours if it is set back.
     """
-    _forget(f"{settings.CACHES['default']['KEY_PREFIX']}:*-asked*", "forget_what_was_asked")
+    _forget(f"{settings.CACHES['default']['KEY_PREFIX']}:*-asked*", "delete_deduplication_keys")
 
 
 def _forget(pattern: str, method: str) -> None:
     """Delete all keys that match the pattern, if Redis answers."""
     try:
-        demand_redis()
+        check_redis()
         for key in client().scan_iter(match=pattern, count=1000):
             client().delete(key)
     except (redis.RedisError, Outage) as error:

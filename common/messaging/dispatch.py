@@ -9,7 +9,7 @@ from celery import current_app
 from django.db import transaction
 from kombu.exceptions import InconsistencyError, OperationalError
 
-from common.messaging.redis import demand_redis
+from common.messaging.redis import check_redis
 from common.resilience.circuit_breaker import Outage
 from common.resilience.fault_points import pause
 
@@ -48,7 +48,7 @@ class TaskName(StrEnum):
     MAIL_NOTIFICATIONS = "portal.mail_notifications"
 
 
-QUEUE_OF = {
+QUEUES = {
     TaskName.TICK: "tick",
     TaskName.FORGET_TICKS: "maintenance",
     TaskName.LAUNCH_SESSION: "launch",
@@ -89,9 +89,9 @@ def enqueue_on_commit(
     def send() -> None:
         pause(f"commit.{name}")
         try:
-            demand_redis()
+            check_redis()
             countdown = countdown_s or None
-            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name], countdown=countdown)
+            current_app.send_task(name.value, kwargs=arguments, queue=QUEUES[name], countdown=countdown)
         except (OperationalError, InconsistencyError, Outage) as error:
             log.warning("dispatch.lost", task=name.value, arguments=arguments, error=str(error))
 

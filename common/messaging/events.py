@@ -33,7 +33,7 @@ def subscribe(event_type: type[E], handler: Callable[[E], None]) -> None:
         _handlers[event_type].append(handler)
 
 
-def announce(event: Event) -> None:
+def publish(event: Event) -> None:
     """Pass `event` to its subscribers when the current transaction commits; never on rollback.
 
     A handler that fails is logged and affects neither other handlers nor the caller.

@@ -16,13 +16,13 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from common.messaging.redis import client, demand_redis
+from common.messaging.redis import check_redis, client
 from common.resilience.circuit_breaker import Outage
 
 log = structlog.get_logger(__name__)
-KEPT_NEWS = 5000
-TOLD_TOGETHER = 250
-CLOCKS_DIFFER = timedelta(milliseconds=250)
+STREAM_LENGTH = 5000
+UPDATES_PER_MESSAGE = 250
+CLOCK_TOLERANCE = timedelta(milliseconds=250)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Listener:
     """Permissions of one recipient."""
 
     user_id: int
-    hears_all: bool
+    receives_all: bool
     admin_project_ids: frozenset[int]
     overseen_domain_id: int | None
 
-    def hears(self, audience: Audience) -> bool:
-        if self.hears_all or audience == Audience():
+    def receives(self, audience: Audience) -> bool:
+        if self.receives_all or audience == Audience():
             return True
         return (
             audience.owner_id == self.user_id
@@ -66,7 +66,7 @@ def id_at(instant: datetime) -> str:
     """Return the stream id from which a replay includes all updates after `instant`. Redis assigns
     ids by its own clock, so a tolerance is subtracted.
     """
-    return f"{int((instant - CLOCKS_DIFFER).timestamp() * 1000)}-0"
+    return f"{int((instant - CLOCK_TOLERANCE).timestamp() * 1000)}-0"
 
 
 def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
@@ -79,8 +79,8 @@ def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]
     """Publish, after commit, many updates of one kind, each with audience and payload. Up to
     TOLD_TOGETHER per stream message.
     """
-    for first in range(0, len(told), TOLD_TOGETHER):
-        part = told[first : first + TOLD_TOGETHER]
+    for first in range(0, len(told), UPDATES_PER_MESSAGE):
+        part = told[first : first + UPDATES_PER_MESSAGE]
         many = [
             [audience.owner_id, audience.project_id, audience.domain_id, payload]
             for audience, payload in part
@@ -96,7 +96,7 @@ def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
 
 def _send(fields: dict[str, str]) -> None:
     try:
-        demand_redis()
-        client().xadd(stream_name(), fields, maxlen=KEPT_NEWS, approximate=True)  # type: ignore[arg-type]
+        check_redis()
+        client().xadd(stream_name(), fields, maxlen=STREAM_LENGTH, approximate=True)  # type: ignore[arg-type]
     except (redis.RedisError, Outage) as error:
         log.warning("push.lost", kind=fields["kind"], error=str(error))

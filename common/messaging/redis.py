@@ -28,11 +28,11 @@ def async_client() -> redis.asyncio.Redis:
     return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=None)
 
 
-def demand_redis() -> None:
+def check_redis() -> None:
     """Return if Redis answers now or did recently (circuit breaker); for callers that can do
     without it, as a hanging Redis would delay each by its full timeout. Raises Outage.
     """
-    _circuit().demand_answer()
+    _circuit().check_answer()
 
 
 @cache

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 
-from common.audit.denied_requests import record_refused
+from common.audit.denied_requests import record_refused_request
 from common.errors import BerthError, InvalidInput
 from common.rest.actor import actor_of
 
@@ -63,7 +63,7 @@ def _chosen(posted: QueryDict, name: str, read: Callable[[str], Id]) -> list[Id]
     return ids
 
 
-def do_each(
+def run_bulk_action(
     request: HttpRequest,
     ids: Iterable[Id],
     act: Callable[[Id], str],
@@ -80,7 +80,9 @@ def do_each(
         except BerthError as refusal:
             if refusal.http_status in RECORDED:
                 asked = f"{request.method} {request.path}"
-                record_refused(actor=actor_of(request), asked=asked, refusal=refusal, name=name_of(each))
+                record_refused_request(
+                    actor=actor_of(request), asked=asked, refusal=refusal, name=name_of(each)
+                )
             sentence = f"{refusal.message} {refusal.hint}".strip()
             outcomes.append(Outcome(name_of(each), sentence, is_done=False, url=url_of(each)))
     return outcomes

@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
-from common.db.connection import LOST, refusal_of
+from common.db.connection import CONNECTION_ERRORS, connection_refusal
 from common.errors import (
     BerthError,
     InvalidInput,
@@ -114,8 +114,8 @@ def too_many_requests(request: HttpRequest) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     lost = sys.exc_info()[1]
-    if isinstance(lost, LOST):
-        return error_page(request, refusal_of(lost))
+    if isinstance(lost, CONNECTION_ERRORS):
+        return error_page(request, connection_refusal(lost))
     error = BerthError(
         _("Berth made a mistake. It is in the log under the id below."),
         hint=_("Try again; if it stays, tell an administrator the id."),
@@ -136,7 +136,7 @@ def _with_menu(request: HttpRequest, template: str, context: dict[str, Any], err
             if getattr(request, "user", None) is not None and request.user.is_authenticated:
                 in_frame = {**context, "layout": "base.html", "helpers": _helpers(request, error)}
                 return render_to_string(template, in_frame, request)
-        except LOST as lost:
+        except CONNECTION_ERRORS as lost:
             log.warning("error_page.database_lost", error=str(lost))
     return render_to_string(template, context)
 

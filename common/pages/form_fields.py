@@ -7,7 +7,7 @@ from django import forms
 from django.utils.translation import gettext as _
 
 
-class OpenChoices(forms.Select):
+class RestrictedSelect(forms.Select):
     """Select whose `closed` choices are disabled and labelled so;
     a selected one stays selectable.
     """
@@ -25,21 +25,21 @@ class OpenChoices(forms.Select):
         return option
 
 
-class TypedField(forms.CharField):
+class UncheckedField(forms.CharField):
     """Text field that returns its input unchanged."""
 
     def clean(self, value: Any) -> str:
         return "" if value is None else str(value)
 
 
-class TypedChoice(forms.ChoiceField):
+class UncheckedChoice(forms.ChoiceField):
     """Choice field that returns the submitted value unchecked."""
 
     def clean(self, value: Any) -> str:
         return "" if value is None else str(value)
 
 
-class TypedChoices(forms.MultipleChoiceField):
+class UncheckedMultipleChoice(forms.MultipleChoiceField):
     """Multiple choice field that returns the submitted values unchecked."""
 
     def clean(self, value: Any) -> list[str]:

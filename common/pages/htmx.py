@@ -32,13 +32,13 @@ def is_fragment(request: HttpRequest) -> bool:
     return bool(request.htmx and not request.htmx.boosted)  # type: ignore[attr-defined]
 
 
-def private(view: View) -> View:
+def closed_during_impersonation(view: View) -> View:
     """Mark a view as closed during impersonation. REST views have `is_private`."""
     view.is_private = True  # type: ignore[attr-defined]
     return view
 
 
-def own_address(request: HttpRequest, address: str) -> str:
+def local_url(request: HttpRequest, address: str) -> str:
     """Return `address` if it belongs to this portal, else the Start page; for the
     return address in a form.
     """

@@ -12,7 +12,7 @@ from django.urls import is_valid_path
 from django.utils.translation import gettext as _
 
 from common import clock
-from common.db.connection import LOST, refusal_of
+from common.db.connection import CONNECTION_ERRORS, connection_refusal
 from common.errors import BerthError, InvalidInput
 from common.pages.error_pages import error_page, not_allowed
 from common.values.text import nul_sentence, shown
@@ -122,8 +122,8 @@ class ErrorPageMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, BerthError):
             return error_page(request, exception)
-        if isinstance(exception, LOST):
-            refusal = refusal_of(exception)
+        if isinstance(exception, CONNECTION_ERRORS):
+            refusal = connection_refusal(exception)
             log.warning("database.refused", path=request.path, code=refusal.code, error=str(exception))
             return error_page(request, refusal)
         return None

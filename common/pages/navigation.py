@@ -84,7 +84,7 @@ def register(item: MenuItem) -> None:
     _items[item.url_name] = item
 
 
-def offer_settings(pages: Iterable[SettingsPage]) -> None:
+def set_settings_pages(pages: Iterable[SettingsPage]) -> None:
     """Set the settings pages, in the order of their tabs."""
     _settings[:] = pages
 
@@ -98,7 +98,7 @@ def settings_tabs(path: str) -> list[dict[str, Any]]:
     ]
 
 
-def give_keys(keys: Mapping[str, str]) -> None:
+def set_shortcuts(keys: Mapping[str, str]) -> None:
     """Set keyboard shortcuts: {"session-list": "g s"}."""
     _keys.update(keys)
 
@@ -132,7 +132,7 @@ def links_for(user: Any, path: str = "") -> list[Link]:
     )
 
 
-def sections_of(links: list[Link], menu: Menu) -> list[dict[str, Any]]:
+def menu_sections(links: list[Link], menu: Menu) -> list[dict[str, Any]]:
     """Return [{"key", "label", "items": [Link]}] of one menu, without empty sections. Keys do not
     depend on the language.
     """

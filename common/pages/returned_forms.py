@@ -2,7 +2,7 @@
 checked and sent again.
 
 A form's token changes at each sign-in, and a login may end while a form is being filled in. Such a
-form has no effect. It is returned only to a page of this portal (`is_from_own_page`): a request
+form has no effect. It is returned only to a page of this portal (`is_same_origin`): a request
 that another site makes a browser send is refused, so that no stranger can prefill a form that is
 one click away from being sent.
 """
@@ -23,7 +23,7 @@ from django.utils.translation import ngettext
 
 from common.errors import BerthError, NotAuthenticated, PermissionDenied
 from common.pages.error_pages import error_page
-from common.pages.htmx import own_address
+from common.pages.htmx import local_url
 
 TOKEN_FIELD = "csrfmiddlewaretoken"
 OPENED_BY_FIELD = "csrf_opened_by"  # user for whom the page was made; written by {% csrf_token %}
@@ -88,7 +88,7 @@ class ReturnedFormsMiddleware:
             return response
         sentence = _("You are signed out. Nothing was done.")
         hint = _("Sign in, in a new tab; then come back to this page, check it and send it again.")
-        return give_back(request, NotAuthenticated(sentence, hint=hint, code="signed_out")) or response
+        return return_form(request, NotAuthenticated(sentence, hint=hint, code="signed_out")) or response
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -100,10 +100,10 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     is_sign_in = match is not None and match.view_name in SIGN_IN_PAGES
     if is_sign_in and request.user.is_authenticated and _can_be_given_back(request):
         return _signed_in_already(request)
-    return give_back(request, refusal) or error_page(request, refusal)
+    return return_form(request, refusal) or error_page(request, refusal)
 
 
-def give_back(
+def return_form(
     request: HttpRequest, refusal: BerthError, first: FirstStep | None = None
 ) -> HttpResponse | None:
     """Return a page with the submitted values, the reason, and what to do first; None if the
@@ -113,10 +113,10 @@ def give_back(
         return None
     request.refusal = refusal  # type: ignore[attr-defined]  # common.audit.denied_requests records it
     fields = list(_fields(request))
-    came_from = own_address(request, request.headers.get("Referer", ""))
+    came_from = local_url(request, request.headers.get("Referer", ""))
     context = {
         "refusal": refusal,
-        "warning": _other_person(request) if is_of_another_person(request) else refusal.message,
+        "warning": _other_person(request) if is_for_other_user(request) else refusal.message,
         "hint": _hint(request, refusal, first),
         "first": first or _sign_in(request),
         "fields": fields,
@@ -135,7 +135,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
     """Return the refusal, with a new token if the request comes from a page of this portal made for
     the same user.
     """
-    if not is_from_own_page(request):
+    if not is_same_origin(request):
         return StaleForm(
             _("The form was sent without its protection token, so nothing was done."),
             hint=_("Open the page of the form again, and send it from there."),
@@ -144,13 +144,13 @@ def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
         hint = _("Check it and send it again. Cookies must be allowed for this address.")
     else:
         hint = _("Check it and send it again.")
-    if is_of_another_person(request):
+    if is_for_other_user(request):
         return StaleForm(_other_person(request), hint=_("Open the page again."))
     sentence = _("Your sign-in changed since this page was opened. Nothing was done.")
     return StaleForm(sentence, hint=hint, token=get_token(request))
 
 
-def is_from_own_page(request: HttpRequest) -> bool:
+def is_same_origin(request: HttpRequest) -> bool:
     """Return True if, by its headers, a page of this portal sent the request. Apps on other ports
     and hosts are foreign.
     """
@@ -162,7 +162,7 @@ def is_from_own_page(request: HttpRequest) -> bool:
     return is_ours and request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
 
 
-def is_of_another_person(request: HttpRequest) -> bool:
+def is_for_other_user(request: HttpRequest) -> bool:
     """Return True if the page was made for another account than the one signed in now."""
     opened_by = request.headers.get(OPENED_BY_HEADER)
     if opened_by is None and _is_form(request):
@@ -186,12 +186,12 @@ def _sign_in(request: HttpRequest) -> FirstStep | None:
 def _hint(request: HttpRequest, refusal: BerthError, first: FirstStep | None) -> str:
     if first is not None:
         return _("Do this first; then come back to this page, check it and send it again.")
-    return _("Check it and send it again.") if is_of_another_person(request) else refusal.hint
+    return _("Check it and send it again.") if is_for_other_user(request) else refusal.hint
 
 
 def _can_be_given_back(request: HttpRequest) -> bool:
     is_page = not (getattr(request, "htmx", False) or request.path.startswith("/api/v1/"))
-    return is_page and _is_form(request) and is_from_own_page(request)
+    return is_page and _is_form(request) and is_same_origin(request)
 
 
 def _is_form(request: HttpRequest) -> bool:
@@ -233,7 +233,7 @@ def _signed_in_already(request: HttpRequest) -> HttpResponse:
         sentence = _("You are signed in as {person} already. Sign out first to sign in as somebody else.")
         messages.warning(request, sentence.format(person=request.user))
     wanted = request.POST.get("next") or request.GET.get("next", "")
-    return redirect(own_address(request, wanted))
+    return redirect(local_url(request, wanted))
 
 
 def _leads_to_sign_in(request: HttpRequest, response: Any) -> bool:

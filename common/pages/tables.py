@@ -95,13 +95,13 @@ class Table:
 _tables: dict[str, Table] = {}
 
 
-def declare(table: Table) -> Table:
+def define_table(table: Table) -> Table:
     """Register `table` by its name, so that users can choose its columns."""
     _tables[table.name] = table
     return table
 
 
-def table_named(name: str) -> Table:
+def find_table(name: str) -> Table:
     """Return the table of this name. Raises NotFound."""
     if name not in _tables:
         raise NotFound(_("There is no list called {name}.").format(name=quoted(name, 40)))

@@ -29,7 +29,7 @@ def offer_undo(
     messages.success(request, text, extra_tags=way_back)
 
 
-def toast_of(message: Message) -> dict[str, Any] | None:
+def undo_toast(message: Message) -> dict[str, Any] | None:
     """Return the variables of the toast for this message; None for other messages."""
     tags = message.extra_tags or ""
     return {"text": message, **json.loads(tags.removeprefix(_MARK))} if tags.startswith(_MARK) else None

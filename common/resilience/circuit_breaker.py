@@ -32,7 +32,7 @@ class Circuit:
         self._retried_at = float("-inf")
         self._fault = ""
 
-    def demand_answer(self) -> None:
+    def check_answer(self) -> None:
         """Return if the service answered within TRUSTED_S, or answers a probe now. During an outage
         only one caller per RETRIED_AFTER_S probes, and waits as long as the probe does. A quick
         failure does not open the circuit: the next caller may probe at once. Raises Outage.

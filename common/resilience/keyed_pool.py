@@ -13,7 +13,7 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 
-class Lanes(Generic[Result]):
+class KeyedPool(Generic[Result]):
     """Keyed pool with at most `count` threads. A task that exceeds the timeout continues in its
     thread, and its key is skipped by later rounds until it ends.
     """
@@ -24,7 +24,7 @@ class Lanes(Generic[Result]):
         self._under_way: dict[int, Future[Result]] = {}
 
     @property
-    def are_idle(self) -> bool:
+    def is_idle(self) -> bool:
         return all(lane.done() for lane in self._under_way.values())
 
     def run(self, work: Mapping[int, Callable[[], Result]], *, timeout_s: float) -> dict[int, Result]:

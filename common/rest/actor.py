@@ -44,7 +44,11 @@ def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
     (accounts.web.impersonation), as fields of Actor.
     """
     viewer = getattr(request, "viewer", None)
-    return {} if viewer is None or is_program else {"behind_id": viewer.pk, "behind_label": viewer.email}
+    return (
+        {}
+        if viewer is None or is_program
+        else {"impersonator_id": viewer.pk, "impersonator_label": viewer.email}
+    )
 
 
 def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:

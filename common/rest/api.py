@@ -1,3 +1,3 @@
 """Page sizes of REST lists."""
 
-USUAL_SIZE, MOST_A_PAGE = 50, 200
+DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 50, 200

@@ -13,7 +13,7 @@ from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from common.db.connection import LOST, refusal_of
+from common.db.connection import CONNECTION_ERRORS, connection_refusal
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.values.resources import format_bytes
 
@@ -109,8 +109,8 @@ def _hint(status: int) -> str:
 def _as_berth_error(error: Exception) -> BerthError | None:
     if isinstance(error, BerthError):
         return error
-    if isinstance(error, LOST):
-        refusal = refusal_of(error)
+    if isinstance(error, CONNECTION_ERRORS):
+        refusal = connection_refusal(error)
         log.warning("database.refused", code=refusal.code, error=str(error))
         return refusal
     if isinstance(error, Http404):

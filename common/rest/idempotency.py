@@ -25,7 +25,7 @@ from rest_framework.response import Response
 
 from common import clock
 from common.actors import Actor
-from common.db.advisory_locks import LockTaken, wait_exclusive
+from common.db.advisory_locks import LockTimeout, lock_exclusive
 from common.errors import BerthError, Conflict, InvalidInput
 from common.models import KeptAnswer
 from common.rest.actor import actor_of
@@ -87,7 +87,7 @@ def takes_idempotency_key(post: Callable[..., Response]) -> Callable[..., Respon
     return once
 
 
-def once_a_form(*, otherwise: str) -> Callable[..., Callable[..., HttpResponse]]:
+def submit_once(*, otherwise: str) -> Callable[..., Callable[..., HttpResponse]]:
     """Decorate a page whose form has `{% once %}`: sent again (a second click, a reload), it
     creates nothing and redirects like the first; to the address named `otherwise` if that was a
     page with a secret.
@@ -126,8 +126,8 @@ def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
     """
     key_hash, actor_id = hashlib.sha256(key.encode()).hexdigest(), actor.user_id or 0
     try:
-        wait_exclusive(f"answer:{actor_id}:{key_hash}", wait_s=WAIT_S)
-    except LockTaken as error:
+        lock_exclusive(f"answer:{actor_id}:{key_hash}", wait_s=WAIT_S)
+    except LockTimeout as error:
         raise StillAnswering(
             _("The first request with this key is still being worked on."),
             hint=_("Send it again in some seconds."),

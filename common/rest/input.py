@@ -15,7 +15,7 @@ from common.values.text import check_text, check_unicode, normalised, quoted, sh
 DEFAULT_TEXT_LENGTH = 255
 
 
-def asked_once(request: Any, name: str, usual: str = "") -> str:
+def query_value(request: Any, name: str, usual: str = "") -> str:
     """Return the normalised value of `name` in the query string; `usual` if absent. Raises
     InvalidInput if repeated.
     """
@@ -28,13 +28,13 @@ def asked_once(request: Any, name: str, usual: str = "") -> str:
     return normalised(str(values[0])) if values else usual
 
 
-def asked_value(request: Any, name: str) -> str | None:
+def nonempty_query_value(request: Any, name: str) -> str | None:
     """Return the value of `name` in the query string; None if absent. Raises
     InvalidInput if empty or repeated.
     """
     if name not in request.query_params:
         return None
-    if asked := asked_once(request, name):
+    if asked := query_value(request, name):
         return asked
     sentence = _("“{name}” is empty. Give a value, or leave it out.").format(name=name)
     raise InvalidInput(sentence, fields={name: [sentence]})
@@ -65,11 +65,11 @@ def _check_filter(request: Any, name: str, kind: filters.Filter) -> None:
         case filters.MultipleChoiceFilter():
             pass  # may repeat, and has no empty choice
         case filters.BooleanFilter():
-            is_wanted(request, name)
+            query_flag(request, name)
         case filters.CharFilter():
-            asked_once(request, name)
+            query_value(request, name)
         case _:
-            asked_value(request, name)
+            nonempty_query_value(request, name)
 
 
 class InputSerializer(serializers.Serializer[Any]):
@@ -111,13 +111,13 @@ class TextField(serializers.CharField):
             raise serializers.ValidationError(str(error)) from error
 
 
-def is_wanted(request: Any, name: str) -> bool:
+def query_flag(request: Any, name: str) -> bool:
     """Return a switch of the query string: 1 or true, 0 or false;
     absent is False. Raises InvalidInput.
     """
     if name not in request.query_params:
         return False
-    given = asked_once(request, name).lower()
+    given = query_value(request, name).lower()
     if given not in {"0", "1", "false", "true"}:
         sentence = _("{value} is neither true nor false.").format(value=quoted(given))
         raise InvalidInput(sentence, fields={name: [sentence]})

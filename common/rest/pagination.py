@@ -7,38 +7,38 @@ from rest_framework import exceptions
 from rest_framework.pagination import PageNumberPagination
 
 from common.errors import InvalidInput, NotFound
-from common.rest.api import MOST_A_PAGE, USUAL_SIZE
-from common.rest.input import asked_once
+from common.rest.api import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from common.rest.input import query_value
 from common.values.text import quoted
 
 
-class SizedPages:
+class SizedPagination:
     """Mixin of paginations for ?page_size=100: default 50, at most 200;
     an invalid size is refused.
     """
 
-    page_size: int | None = USUAL_SIZE
+    page_size: int | None = DEFAULT_PAGE_SIZE
     page_size_query_param: str | None = "page_size"
-    max_page_size: int | None = MOST_A_PAGE
+    max_page_size: int | None = MAX_PAGE_SIZE
 
     def get_page_size(self, request: Any) -> int:
         name = "page_size"
-        asked = asked_once(request, name, usual=str(USUAL_SIZE))
+        asked = query_value(request, name, usual=str(DEFAULT_PAGE_SIZE))
         if not asked.isascii() or not asked.isdecimal() or not asked.strip("0"):
             sentence = _("{value} is no size of a page. Give a number from 1 to {most}.").format(
-                value=quoted(asked), most=MOST_A_PAGE
+                value=quoted(asked), most=MAX_PAGE_SIZE
             )
             raise InvalidInput(sentence, fields={name: [sentence]})
-        is_huge = len(asked) > len(str(MOST_A_PAGE))
-        return MOST_A_PAGE if is_huge else min(int(asked), MOST_A_PAGE)
+        is_huge = len(asked) > len(str(MAX_PAGE_SIZE))
+        return MAX_PAGE_SIZE if is_huge else min(int(asked), MAX_PAGE_SIZE)
 
 
-class StandardPagination(SizedPages, PageNumberPagination):
+class StandardPagination(SizedPagination, PageNumberPagination):
     """Pagination by ?page=2&page_size=100; at most 200 per page."""
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:
-            asked = asked_once(request, self.page_query_param)
+            asked = query_value(request, self.page_query_param)
             if not asked and self.page_query_param in request.query_params:  # Django would use the first page
                 raise exceptions.NotFound
             return super().paginate_queryset(queryset, request, view)

@@ -24,11 +24,11 @@ from django.utils.translation import gettext as _
 
 from common import clock
 from common.pages import navigation
-from common.pages.render_cache import drawn
-from common.pages.status_styles import Tone, look_of
-from common.pages.toasts import toast_of
+from common.pages.render_cache import render_cached
+from common.pages.status_styles import Tone, status_style
+from common.pages.toasts import undo_toast
 from common.rest.idempotency import FORM_FIELD
-from common.values.durations import Count, ago_words, duration_words
+from common.values.durations import Count, format_ago, format_duration
 from common.values.resources import format_amount, format_bytes, format_share, format_slots
 
 register = template.Library()
@@ -39,7 +39,7 @@ NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[^\W\d])")
 CONTROL_CLASSES = {
     "select": "form-select",
     "selectmultiple": "form-select",
-    "openchoices": "form-select",
+    "restrictedselect": "form-select",
     "checkbox": "form-check-input",
     "radioselect": "form-check-input",
 }
@@ -98,7 +98,7 @@ def notice(message: Message) -> dict[str, Any]:
 @register.filter
 def as_toast(message: Message) -> dict[str, Any] | None:
     """Return the variables of includes/toast.html if this message can be undone, else None."""
-    return toast_of(message)
+    return undo_toast(message)
 
 
 @register.simple_tag
@@ -106,7 +106,7 @@ def status_badge(status: str, note: str = "") -> SafeString:
     """Render a status badge: `{% status_badge session.status %}`; `note`
     follows the label ("62 %").
     """
-    return drawn("includes/status_badge.html", look=look_of(str(status)), note=note)
+    return render_cached("includes/status_badge.html", style=status_style(str(status)), note=note)
 
 
 @register.simple_tag
@@ -123,7 +123,7 @@ def meter(
     own_percent = min(percent, round(FULL_PERCENT * own / limit)) if limit else 0
     tone = Tone.BAD if percent >= FULL_PERCENT else Tone.WARN if percent >= NEARLY_FULL_PERCENT else Tone.BUSY
     part, whole = (format_amount(slot, used), None) if limit is None else format_share(slot, used, limit)
-    return drawn(
+    return render_cached(
         "includes/meter.html",
         label=label,
         used=unbroken(part),
@@ -171,7 +171,7 @@ def unbroken(text: str) -> str:
 @register.filter
 def duration(seconds: float) -> str:
     """Format a duration in seconds: 250 → "4 min 10 s"."""
-    return duration_words(seconds)
+    return format_duration(seconds)
 
 
 @register.filter
@@ -179,13 +179,13 @@ def ago(instant: datetime | None) -> SafeString | str:
     """Return the time since `instant`, like "5 min ago", updated by the page.
     An em dash for None.
     """
-    return _time(instant, "data-ago", lambda past_s: ago_words(max(0.0, past_s)))
+    return _time(instant, "data-ago", lambda past_s: format_ago(max(0.0, past_s)))
 
 
 @register.filter
 def left(instant: datetime | None) -> SafeString | str:
     """Return the time until `instant`, like "4 min 10 s", counted down by the page."""
-    return _time(instant, "data-left", lambda past_s: duration_words(max(0.0, -past_s)))
+    return _time(instant, "data-left", lambda past_s: format_duration(max(0.0, -past_s)))
 
 
 @register.filter
@@ -197,7 +197,7 @@ def seconds_until(instant: datetime) -> int:
 @register.filter
 def elapsed(instant: datetime | None) -> SafeString | str:
     """Return the time since `instant`, like "4 min 10 s", counted by the page."""
-    return _time(instant, "data-elapsed", lambda past_s: duration_words(max(0.0, past_s)))
+    return _time(instant, "data-elapsed", lambda past_s: format_duration(max(0.0, past_s)))
 
 
 def _time(instant: datetime | None, mark: str, words: Callable[[float], str]) -> SafeString | str:
@@ -245,7 +245,7 @@ def as_pattern(word: str) -> str:
 @register.simple_tag
 def once() -> SafeString:
     """Return a hidden field that identifies a form, so that a repeated
-    submission is detected (common.rest.idempotency.once_a_form).
+    submission is detected (common.rest.idempotency.submit_once).
     """
     return format_html('<input type="hidden" name="{}" value="{}">', FORM_FIELD, uuid.uuid4().hex)
 

@@ -6,7 +6,7 @@ from django import template
 from django.template.base import Parser, Token
 from django.utils.safestring import SafeString
 
-from common.pages.render_cache import drawn
+from common.pages.render_cache import render_cached
 
 register = template.Library()
 
@@ -16,7 +16,7 @@ def draw(template_name: str, **variables: Hashable) -> SafeString:
     """Render a template like `{% include … only %}`, cached by its variables
     (common.pages.render_cache): `{% draw "agents/_row.html" row=row cells=columns.cells %}`
     """
-    return drawn(template_name, **variables)
+    return render_cached(template_name, **variables)
 
 
 @register.tag

@@ -25,7 +25,7 @@ class Count(int):
         return f"{int(self):,}"
 
 
-def duration_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return the two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d";
     "<1 s" below one second.
     """
@@ -37,7 +37,7 @@ def duration_words(seconds: float) -> str:
     return _("{larger_unit} {smaller_unit}").format(larger_unit=words[0], smaller_unit=words[1])
 
 
-def ago_words(seconds: float) -> str:
+def format_ago(seconds: float) -> str:
     """Return the largest unit: "just now", "45 s ago", "3 h ago"."""
     if seconds < _JUST_NOW_S:
         return _("just now")
@@ -55,7 +55,7 @@ def parse_duration(text: str) -> int:
     return seconds
 
 
-def typed_duration(seconds: int) -> str:
+def duration_input(seconds: int) -> str:
     """Return the input form of a duration: "12h", "90m"."""
     unit = next(sign for sign in ("d", "h", "m", "s") if seconds % _SPAN_S[sign] == 0)
     return f"{seconds // _SPAN_S[unit]}{unit}"

@@ -16,7 +16,7 @@ CPU = "cpu"
 MEM = "mem"
 MILLI = 1000
 MAX_AMOUNT = 2**53 - 1  # exact in every JSON parser; as memory, 8 PiB
-MOST_OF_ONE = 2**47 - 1  # container: exceeds any machine, and sums still fit in the database
+MAX_PER_CONTAINER = 2**47 - 1  # container: exceeds any machine, and sums still fit in the database
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
@@ -138,7 +138,9 @@ def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
                 )
             )
         amounts[name] = (
-            parse_bytes(value, MOST_OF_ONE) if name == MEM else parse_milli(name, value, MOST_OF_ONE)
+            parse_bytes(value, MAX_PER_CONTAINER)
+            if name == MEM
+            else parse_milli(name, value, MAX_PER_CONTAINER)
         )
     return ResourceSlots(amounts)
 
@@ -180,7 +182,7 @@ def _plain(milli: int) -> str:
 
 def format_slots(slots: Mapping[str, int]) -> str:
     """Format all slots, CPU and memory first: "1 core, 4 GiB"."""
-    return _(", ").join(format_each(slots)) or _("nothing")
+    return _(", ").join(format_slot_list(slots)) or _("nothing")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -188,7 +190,7 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != CPU, name != MEM, name))
 
 
-def format_each(slots: Mapping[str, int]) -> list[str]:
+def format_slot_list(slots: Mapping[str, int]) -> list[str]:
     """Format each slot, CPU and memory first: ["1 core", "4 GiB"]."""
     order = in_order(slots)
     return [format_amount(name, slots[name]) for name in order]

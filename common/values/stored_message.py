@@ -14,7 +14,7 @@ LONGEST_QUOTE = 400
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSentence:
+class StoredMessage:
     """Stored message. `text` is the English sentence with {placeholders}, marked by gettext_noop at
     its definition; `quote` is an untranslated external message, e.g. of an engine. `str()` returns
     it in the reader's language.

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 LONGEST_ZONE = 64  # length of a name
 
 
-def zone_named(name: str) -> tzinfo:
+def zone_or_utc(name: str) -> tzinfo:
     """Return the zone of that name; UTC if there is none."""
     return _find(name) or UTC
 

@@ -11,7 +11,7 @@ from accounts.limits import scope_ids, scopes_of
 from accounts.selectors import access_usable_project
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
-from common.rest.input import asked_once
+from common.rest.input import query_value
 from common.token_scopes import EVERY_TOKEN
 from images.api.serializers import ImageOut
 from images.models import ContainerImage, ImageQuerySet
@@ -50,6 +50,6 @@ class ImageListView(ListAPIView[ContainerImage]):
         if not self.request.user.is_authenticated:
             return context
         actor = actor_of(self.request)
-        name = asked_once(self.request, "project")
+        name = query_value(self.request, "project")
         project = access_usable_project(actor, name) if name else None
         return {**context, "scopes": scopes_of(scope_ids(actor, project).keys())}

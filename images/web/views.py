@@ -17,14 +17,14 @@ from accounts.selectors import projects_of, sees_everything
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_project
 from common.pages.htmx import is_fragment, render_page_or_fragment
-from common.pages.tables import Choices, Column, Filter, Listing, Table, declare
+from common.pages.tables import Choices, Column, Filter, Listing, Table, define_table
 from common.rest.actor import actor_of
 from common.values.resources import format_slots
 from images.allowed import objection_words
 from images.ports import image_holder_counts
 from images.selectors import visible_images
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="images",
         noun=gettext_noop("images"),

@@ -18,8 +18,8 @@ from common.errors import InvalidInput
 from common.models import AuditEntry
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
-from common.rest.input import asked_once, is_wanted
-from common.rest.pagination import SizedPages
+from common.rest.input import query_flag, query_value
+from common.rest.pagination import SizedPagination
 from common.token_scopes import FOR_ADMIN
 from common.values.text import quoted
 from portal.audit.selectors import own_entries, visible_entries, with_origin
@@ -65,7 +65,7 @@ class AuditEntryOut(serializers.ModelSerializer[AuditEntry]):
         return entry.user_agent if entry.shows_origin else ""
 
 
-class NewestFirst(SizedPages, CursorPagination):
+class NewestFirst(SizedPagination, CursorPagination):
     """Pagination by ?cursor=… from `next`; at most 200 per page."""
 
     ordering = ("-id",)  # a unique order, so that no line appears twice
@@ -110,17 +110,17 @@ class AuditListView(ListAPIView[AuditEntry]):
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
         actor = actor_of(self.request)
-        entries = own_entries(actor) if is_wanted(self.request, "own") else visible_entries(actor)
+        entries = own_entries(actor) if query_flag(self.request, "own") else visible_entries(actor)
         return with_origin(actor, entries.filter(self._condition()))
 
     def _condition(self) -> Q:
         wanted = Q()
         for name, (field, _told) in FILTERS.items():
-            if value := asked_once(self.request, name):
+            if value := query_value(self.request, name):
                 wanted &= Q(**{field: value})
         for name, lookup in (("since", "recorded_at__gte"), ("until", "recorded_at__lt")):
             if name in self.request.query_params:
-                wanted &= Q(**{lookup: _instant(name, asked_once(self.request, name))})
+                wanted &= Q(**{lookup: _instant(name, query_value(self.request, name))})
         return wanted
 
 

@@ -18,7 +18,7 @@ from channels.db import database_sync_to_async
 
 from accounts.logins.service import Login, live_logins
 from accounts.selectors import listeners_of
-from common.messaging.access_revocation import RECHECK_S, bell
+from common.messaging.access_revocation import RECHECK_S, revocations
 from common.messaging.live_updates import Audience, Listener, stream_name
 from common.messaging.redis import async_client
 
@@ -44,7 +44,7 @@ class News:
 
     def told_to(self, listener: Listener) -> Iterator[dict[str, Any]]:
         """Return the payloads that `listener` may receive."""
-        return (payload for audience, payload in self.told if listener.hears(audience))
+        return (payload for audience, payload in self.told if listener.receives(audience))
 
     @property
     def order(self) -> tuple[int, int]:
@@ -157,9 +157,9 @@ class NewsDesk:
         """End streams whose login has ended and update the permissions of the others, every
         RECHECK_S and on a revocation.
         """
-        with bell.listening() as ears:
+        with revocations.subscription() as subscriber:
             while True:
-                await ears.wait(RECHECK_S)
+                await subscriber.wait(RECHECK_S)
                 subscriptions = list(self._subscriptions)
                 listeners = await database_sync_to_async(listeners_by_login, thread_sensitive=False)(
                     {item.login for item in subscriptions}

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
-from common.rest.input import is_wanted
+from common.rest.input import query_flag
 from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 from portal.models import Notification
 from portal.notifications import selectors, service
@@ -56,7 +56,7 @@ class NotificationListView(ListAPIView[Notification]):
 
     def get_queryset(self) -> QuerySet[Notification]:
         actor = actor_of(self.request)
-        if is_wanted(self.request, "unread"):
+        if query_flag(self.request, "unread"):
             return selectors.unread_notifications(actor)
         return selectors.own_notifications(actor)
 

@@ -21,7 +21,7 @@ from rest_framework.views import APIView
 from accounts.logins.service import login_of
 from common.errors import NotAuthenticated
 from common.rest.errors import ErrorOut
-from common.rest.input import asked_once
+from common.rest.input import query_value
 from common.token_scopes import EVERY_TOKEN
 from portal.api.event_stream import EventStream
 from portal.api.health import database_answers, redis_answers
@@ -123,7 +123,9 @@ class EventStreamView(APIView):
         listener = listeners_by_login([login]).get(login)
         if listener is None:
             raise NotAuthenticated(_("This login has ended."), hint=_("Sign in again."))
-        last_id = valid_id(request.headers.get("Last-Event-ID", "")) or valid_id(asked_once(request, "after"))
+        last_id = valid_id(request.headers.get("Last-Event-ID", "")) or valid_id(
+            query_value(request, "after")
+        )
         return StreamingHttpResponse(
             EventStream(login, listener, last_id),
             content_type="text/event-stream",

@@ -258,7 +258,7 @@ PERIODS_H = {
 }
 
 
-def word(table: dict[str, str], code: str) -> str:
+def label(table: dict[str, str], code: str) -> str:
     """Return the label in the reader's language; a code of an
     older version is returned unchanged.
     """

@@ -13,7 +13,7 @@ from threading import Event
 import structlog
 from celery import Celery
 
-from common.messaging.dispatch import QUEUE_OF, TaskName
+from common.messaging.dispatch import QUEUES, TaskName
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ def send(name: TaskName) -> None:
     try:
         # Expired tasks are replaced by later ones, so that they do not pile up.
         expires_s = EXPIRES_PERIODS * PERIODS_S[name]
-        app.send_task(name.value, queue=QUEUE_OF[name], expires=expires_s, retry=False)
+        app.send_task(name.value, queue=QUEUES[name], expires=expires_s, retry=False)
     except Exception as error:  # noqa: BLE001 -- whatever the broker's library raises, the clock goes on
         log.warning("beat.lost", task=name.value, error=str(error))
 

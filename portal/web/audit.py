@@ -19,11 +19,11 @@ from accounts.tenancy.preferences import column_choice
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound
-from common.http.user_agent import device_of
+from common.http.user_agent import device_name
 from common.models import AuditEntry
 from common.pages.csv_export import csv_response
 from common.pages.htmx import is_fragment, render_page_or_fragment
-from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.pages.tables import Column, Filter, Listing, Table, define_table
 from common.rest.actor import actor_of
 from common.templatetags.berth import moment
 from portal.audit import labels
@@ -49,7 +49,7 @@ def _object(name: str) -> Q:
     return Q(target_type=kind, target_id=key)
 
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="audit",
         noun=gettext_noop("lines"),
@@ -127,8 +127,8 @@ def audit_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
     context = {
         "entry": entry,
         "row": _row(entry),
-        "reason": labels.word(labels.REASONS, entry.reason) if entry.reason else "",
-        "way": labels.word(labels.WAYS, entry.via) if entry.via else "",
+        "reason": labels.label(labels.REASONS, entry.reason) if entry.reason else "",
+        "way": labels.label(labels.WAYS, entry.via) if entry.via else "",
         "object": entry.target_label or entry.target_id,
         "facts": _facts(entry),
         "changes": _changes(entry),
@@ -198,12 +198,12 @@ def _row(entry: Any) -> AuditRow:
         count=entry.count,
         who=_who(entry),
         acted_as=entry.acted_as_label,
-        what=labels.word(labels.ACTIONS, entry.action),
-        kind=labels.word(labels.KINDS, entry.target_type) if entry.target_type else "",
+        what=labels.label(labels.ACTIONS, entry.action),
+        kind=labels.label(labels.KINDS, entry.target_type) if entry.target_type else "",
         object=entry.target_label or str(entry.changes.get("asked", "")),
         outcome=entry.outcome,
         ip=entry.ip if entry.shows_origin else "",
-        device=device_of(entry.user_agent) if entry.shows_origin else "",
+        device=device_name(entry.user_agent) if entry.shows_origin else "",
         request_id=entry.request_id,
     )
 
@@ -217,7 +217,7 @@ def _who(entry: AuditEntry) -> str:
 def _facts(entry: AuditEntry) -> list[dict[str, str]]:
     """Return [{"name", "value"}] of the requested values."""
     return [
-        {"name": labels.word(labels.FACTS, name), "value": labels.value_for_people(value)}
+        {"name": labels.label(labels.FACTS, name), "value": labels.value_for_people(value)}
         for name, value in entry.changes.items()
         if not _is_pair(value)
     ]
@@ -227,7 +227,7 @@ def _changes(entry: AuditEntry) -> list[dict[str, str]]:
     """Return [{"name", "before", "after"}] of the changed values."""
     return [
         {
-            "name": labels.word(labels.FACTS, name),
+            "name": labels.label(labels.FACTS, name),
             "before": labels.value_for_people(value[0]),
             "after": labels.value_for_people(value[1]),
         }

@@ -15,7 +15,7 @@ from accounts.selectors import projects_of
 from accounts.web.chosen_project import chosen_project
 from common import clock
 from common.messaging.live_updates import id_at
-from common.pages.navigation import Link, Menu, links_for, menu_of, sections_of
+from common.pages.navigation import Link, Menu, links_for, menu_of, menu_sections
 from common.rest.actor import actor_of
 from portal.notifications.selectors import current_announcements, unread_notifications
 from portal.web.menu import KEYS
@@ -68,7 +68,7 @@ def menus_of(links: list[Link]) -> dict[str, Any]:
     """
     kind = menu_of(links)
     return {
-        "menu": sections_of(links, kind),
+        "menu": menu_sections(links, kind),
         "menu_kind": kind.value,
         "other_menu": other_menu(links, kind),
         "key_links": [*(link for link in links if link.keys), *keys_beside_the_menu()],

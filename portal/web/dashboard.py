@@ -19,7 +19,7 @@ from agents.capacity.free_capacity import GroupRoom, group_rooms
 from agents.core.states import AgentState
 from agents.models import Agent
 from common.pages.htmx import render_page_or_fragment
-from common.pages.status_styles import Tone, look_of
+from common.pages.status_styles import Tone, status_style
 from common.rest.actor import actor_of
 from common.values.resources import CPU, MEM, ResourceSlots, format_slots, in_order
 from sessions_app.core.states import LAUNCHING, Status
@@ -156,5 +156,5 @@ def agents_at_work() -> Mapping[str, Any]:
 
 
 def _agent_tile(state: AgentState, count: int, lists: str) -> dict[str, Any]:
-    look = look_of(state.value)
-    return _tile(look.word, count, look.icon, look.tone, f"{lists}?state={state.value}")
+    style = status_style(state.value)
+    return _tile(style.label, count, style.icon, style.tone, f"{lists}?state={state.value}")

@@ -6,7 +6,7 @@ from django.utils.translation import gettext_noop
 
 from accounts.core.roles import OVERSEERS_OF_ALL
 from accounts.selectors import governs_people, governs_projects
-from common.pages.navigation import MenuItem, Section, SettingsPage, give_keys, offer_settings
+from common.pages.navigation import MenuItem, Section, SettingsPage, set_settings_pages, set_shortcuts
 from common.pages.navigation import register as add_to_menu
 
 KEYS = {
@@ -146,8 +146,8 @@ def register() -> None:
         may_see = DELEGATED.get(url_name, is_superadmin)
         pages = ELSEWHERE.get(url_name, "")
         add_to_menu(MenuItem(label, url_name, icon, section, order, may_see, purpose, pages))
-    give_keys(KEYS)
-    offer_settings(SETTINGS)
+    set_shortcuts(KEYS)
+    set_settings_pages(SETTINGS)
 
 
 def is_superadmin(user: Any) -> bool:

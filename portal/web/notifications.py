@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from common.pages.htmx import own_address, render_page_or_fragment
+from common.pages.htmx import local_url, render_page_or_fragment
 from common.rest.actor import actor_of
 from portal.models import Notification
 from portal.notifications import selectors, service
@@ -54,7 +54,7 @@ def bell(request: HttpRequest) -> HttpResponse:
 @login_required
 def read_notification(request: HttpRequest, notification_id: int) -> HttpResponse:
     service.read_notification(actor=actor_of(request), notification_id=notification_id)
-    return redirect(own_address(request, request.POST.get("back") or reverse("notifications")))
+    return redirect(local_url(request, request.POST.get("back") or reverse("notifications")))
 
 
 @require_POST
@@ -71,7 +71,7 @@ def dismiss_announcement(request: HttpRequest, announcement_id: int) -> HttpResp
     dismissed = {*request.session.get(DISMISSED, []), announcement_id}
     still_there = {one.pk for one in selectors.current_announcements() if one.is_dismissible}
     request.session[DISMISSED] = sorted(dismissed & still_there)
-    return redirect(own_address(request, request.POST.get("back", "")))
+    return redirect(local_url(request, request.POST.get("back", "")))
 
 
 def presented(notification: Notification) -> dict[str, Any]:

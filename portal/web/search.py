@@ -24,9 +24,9 @@ from accounts.selectors import (
 )
 from accounts.web.chosen_project import choose_project
 from common.actors import Actor
-from common.pages.htmx import own_address, render_page_or_fragment
+from common.pages.htmx import local_url, render_page_or_fragment
 from common.pages.navigation import links_for
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 from common.rest.actor import actor_of
 from common.values.text import normalised
 from images.selectors import visible_images
@@ -73,7 +73,7 @@ def switch_project(request: HttpRequest) -> HttpResponse:
     if name:
         access_usable_project(actor_of(request), name)
     choose_project(request, name)
-    return redirect(own_address(request, request.POST.get("back", "")))
+    return redirect(local_url(request, request.POST.get("back", "")))
 
 
 def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
@@ -155,8 +155,8 @@ def sessions(actor: Actor, words: str) -> list[Hit]:
 
 
 def session_hit(session: Any) -> Hit:
-    look = look_of(session.status)
-    return Hit(session.name, reverse("session-detail", args=[session.pk]), "terminal-2", note=look.word)
+    style = status_style(session.status)
+    return Hit(session.name, reverse("session-detail", args=[session.pk]), "terminal-2", note=style.label)
 
 
 def folders(actor: Actor, words: str) -> list[Hit]:
@@ -207,7 +207,7 @@ def stops(actor: Actor, words: str) -> list[Hit]:
             _("Stop “{name}”").format(name=session.name),
             reverse("session-stop", args=[session.pk]),
             "player-stop",
-            note=look_of(session.status).word,
+            note=status_style(session.status).label,
             is_post=True,
         )
         for session in found

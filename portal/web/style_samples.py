@@ -14,7 +14,7 @@ from agents.core.states import AgentState
 from common import clock
 from common.pages.bulk_actions import Outcome
 from common.pages.status_styles import Tone
-from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.pages.tables import Column, Filter, Listing, Table, define_table
 from common.values.resources import CPU, MEM, ResourceSlots
 from portal.models import Announcement
 from sessions_app.core.request import parse_request
@@ -25,7 +25,7 @@ from sessions_app.metrics.collector import SAMPLE_S, SERIES
 GIB = 2**30
 SAMPLES = 90
 LOG_LINES = 40
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="samples",
         noun="sessions",

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from agents.selectors import group_to_look_at
 from common.rest.actor import actor_of
-from common.rest.input import asked_once
+from common.rest.input import query_value
 from common.rest.pagination import StandardPagination
 from common.token_scopes import EVERY_TOKEN
 from sessions_app.models import ComputeSession
@@ -58,7 +58,7 @@ class QueueView(GenericAPIView[ComputeSession]):
         show only their size, the minute since which they wait, and a reason without names.
         """
         actor = actor_of(request)
-        group = group_to_look_at(actor, asked_once(request, "resource_group"))
+        group = group_to_look_at(actor, query_value(request, "resource_group"))
         page = self.paginate_queryset(waiting_in([group.pk]))
         assert self.paginator is not None
         assert page is not None

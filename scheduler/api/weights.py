@@ -17,7 +17,7 @@ from agents.grantee import level_of, name_of
 from agents.selectors import access_group, access_group_to_administer
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
-from common.rest.input import InputSerializer, asked_once
+from common.rest.input import InputSerializer, query_value
 from common.rest.pagination import StandardPagination
 from common.token_scopes import FOR_ADMIN
 from scheduler.fairness.standings import read_standings
@@ -107,7 +107,7 @@ class WeightListView(GenericAPIView[ShareWeight]):
 
 
 def _asked_level(request: Request) -> Level:
-    text = asked_once(request, "level", usual=Level.DOMAIN.value)
+    text = query_value(request, "level", usual=Level.DOMAIN.value)
     if text not in LEVELS:
         raise InvalidInput(_("There is no such level."), hint=_("Write domain, project or user."))
     return Level(text)

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
-from common.rest.input import asked_value
+from common.rest.input import nonempty_query_value
 from common.token_scopes import FOR_SESSIONS
 from scheduler.history.replay import past_wait, stays_of
 from sessions_app.core.queue_options import check_start_at
@@ -70,7 +70,7 @@ class WhyView(APIView):
         """
         session = access_session(actor_of(request), session_id, Action.VIEW)
         try:
-            at = check_start_at(asked_value(request, "at"))
+            at = check_start_at(nonempty_query_value(request, "at"))
         except ValueError as error:
             raise InvalidInput(str(error), fields={"at": [str(error)]}) from error
         stays = stays_of(session)

@@ -14,7 +14,7 @@ from django.db.models import F
 from agents.core.states import AgentState
 from agents.models import Agent, AgentSlot
 from common.actors import SYSTEM
-from common.db.advisory_locks import LockTaken, wait_exclusive, was_locked
+from common.db.advisory_locks import LockTimeout, lock_exclusive, was_locked
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.values.resources import CPU
 from scheduler.commit.accelerators import deal_devices
@@ -124,8 +124,8 @@ def lock_plans(group_id: int) -> None:
     GroupBusy.
     """
     try:
-        wait_exclusive(f"plans of group {group_id}", wait_s=GROUP_WAIT_S)
-    except LockTaken as taken:
+        lock_exclusive(f"plans of group {group_id}", wait_s=GROUP_WAIT_S)
+    except LockTimeout as taken:
         raise GroupBusy(f"Another worker commits a plan of resource group {group_id}.") from taken
 
 

@@ -20,7 +20,7 @@ from scheduler.engine.policy.fair_share import Shares, Standing, charge
 from scheduler.engine.policy.preemption import Preemptor
 from scheduler.engine.policy.preemption_claims import Promises
 from scheduler.engine.policy.queue_order import Line
-from scheduler.engine.policy.quota_tracker import Account, Allowances, give_back
+from scheduler.engine.policy.quota_tracker import Account, Allowances, return_form
 from scheduler.engine.snapshot import Gathering, PendingSession, Snapshot
 from scheduler.engine.values import LENGTH_OF_UNKNOWN
 from scheduler.engine.what_if import Foresight, foresight_in
@@ -150,13 +150,13 @@ class _Pass:
                 account.left = left = account.left - total
                 met &= left
             if met != guards:
-                give_back(accounts, total)
+                return_form(accounts, total)
                 self._wait_for_limit(session, shape)
                 continue
             until = None if lasts is None else self._now + lasts
             agent_ids = machines.place(shape, until)
             if agent_ids is None:
-                give_back(accounts, total)
+                return_form(accounts, total)
                 self._wait_for_room(session, shape)
                 continue
             add_placed(session)

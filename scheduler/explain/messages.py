@@ -5,7 +5,7 @@ from datetime import datetime
 
 from common.i18n import gettext_noop
 from common.values.resources import MILLI, ResourceSlots
-from common.values.stored_message import Argument, KeptSentence
+from common.values.stored_message import Argument, StoredMessage
 from scheduler.engine import DeviceRoom, Excess, Explanation, Gang, ReasonCode
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER, OF_GROUP
 
@@ -91,12 +91,12 @@ def same_slots(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
     return {name: room[name] for name in asked}
 
 
-def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
+def sentence_for(why: Explanation, group_name: str) -> StoredMessage:
     """Return the sentence that says why the session waits and what would let it start: «Waits for 2
     cuda: the agent of resource group “lab” with the most room has 1 cuda free.»
     """
     text, arguments = of_gang(why) or SENTENCES[why.reason](why)
-    return KeptSentence(text, {"group": group_name, **arguments})
+    return StoredMessage(text, {"group": group_name, **arguments})
 
 
 def _group_paused(why: Explanation) -> Said:
@@ -375,11 +375,11 @@ _WHO_PRIORITIZES = gettext_noop(
 )
 
 
-def who_may_raise(why: Explanation) -> KeptSentence:
+def who_may_raise(why: Explanation) -> StoredMessage:
     """Return who may raise the limit or priority in the way; empty if there is none."""
     if why.reason is ReasonCode.PRIORITY:
-        return KeptSentence(_WHO_PRIORITIZES)
-    return KeptSentence(_WHO[why.excess.allowance.level]) if why.excess else KeptSentence()
+        return StoredMessage(_WHO_PRIORITIZES)
+    return StoredMessage(_WHO[why.excess.allowance.level]) if why.excess else StoredMessage()
 
 
 def _excess_of(why: Explanation) -> Excess:

@@ -14,7 +14,7 @@ from agents.selectors import access_group, hold_group
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import InvalidInput
-from common.messaging.events import announce
+from common.messaging.events import publish
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
 from scheduler.run_state import discard_plans
 
@@ -44,7 +44,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
     discard_plans([group.pk])
     changes = {level_of(holder): name_of(holder), "weight": [weight_words(before), weight_words(weight)]}
     audit_log.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
-    announce(CapacityChanged(group.pk))
+    publish(CapacityChanged(group.pk))
     return weight
 
 

@@ -15,7 +15,7 @@ from agents.models import Agent, ResourceGroup
 from common import clock
 from common.i18n import gettext_noop
 from common.values.resources import ResourceSlots
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from scheduler.engine import (
     AgentView,
     Deferral,
@@ -124,7 +124,7 @@ def foresee(question: Question) -> Outlook:
         rooms, snapshot, deferral = picture.rooms(question.architecture), picture.snapshot, foreseen.deferral
         if foreseen.placement is not None:
             agent = picture.agent_named(foreseen.placement.agent_ids[0])
-            sentence = KeptSentence(STARTS, {"agent": agent})
+            sentence = StoredMessage(STARTS, {"agent": agent})
             return Outlook(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
         assert deferral is not None
         of_asked = (asked.needs, asked.scopes, asked.priority, asked.lasts, question.kind)
@@ -178,19 +178,19 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     )
 
 
-def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresight) -> KeptSentence:
+def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresight) -> StoredMessage:
     """Return why the latest start is unknown; empty if it is known. Names agents, but no sessions
     of others.
     """
     if estimate.unknown == MANY_AHEAD:
-        return KeptSentence(MANY_AHEAD, {"count": MOST_AHEAD})
+        return StoredMessage(MANY_AHEAD, {"count": MOST_AHEAD})
     if estimate.unknown != NO_LIMIT:
-        return KeptSentence()
+        return StoredMessage()
     gathered = next((each for each in foreseen.gathered if each.session_id == asked.id), None)
     if gathered is None:
-        return KeptSentence(NO_LIMIT)
+        return StoredMessage(NO_LIMIT)
     names = Agent.objects.filter(pk__in=gathered.agent_ids).order_by("name").values_list("name", flat=True)
-    return KeptSentence(NO_LIMIT_THERE, {"agents": ", ".join(names)})
+    return StoredMessage(NO_LIMIT_THERE, {"agents": ", ".join(names)})
 
 
 def _waits_for_group(why: Explanation, asked: PendingSession) -> bool:

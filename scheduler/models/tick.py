@@ -6,7 +6,7 @@ from django.db import models
 
 from agents.models import ResourceGroup
 from common import clock
-from common.db.fields import SentenceField
+from common.db.fields import StoredMessageField
 from sessions_app.models import ComputeSession
 
 
@@ -68,7 +68,7 @@ class WaitingReason(models.Model):
     number = models.PositiveIntegerField()
     since = models.DateTimeField(default=clock.now)
     reason = models.CharField(max_length=40)
-    message = SentenceField()
+    message = StoredMessageField()
     position = models.PositiveIntegerField()
 
     class Meta:

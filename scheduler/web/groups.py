@@ -27,9 +27,9 @@ from agents.resource_groups import service
 from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
-from common.pages.tables import Column, Filter, Listing, Table, declare
+from common.pages.tables import Column, Filter, Listing, Table, define_table
 from common.pages.toasts import offer_undo
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from common.values.resources import CPU, MEM, in_order
 from common.values.text import check_text, quoted
 from scheduler.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
@@ -37,7 +37,7 @@ from sessions_app.limits.group_rules import counts_by_group
 from sessions_app.queue.closed_groups import let_in_by, shut_out_by
 
 STATES = {"active": True, "paused": False}
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="resource-groups",
         noun=gettext_noop("resource groups"),
@@ -82,7 +82,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="resource-groups")
+@submit_once(otherwise="resource-groups")
 def new_group(request: HttpRequest) -> HttpResponse:
     actor = superadmin(request)
     if request.method != "POST":

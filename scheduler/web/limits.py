@@ -22,7 +22,7 @@ from agents.selectors import access_group
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from scheduler.web.groups import superadmin
 from scheduler.web.limit_forms import DAY_WORDS, LimitForm
 
@@ -31,7 +31,7 @@ SHORTEST_SPAN = 3  # days that are written as a range
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="resource-groups")
+@submit_once(otherwise="resource-groups")
 def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
     """List the limits; POST adds one. One query beside the frame's."""
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)

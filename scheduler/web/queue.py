@@ -15,7 +15,7 @@ from agents.selectors import visible_resource_groups
 from common.db.pagination import ROWS_PER_PAGE
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
-from common.values.resources import format_each
+from common.values.resources import format_slot_list
 from scheduler.web.groups import room_meters
 from scheduler.web.limits_now import limits_now
 from sessions_app.queue.listing import places, queues, waiting_in
@@ -45,7 +45,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
         rows = places(actor, list(page), first=first)
         context |= {
             "page": page,
-            "rows": [(row, format_each(row.slots)) for row in rows],
+            "rows": [(row, format_slot_list(row.slots)) for row in rows],
             "waiting": [row.id for row in rows if row.id],
             "shows_priority": any(row.priority or row.can_prioritize for row in rows),
             "room": room,

@@ -13,7 +13,7 @@ from accounts.core.limits import Level
 from agents.reservations.selectors import Entry
 from agents.reservations.service import MOST_AGENTS
 from common.values.text import check_text, quoted
-from common.values.time_zones import zone_named
+from common.values.time_zones import zone_or_utc
 from scheduler.web.group_forms import LONGEST_NAME
 from sessions_app.core.queue_options import instant_of
 
@@ -149,7 +149,7 @@ class ReservationChangeForm(ReservationForm):
         """Return the stored instant if unchanged: the control has no seconds, and repeated hours
         are ambiguous.
         """
-        kept, zone = self._kept[field], zone_named(self.data.get("time_zone", ""))
+        kept, zone = self._kept[field], zone_or_utc(self.data.get("time_zone", ""))
         return kept if self.cleaned_data[field] == _shown(kept, zone) else super()._instant(field)
 
 

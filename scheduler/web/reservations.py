@@ -21,8 +21,8 @@ from common import clock
 from common.actors import Actor
 from common.errors import BerthError
 from common.pages.htmx import render_page_or_fragment
-from common.rest.idempotency import once_a_form
-from common.values.time_zones import zone_named
+from common.rest.idempotency import submit_once
+from common.values.time_zones import zone_or_utc
 from scheduler.web.calendars import VIEW_WORDS, Calendar, calendar_of, span_of
 from scheduler.web.groups import grantee_named, superadmin
 from scheduler.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm
@@ -33,7 +33,7 @@ COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="resource-groups")
+@submit_once(otherwise="resource-groups")
 def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show the calendar; POST reserves. ?view= is week or month, ?day= a day in it, ?time_zone= the
     viewer's zone. Also answers the calendar fragment. At most 6 queries beside the frame's.
@@ -117,7 +117,7 @@ def _page(
     request: HttpRequest, actor: Actor, group: ResourceGroup, form: ReservationForm, *, status: int = 200
 ) -> HttpResponse:
     now, asked = clock.now(), request.GET
-    span = span_of(asked.get("view", ""), asked.get("day", ""), zone_named(asked.get("time_zone", "")), now)
+    span = span_of(asked.get("view", ""), asked.get("day", ""), zone_or_utc(asked.get("time_zone", "")), now)
     current, shown = calendar_with(actor, group, span.begins_at, span.ends_at)
     calendar = calendar_of(span, shown, form.machines, now)
     entries = [

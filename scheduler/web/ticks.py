@@ -16,7 +16,7 @@ from accounts.web.page_access import overseer_of_all
 from agents.selectors import access_group, group_to_look_at, visible_resource_groups
 from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 from scheduler.history.replay import replay
 from scheduler.history.selectors import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
 from scheduler.history.wait_times import Waits, waits_in
@@ -80,7 +80,7 @@ def wait_words(waits: Waits) -> dict[str, Any]:
     """Return {"started": count} and, if any, "half", "most", "longest" as durations."""
     lengths = {"half": waits.half_s, "most": waits.nine_of_ten_s, "longest": waits.longest_s}
     return {"started": waits.started} | {
-        name: milliseconds(round(seconds * 1e6)) if seconds < MOST_EXACT_S else duration_words(seconds)
+        name: milliseconds(round(seconds * 1e6)) if seconds < MOST_EXACT_S else format_duration(seconds)
         for name, seconds in lengths.items()
         if seconds is not None
     }

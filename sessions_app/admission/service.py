@@ -12,7 +12,7 @@ from accounts.limits import write_within_limits
 from common.actors import Actor
 from common.db.connection import constraint_of
 from common.errors import InvalidInput
-from common.messaging.events import announce
+from common.messaging.events import publish
 from sessions_app.admission.decide import require_admissible
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.insert import insert_sessions
@@ -85,7 +85,7 @@ def _announce(sessions: Sequence[ComputeSession]) -> None:
     first, is_alone = sessions[0], len(sessions) == 1
     if not first.held_for:  # first, because a session waits for it; page updates are not urgent
         group_id = first.resource_group_id
-        announce(SessionEnqueued(first.pk, group_id) if is_alone else SessionsEnqueued(group_id))
+        publish(SessionEnqueued(first.pk, group_id) if is_alone else SessionsEnqueued(group_id))
     if is_alone:
         updates.push_session_change(first)
         return

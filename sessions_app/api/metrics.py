@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
-from common.rest.input import asked_once
+from common.rest.input import query_value
 from common.token_scopes import FOR_SESSIONS
 from common.values.text import quoted
 from sessions_app.metrics.collector import SERIES
@@ -98,7 +98,7 @@ class SessionMetricsView(APIView):
 
 
 def _window_asked_for(request: Request) -> Window:
-    asked = asked_once(request, "window", usual=Window.HOUR.value)
+    asked = query_value(request, "window", usual=Window.HOUR.value)
     try:
         return Window(asked)
     except ValueError as error:

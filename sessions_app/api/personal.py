@@ -15,7 +15,7 @@ from accounts.api.keypairs import demand_newest_secret
 from common.errors import InvalidInput, NotFound
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
-from common.rest.input import InputSerializer, TextField, asked_once
+from common.rest.input import InputSerializer, TextField, query_value
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.core.dotfile_rules import (
     MAX_CONTENT_BYTES,
@@ -150,7 +150,7 @@ class StartupScriptView(APIView):
 
 def _path_of(request: Request) -> str:
     """Return the query parameter `path`. Raises InvalidInput if it is missing."""
-    path = asked_once(request, "path")
+    path = query_value(request, "path")
     if not path:
         sentence = _("Say which file, like ?path=.bashrc.")
         raise InvalidInput(sentence, fields={"path": [sentence]})

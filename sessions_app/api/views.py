@@ -16,7 +16,7 @@ from common.rest.actor import actor_of
 from common.rest.content_types import PlainTextRenderer
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
-from common.rest.input import is_wanted
+from common.rest.input import query_flag
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.admission.forecast import forecast_session, prospect_of
 from sessions_app.admission.service import enqueue_session
@@ -177,12 +177,12 @@ class SessionLogView(APIView):
         """
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
         kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
-        if is_wanted(request, "follow"):
+        if query_flag(request, "follow"):
             response = StreamingHttpResponse(
                 follow_log(
                     Follower(actor_of(request), login_of(request)),
                     kernel,
-                    has_previews=is_wanted(request, "previews"),
+                    has_previews=query_flag(request, "previews"),
                 ),
                 content_type="text/plain; charset=utf-8",
             )

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from agents.runtime.port import RuntimeFault
 from agents.selectors import runtime_of
 from common.errors import Conflict, NotFound, Unavailable
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 from common.values.text import quoted
 from images.core.labels import AppHint
 from sessions_app.core.container_spec import HOME, build_app_argv
@@ -28,7 +28,9 @@ def start_app(session_id: UUID, app_name: str) -> None:
     session = ComputeSession.objects.with_parts().get(pk=session_id)
     if not session.is_running:
         sentence = _("The session “{session}” is {status}; this needs a running one.")
-        raise Conflict(sentence.format(session=session.name, status=look_of(session.status).word.lower()))
+        raise Conflict(
+            sentence.format(session=session.name, status=status_style(session.status).label.lower())
+        )
     app = declared_app(session, app_name)
     kernel = kernel_named(session)
     if not app.command or not _is_first_ask(session_id, app_name):

@@ -27,7 +27,7 @@ from django.utils.translation import gettext as _
 
 from common import clock
 from common.actors import Actor
-from common.clock import Step
+from common.clock import ClockJump
 from common.db.advisory_locks import try_exclusive
 from common.errors import InvalidInput
 from sessions_app.callbacks.http_post import Answer, post
@@ -110,7 +110,7 @@ def callback_url_of(actor: Actor, session: ComputeSession) -> str:
     """Return the callback URL to the session's owner, "" to anybody else and under impersonation:
     the URL may contain a secret.
     """
-    if session.owner_id != actor.user_id or actor.behind_id is not None:
+    if session.owner_id != actor.user_id or actor.impersonator_id is not None:
         return ""
     its = getattr(session, "callback", None)
     return its.url if its is not None else ""
@@ -122,7 +122,7 @@ def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
     return theirs.order_by("transition_id").select_related("transition")
 
 
-def shift_instants(step: Step) -> None:
+def shift_instants(step: ClockJump) -> None:
     """Shift timestamps after a clock jump: waiting deliveries keep their remaining time until due
     and until given up, and the rate limit keeps its minute. Rows written since use the new clock.
     """

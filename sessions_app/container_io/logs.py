@@ -21,7 +21,7 @@ from agents.runtime.port import ContainerGone, RuntimeFault
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
-from common.messaging.access_revocation import RECHECK_S, bell
+from common.messaging.access_revocation import RECHECK_S, revocations
 from sessions_app.container_io.kept_logs import kept_log
 from sessions_app.core.container_spec import LOG_BYTES
 from sessions_app.core.states import Status
@@ -231,9 +231,9 @@ async def _refusal(follower: Follower, kernel: Kernel) -> None:
     answer for UNKNOWN_LIMIT_S.
     """
     known_at = asyncio.get_running_loop().time()
-    with bell.listening() as ears:
+    with revocations.subscription() as subscriber:
         while True:
-            await ears.wait(RECHECK_S)
+            await subscriber.wait(RECHECK_S)
             now = asyncio.get_running_loop().time()
             try:
                 if (await _log_state(follower, kernel)).word == "refused":

@@ -9,7 +9,7 @@ from enum import StrEnum
 from accounts.core.limits import HIGHEST_PRIORITY
 from common.i18n import gettext as _
 from common.values.text import check_text, quoted, shown, unknown_field
-from common.values.time_zones import zone_named
+from common.values.time_zones import zone_or_utc
 
 LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600
@@ -170,7 +170,7 @@ def instant_of(typed: str, time_zone: str) -> str:
     except ValueError:
         return typed
     if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=zone_named(time_zone))
+        instant = instant.replace(tzinfo=zone_or_utc(time_zone))
     return instant.isoformat()
 
 

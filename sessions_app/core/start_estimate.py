@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from common.i18n import gettext as _
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 
 MINUTE_S = 60
 
@@ -19,14 +19,14 @@ class StartRange:
     @property
     def words(self) -> str:
         """Sentence in whole minutes, because it is only an estimate."""
-        early = duration_words(self.earliest_s // MINUTE_S * MINUTE_S)
+        early = format_duration(self.earliest_s // MINUTE_S * MINUTE_S)
         if self.latest_s is None:
             if self.earliest_s < MINUTE_S:
                 return _("It may start at any moment; how long it may take is unknown.")
             return _("It will probably not start before {early}; how long it may take is unknown.").format(
                 early=early
             )
-        late = duration_words(max(1, ceil(self.latest_s / MINUTE_S)) * MINUTE_S)
+        late = format_duration(max(1, ceil(self.latest_s / MINUTE_S)) * MINUTE_S)
         if self.earliest_s < MINUTE_S:
             return _("It will probably start within {late}.").format(late=late)
         return _("It will probably start in {early} to {late}.").format(early=early, late=late)

@@ -4,7 +4,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from common.i18n import gettext_noop
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 
 
 class Status(StrEnum):
@@ -108,81 +108,81 @@ class Reason(StrEnum):
 
 REASON_SENTENCES = MappingProxyType(
     {
-        Reason.ENQUEUED: KeptSentence(gettext_noop("Waiting for a machine.")),
-        Reason.PLACED: KeptSentence(gettext_noop("A machine with room was found.")),
-        Reason.PREPARING: KeptSentence(gettext_noop("The machine prepares the image, network and folders.")),
-        Reason.IMAGE_READY: KeptSentence(gettext_noop("The containers are being started.")),
-        Reason.CONTAINERS_UP: KeptSentence(gettext_noop("Running.")),
-        Reason.USER_REQUESTED: KeptSentence(gettext_noop("Stopped by its owner.")),
-        Reason.ADMIN_REQUESTED: KeptSentence(gettext_noop("Stopped by an administrator.")),
-        Reason.COMMAND_FINISHED: KeptSentence(gettext_noop("The command finished.")),
-        Reason.COMMAND_FAILED: KeptSentence(
+        Reason.ENQUEUED: StoredMessage(gettext_noop("Waiting for a machine.")),
+        Reason.PLACED: StoredMessage(gettext_noop("A machine with room was found.")),
+        Reason.PREPARING: StoredMessage(gettext_noop("The machine prepares the image, network and folders.")),
+        Reason.IMAGE_READY: StoredMessage(gettext_noop("The containers are being started.")),
+        Reason.CONTAINERS_UP: StoredMessage(gettext_noop("Running.")),
+        Reason.USER_REQUESTED: StoredMessage(gettext_noop("Stopped by its owner.")),
+        Reason.ADMIN_REQUESTED: StoredMessage(gettext_noop("Stopped by an administrator.")),
+        Reason.COMMAND_FINISHED: StoredMessage(gettext_noop("The command finished.")),
+        Reason.COMMAND_FAILED: StoredMessage(
             gettext_noop("The command ended with an error. The log says why.")
         ),
-        Reason.COMMAND_TIMED_OUT: KeptSentence(gettext_noop("The command was stopped at its time limit.")),
-        Reason.CONTAINER_EXITED: KeptSentence(
+        Reason.COMMAND_TIMED_OUT: StoredMessage(gettext_noop("The command was stopped at its time limit.")),
+        Reason.CONTAINER_EXITED: StoredMessage(
             gettext_noop("The container ended by itself. The log may say why.")
         ),
-        Reason.OUT_OF_MEMORY: KeptSentence(
+        Reason.OUT_OF_MEMORY: StoredMessage(
             gettext_noop("It needed more memory than it asked for. Start it again with more memory.")
         ),
-        Reason.CONTAINER_LOST: KeptSentence(
+        Reason.CONTAINER_LOST: StoredMessage(
             gettext_noop("Its container is gone from the machine; somebody removed it there.")
         ),
-        Reason.AGENT_LOST: KeptSentence(gettext_noop("The machine did not answer any more.")),
-        Reason.IMAGE_MISSING: KeptSentence(
+        Reason.AGENT_LOST: StoredMessage(gettext_noop("The machine did not answer any more.")),
+        Reason.IMAGE_MISSING: StoredMessage(
             gettext_noop("The image is not on the machine and no registry has it. Choose another image.")
         ),
-        Reason.IMAGE_PULL_FAILED: KeptSentence(
+        Reason.IMAGE_PULL_FAILED: StoredMessage(
             gettext_noop("The image could not be pulled from its registry. Try again or choose another.")
         ),
-        Reason.ENGINE_REFUSED: KeptSentence(
+        Reason.ENGINE_REFUSED: StoredMessage(
             gettext_noop("The machine's container engine refused to start it.")
         ),
-        Reason.NO_ROOM_ON_AGENT: KeptSentence(
+        Reason.NO_ROOM_ON_AGENT: StoredMessage(
             gettext_noop("The machine ran out of disk, memory or network addresses.")
         ),
-        Reason.WALLS_MISSING: KeptSentence(
+        Reason.WALLS_MISSING: StoredMessage(
             gettext_noop("The machine cannot keep sessions apart from itself, so nothing was started there.")
         ),
-        Reason.FOLDER_UNAVAILABLE: KeptSentence(
+        Reason.FOLDER_UNAVAILABLE: StoredMessage(
             gettext_noop("One of its folders is not there any more. Start it again without that folder.")
         ),
-        Reason.OWNER_LEFT: KeptSentence(
+        Reason.OWNER_LEFT: StoredMessage(
             gettext_noop("Its owner may not use its project any more, so it was not started.")
         ),
-        Reason.DEADLINE_PASSED: KeptSentence(
+        Reason.DEADLINE_PASSED: StoredMessage(
             gettext_noop("A stage took longer than it may, so the session was ended.")
         ),
-        Reason.LIFETIME_OVER: KeptSentence(gettext_noop("It reached its maximum lifetime.")),
-        Reason.START_TIME: KeptSentence(gettext_noop("Waits for its start time.")),
-        Reason.PENDING_TIMEOUT: KeptSentence(
+        Reason.LIFETIME_OVER: StoredMessage(gettext_noop("It reached its maximum lifetime.")),
+        Reason.START_TIME: StoredMessage(gettext_noop("Waits for its start time.")),
+        Reason.PENDING_TIMEOUT: StoredMessage(
             gettext_noop("It reached its maximum wait: no machine had room by then.")
         ),
-        Reason.DEPENDENCY: KeptSentence(gettext_noop("Waits until another session has ended.")),
-        Reason.DEPENDENCY_IN_VAIN: KeptSentence(gettext_noop("A dependency did not meet its condition.")),
-        Reason.GROUP_CLOSED: KeptSentence(
+        Reason.DEPENDENCY: StoredMessage(gettext_noop("Waits until another session has ended.")),
+        Reason.DEPENDENCY_IN_VAIN: StoredMessage(gettext_noop("A dependency did not meet its condition.")),
+        Reason.GROUP_CLOSED: StoredMessage(
             gettext_noop("Its resource group was not open to it any more. Start it in another one.")
         ),
-        Reason.ARRAY_LIMIT: KeptSentence(gettext_noop("Waits until others of its array have ended.")),
-        Reason.RETRIED: KeptSentence(gettext_noop("It failed and waits for a machine again.")),
-        Reason.REQUEUED: KeptSentence(gettext_noop("Its machine was lost, so it waits for another one.")),
-        Reason.UNUSED: KeptSentence(gettext_noop("It reached its idle timeout. Its owner was warned.")),
-        Reason.UNDERUSED: KeptSentence(
+        Reason.ARRAY_LIMIT: StoredMessage(gettext_noop("Waits until others of its array have ended.")),
+        Reason.RETRIED: StoredMessage(gettext_noop("It failed and waits for a machine again.")),
+        Reason.REQUEUED: StoredMessage(gettext_noop("Its machine was lost, so it waits for another one.")),
+        Reason.UNUSED: StoredMessage(gettext_noop("It reached its idle timeout. Its owner was warned.")),
+        Reason.UNDERUSED: StoredMessage(
             gettext_noop("It was ended for low utilization. Its owner was warned.")
         ),
-        Reason.PREEMPTED: KeptSentence(
+        Reason.PREEMPTED: StoredMessage(
             gettext_noop("It was preempted by a session with a higher priority. Its owner was warned.")
         ),
     }
 )
 
 # Sentences for a reason code that usually has another cause: a command's end, lack of capacity.
-OWN_LIMIT_OVER = KeptSentence(gettext_noop("It reached its time limit."))
-NO_IMAGE_IN_TIME = KeptSentence(
+OWN_LIMIT_OVER = StoredMessage(gettext_noop("It reached its time limit."))
+NO_IMAGE_IN_TIME = StoredMessage(
     gettext_noop("It reached its maximum wait: no machine got its image by then. Choose another image.")
 )
-LATE_END = KeptSentence(
+LATE_END = StoredMessage(
     gettext_noop(
         "Its machine has not removed its container yet and is asked again; until then its resources stay allocated."
     )

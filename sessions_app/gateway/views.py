@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from common.errors import InvalidInput, NotFound, PermissionDenied
-from common.pages.htmx import private
+from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
 from sessions_app.app_services.urls import app_origin, app_url
 from sessions_app.core.app_address import (
@@ -36,7 +36,7 @@ class SeeOther(HttpResponseRedirect):
     status_code = 303
 
 
-@private
+@closed_during_impersonation
 @never_cache
 @require_GET
 @login_required
@@ -60,7 +60,7 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
     return _send_to(request, f"http://{name}:{app_ports.lend_port(session, app).number}/", is_port=True)
 
 
-@private
+@closed_during_impersonation
 @never_cache
 @require_GET
 @login_required

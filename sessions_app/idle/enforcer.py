@@ -19,8 +19,8 @@ from accounts.core.limits import Limit
 from accounts.models import ResourcePolicy
 from agents.core.states import AgentState
 from common.actors import SYSTEM
-from common.clock import Step
-from common.messaging.events import announce
+from common.clock import ClockJump
+from common.messaging.events import publish
 from sessions_app.core.idle_rules import (
     NEAR,
     Cause,
@@ -302,7 +302,7 @@ def _warn_of(session: ComputeSession, end: End, mark_s: int, now: datetime) -> N
             ends_at=end.at.isoformat(),
             mark_s=mark_s,
         )
-        announce(SessionEndsSoon(session.pk))
+        publish(SessionEndsSoon(session.pk))
 
 
 def note_told(warning: SessionWarning, now: datetime) -> None:
@@ -349,7 +349,7 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
     return told.values_list("told_at", flat=True).first()
 
 
-def shift_instants(step: Step) -> None:
+def shift_instants(step: ClockJump) -> None:
     """Shift idle timestamps after a clock jump, which must neither add idle time nor void warnings.
 
     Utilisation is measured anew from now on, so that no window spans the jump.
@@ -361,17 +361,17 @@ def shift_instants(step: Step) -> None:
     warned_since = warnings.filter(step.is_since("warned_at"))
     live.exclude(session__in=warned_since.values("session")).update(warned_of=F("warned_of") + step.by)
     live.update(
-        interacted_at=step.moves("interacted_at"),
-        last_told_at=step.moves("last_told_at"),
+        interacted_at=step.shifted("interacted_at"),
+        last_told_at=step.shifted("last_told_at"),
         measured_from=F("measured_from") + step.by,
         kept_until=F("kept_until") + step.by,
         use_from=step.now,
         low_since=None,
     )
     warnings.update(
-        ends_at=step.moves("ends_at", unless=step.is_since("warned_at")),
-        warned_at=step.moves("warned_at"),
-        told_at=step.moves("told_at"),
+        ends_at=step.shifted("ends_at", unless=step.is_since("warned_at")),
+        warned_at=step.shifted("warned_at"),
+        told_at=step.shifted("told_at"),
     )
     IdleWatch.objects.update(judged_at=F("judged_at") + step.by)
-    GatewayReport.objects.update(reported_at=step.moves("reported_at"))
+    GatewayReport.objects.update(reported_at=step.shifted("reported_at"))

@@ -11,7 +11,7 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, LimitExceeded
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 from sessions_app.core.idle_rules import Cause, End, Extension, ends_of, put_off
 from sessions_app.idle.facts import extension_left, facts_of, idle_of, is_own_limit, scopes_by_key
 from sessions_app.lifecycle import updates
@@ -62,7 +62,9 @@ def extension_of_session(session: ComputeSession) -> Extension:
 def _next_end(session: ComputeSession, idle: SessionIdle) -> End:
     if not session.is_running:
         sentence = _("The session “{session}” is {status}; this needs a running one.")
-        raise Conflict(sentence.format(session=session.name, status=look_of(session.status).word.lower()))
+        raise Conflict(
+            sentence.format(session=session.name, status=status_style(session.status).label.lower())
+        )
     found = list(ends_of(facts_of(session, idle)))
     if is_own_limit(session) and session.deadline_at is not None:
         found.append(End(session.deadline_at, Cause.LIFETIME, session.timeout_s or 0))

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop, ngettext
 
 from common.actors import Actor
 from common.i18n import paragraph
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 from common.values.resources import CPU, MEM
 from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, Cause, Judged
 from sessions_app.idle.extension import extension_of_session
@@ -137,4 +137,4 @@ def _extension(actor: Actor, session: ComputeSession) -> dict[str, str]:
     if extension is None or not extension.is_possible:
         return {"extend": "", "left": ""}
     left = ngettext("{count} more time", "{count} more times", extension.left).format(count=extension.left)
-    return {"extend": duration_words(extension.by_s), "left": left}
+    return {"extend": format_duration(extension.by_s), "left": left}

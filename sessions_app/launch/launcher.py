@@ -27,7 +27,7 @@ from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
 from common.errors import BerthError, PermissionDenied
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.values.stored_message import KeptSentence, one_line
+from common.values.stored_message import StoredMessage, one_line
 from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
@@ -211,6 +211,6 @@ def reason_of(error: RuntimeFault | BerthError) -> Reason:
     return next(reason for type_, reason in by_type if isinstance(error, type_))
 
 
-def explain(reason: Reason, error: Exception) -> KeptSentence:
+def explain(reason: Reason, error: Exception) -> StoredMessage:
     """Return the sentence of `reason`, with the engine's error text as a quote."""
     return replace(REASON_SENTENCES[reason], quote=one_line(error))

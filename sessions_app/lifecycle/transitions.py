@@ -17,14 +17,14 @@ from django.db.models.functions import Coalesce
 
 from common import clock
 from common.actors import Actor
-from common.clock import Step
-from common.db.fields import SentenceField
+from common.clock import ClockJump
+from common.db.fields import StoredMessageField
 from common.errors import Conflict
-from common.messaging.access_revocation import ring_on_commit
+from common.messaging.access_revocation import broadcast_revocation_on_commit
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.messaging.events import announce
+from common.messaging.events import publish
 from common.resilience.fault_points import pause
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.states import (
     DEADLINES_S,
     HOLDING,
@@ -79,7 +79,7 @@ def transition(
     to: Status,
     reason: Reason,
     actor: Actor,
-    message: KeptSentence | None = None,
+    message: StoredMessage | None = None,
     exit_code: int | None = None,
 ) -> ComputeSession:
     """Move one session to `to` and return its fresh row; a repeat changes nothing.
@@ -109,7 +109,7 @@ def transition_many(
     to: Status,
     reason: Reason,
     actor: Actor,
-    messages: Mapping[UUID, KeptSentence] | None = None,
+    messages: Mapping[UUID, StoredMessage] | None = None,
     exit_code: int | None = None,
 ) -> list[UUID]:
     """Move those of the sessions that are in `frm` to `to`; return the ids moved.
@@ -162,7 +162,7 @@ def postpone_end(session_id: UUID) -> None:
 
 
 @transaction.atomic
-def shift_instants(step: Step) -> None:
+def shift_instants(step: ClockJump) -> None:
     """Shift deadlines and queue times after a clock jump, keeping the order of the queue."""
     live = ComputeSession.objects.live()
     list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # lock in the order of ADR 8
@@ -175,9 +175,9 @@ def shift_instants(step: Step) -> None:
     # A session released into the queue after the jump has its full waiting time already.
     has_all_its_time = step.is_since("status_changed_at") | (is_waiting & step.is_since("waits_from"))
     known.update(
-        deadline_at=step.moves("deadline_at", unless=has_all_its_time),
-        status_changed_at=step.moves("status_changed_at"),
-        stops_at=step.moves("stops_at"),
+        deadline_at=step.shifted("deadline_at", unless=has_all_its_time),
+        status_changed_at=step.shifted("status_changed_at"),
+        stops_at=step.shifted("stops_at"),
         eligible_at=Case(
             When(is_waiting & ~step.is_since("queued_at"), then=F("queued_at") + step.by),
             default=F("eligible_at"),
@@ -192,7 +192,7 @@ def _move(
     *,
     reason: Reason,
     actor: Actor,
-    messages: Mapping[UUID, KeptSentence],
+    messages: Mapping[UUID, StoredMessage],
     exit_code: int | None,
 ) -> None:
     """Write the legal transition of these locked sessions from `frm` to `to`."""
@@ -209,7 +209,7 @@ def _move(
 
 
 def _changes(
-    to: Status, reason: Reason, messages: Mapping[UUID, KeptSentence], now: datetime
+    to: Status, reason: Reason, messages: Mapping[UUID, StoredMessage], now: datetime
 ) -> dict[str, Any]:
     """Return the columns of a session that enters `to`, as `update` takes them."""
     changes: dict[str, Any] = {
@@ -229,8 +229,8 @@ def _changes(
     return changes
 
 
-def _message(reason: Reason, messages: Mapping[UUID, KeptSentence]) -> Any:
-    field = SentenceField()
+def _message(reason: Reason, messages: Mapping[UUID, StoredMessage]) -> Any:
+    field = StoredMessageField()
     own = [When(pk=session_id, then=Value(message, field)) for session_id, message in messages.items()]
     return Case(*own, default=Value(REASON_SENTENCES[reason], field)) if own else REASON_SENTENCES[reason]
 
@@ -252,15 +252,15 @@ def _release(moved: Sequence[_Moved]) -> None:
     deleted, _ = KernelAllocation.objects.filter(kernel__in=kernels).delete()
     if deleted:
         for group_id in {each.resource_group_id for each in moved}:
-            announce(CapacityReleased(resource_group_id=group_id))
+            publish(CapacityReleased(resource_group_id=group_id))
 
 
 def _notify(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
     if frm is Status.RUNNING:
-        ring_on_commit()
+        broadcast_revocation_on_commit()
     push_sessions_changed([(each.id, each.owner_id, each.project_id, each.domain_id) for each in moved], to)
     if to.is_terminal:
-        announce(SessionsEnded(tuple(each.id for each in moved)))
+        publish(SessionsEnded(tuple(each.id for each in moved)))
         for each in moved:
             if each.is_awaited:
                 enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(each.id))

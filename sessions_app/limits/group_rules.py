@@ -10,7 +10,7 @@ from agents.core.group_limits import limits_in
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
 from common.i18n import paragraph
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 from common.values.resources import format_amount
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
@@ -63,7 +63,7 @@ def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
         )
     if group.max_lifetime_s and (request.timeout_s or 0) > group.max_lifetime_s:
         sentence = _("In the resource group “{group}” a session runs for at most {span}.").format(
-            group=group.name, span=duration_words(group.max_lifetime_s)
+            group=group.name, span=format_duration(group.max_lifetime_s)
         )
         raise LimitExceeded(
             sentence,

@@ -33,7 +33,7 @@ from agents.machines.observation import (
 from agents.models import Agent
 from agents.runtime.usage import ContainerUsage
 from common import clock
-from common.resilience.keyed_pool import Lanes
+from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core.states import Status
 from sessions_app.metrics.accelerators import Present, present_by_kernel
 from sessions_app.metrics.allocated_devices import held_on
@@ -108,7 +108,7 @@ class Sample:
         return held.count, held.milli, held.mem_bytes, held.is_alone
 
 
-_device_lanes = Lanes[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
+_device_lanes = KeyedPool[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
 
 
 def measure_sessions() -> None:

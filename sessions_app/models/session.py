@@ -13,7 +13,7 @@ from accounts.models import Domain, KeyPair, Project
 from agents.models import Agent, ResourceGroup
 from agents.models import SessionType as SessionType
 from common import clock
-from common.db.fields import SentenceField
+from common.db.fields import StoredMessageField
 from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from sessions_app.core.placement import Gang, PlacementRule
@@ -124,7 +124,7 @@ class ComputeSession(models.Model):
 
     status = models.CharField(max_length=12, default=Status.PENDING.value, editable=False)
     status_reason = models.CharField(max_length=40, default="enqueued", editable=False)
-    status_message = SentenceField(editable=False)
+    status_message = StoredMessageField(editable=False)
     status_changed_at = models.DateTimeField(default=clock.now, editable=False)
     deadline_at = models.DateTimeField(null=True, editable=False)
     stops_at = models.DateTimeField(null=True, editable=False, help_text="It will be stopped then.")
@@ -350,7 +350,7 @@ class SessionTransition(models.Model):
     from_status = models.CharField(max_length=12, blank=True)
     to_status = models.CharField(max_length=12)
     reason = models.CharField(max_length=40)
-    message = SentenceField()
+    message = StoredMessageField()
     actor_label = models.CharField(max_length=254)
     happened_at = models.DateTimeField()
 

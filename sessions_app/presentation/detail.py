@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop
 
 from common.actors import Actor
 from common.i18n import paragraph
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 from common.values.resources import CPU, MEM, format_bytes
 from images.core.labels import AppHint
 from sessions_app.callbacks.delivery import callback_url_of, deliveries_of
@@ -173,7 +173,7 @@ def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[d
         found += _more_memory(session)
     if reason is Reason.COMMAND_TIMED_OUT and session.timeout_s:
         longer = 2 * session.timeout_s
-        label = _("Start again with {amount}").format(amount=duration_words(longer))
+        label = _("Start again with {amount}").format(amount=format_duration(longer))
         found += _again(session, label, {"timeout_s": str(longer)})
     if reason in OTHER_IMAGE_HELPS:
         found += _again(session, _("Start again with another image"), {"image": ""})

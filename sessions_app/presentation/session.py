@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 from agents.runtime.port import PullProgress
 from common.actors import Actor
 from common.pages.tables import Head
-from common.values.durations import duration_words
+from common.values.durations import format_duration
 from common.values.resources import format_bytes, format_slots
 from sessions_app.app_services.urls import apps_of
 from sessions_app.core.queue_options import Hold
@@ -163,7 +163,7 @@ def _step(
         return {"state": "past", "at": since}
     if following is None:
         return {"state": "now", "since": since}
-    note = duration_words((following - since).total_seconds())
+    note = format_duration((following - since).total_seconds())
     return {"state": "failed" if following == end else "past", "note": note}
 
 

@@ -3,7 +3,7 @@
 from string import Formatter
 
 from common.i18n import gettext_noop
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 
 # By reason code (scheduler.engine.ReasonCode): the first text whose arguments the message has.
 _SHORT: dict[str, tuple[str, ...]] = {
@@ -37,9 +37,9 @@ _SHORT: dict[str, tuple[str, ...]] = {
 }
 
 
-def short_reason(code: str, sentence: KeptSentence) -> KeptSentence:
+def short_reason(code: str, sentence: StoredMessage) -> StoredMessage:
     """Return the short form of the message for reason `code`, or the message itself if there is none."""
     for text in _SHORT.get(code, ()):
         if all(name in sentence.arguments for _, name, _, _ in Formatter().parse(text) if name):
-            return KeptSentence(text, sentence.arguments)
+            return StoredMessage(text, sentence.arguments)
     return sentence

@@ -16,7 +16,7 @@ from django.db.models import Count, DateTimeField, DurationField, ExpressionWrap
 from accounts.models import Project
 from common import clock
 from common.actors import Actor
-from common.messaging.events import announce
+from common.messaging.events import publish
 from sessions_app import ports
 from sessions_app.core.array_spec import ArraySpec
 from sessions_app.core.queue_options import Hold
@@ -103,7 +103,7 @@ def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
     )
     push_sessions_changed(told, Status.PENDING)
     if not standing.hold:
-        announce(SessionsEnqueued(chosen[0].resource_group_id))
+        publish(SessionsEnqueued(chosen[0].resource_group_id))
 
 
 def release_all() -> None:

@@ -179,4 +179,4 @@ def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]
 
 def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     if sessions:
-        audit_log.record_each(actor=actor, action=action, done=[(each, {}) for each in sessions])
+        audit_log.record_many(actor=actor, action=action, done=[(each, {}) for each in sessions])

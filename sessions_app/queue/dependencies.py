@@ -18,7 +18,7 @@ from common.actors import Actor
 from common.errors import InvalidInput, NotFound
 from common.i18n import gettext_noop
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from common.values.text import quoted
 from sessions_app.core.queue_options import DependencyRequest, When
 from sessions_app.core.states import REASON_SENTENCES, Reason
@@ -130,11 +130,11 @@ class Dependency:
         return isinstance(self.after, SessionArray)
 
     @property
-    def never(self) -> KeptSentence:
+    def never(self) -> StoredMessage:
         """Sentence for a session whose dependency can never be met."""
         if self.never_ran:
-            return KeptSentence(_NEVER_RAN[self.when], {"name": self.after.name})
-        return KeptSentence(_NEVER[type(self.after), self.when], {"name": self.after.name})
+            return StoredMessage(_NEVER_RAN[self.when], {"name": self.after.name})
+        return StoredMessage(_NEVER[type(self.after), self.when], {"name": self.after.name})
 
     @property
     def never_ran(self) -> bool:
@@ -241,7 +241,7 @@ def _mark_arrays(array_ids: Sequence[UUID]) -> None:
         enqueue_on_commit(TaskName.LOOK_AT_ARRAY, array_id=str(array_id))
 
 
-def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentence | None:
+def hold_for(dependencies: Sequence[Dependency], project_id: int) -> StoredMessage | None:
     """Return the hold message for a session with these dependencies; None if all are met.
 
     Everyone who sees the session reads it, so it does not name sessions of other projects.
@@ -253,8 +253,8 @@ def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentenc
         return REASON_SENTENCES[Reason.DEPENDENCY]
     kind, name, others = (type(ahead[0].after), ahead[0].when), ahead[0].after.name, len(ahead) - 1
     if not others:
-        return KeptSentence(_WAITS[kind], {"name": name})
-    return KeptSentence(_WAITS_FOR_MORE[kind], {"name": name, "others": others})
+        return StoredMessage(_WAITS[kind], {"name": name})
+    return StoredMessage(_WAITS_FOR_MORE[kind], {"name": name, "others": others})
 
 
 def dependencies_of(session: ComputeSession) -> list[Dependency]:

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actors import SYSTEM
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.queue_options import Hold, When
 from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.lifecycle import transitions, updates
@@ -98,7 +98,7 @@ def _settle_some(session_ids: Collection[UUID]) -> None:
     rows = _held().filter(pk__in=session_ids).select_related("resource_group", "image", "array")
     held = list(rows.order_by("pk").select_for_update(of=("self",), skip_locked=True))
     held.sort(key=attrgetter("created_at", "pk"))
-    in_vain: dict[UUID, KeptSentence] = {}
+    in_vain: dict[UUID, StoredMessage] = {}
     for session, dependencies in zip(held, dependencies_of_each(held), strict=True):
         cause = next((each for each in dependencies if each.is_in_vain), None)
         if cause is None:
@@ -120,7 +120,7 @@ def _settle_some(session_ids: Collection[UUID]) -> None:
         )
 
 
-def _go_on_or_wait(session: ComputeSession, waits_for: KeptSentence | None) -> None:
+def _go_on_or_wait(session: ComputeSession, waits_for: StoredMessage | None) -> None:
     if waits_for is None:
         holds.go_on(session)
     elif waits_for != session.status_message:

@@ -17,8 +17,8 @@ from agents.models import ResourceGroup
 from common import clock
 from common.errors import InvalidInput
 from common.i18n import gettext_noop
-from common.messaging.events import announce
-from common.values.stored_message import KeptSentence
+from common.messaging.events import publish
+from common.values.stored_message import StoredMessage
 from images.models import ContainerImage
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.request import SessionRequest
@@ -79,7 +79,7 @@ def note_standing(session_ids: Collection[UUID], standing: Standing) -> None:
         hold_recorder.get()(session_ids, standing)
 
 
-def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None) -> Standing:
+def standing_of(start_at: datetime | None, waits_for: StoredMessage | None = None) -> Standing:
     """Return the hold state by dependencies and start time.
 
     `waits_for` is the message of unmet dependencies, or None.
@@ -87,7 +87,7 @@ def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None
     if waits_for is not None:
         return Standing(Hold.DEPENDENCY, Reason.DEPENDENCY, waits_for)
     if start_at is not None and start_at > clock.now():
-        message = KeptSentence(UNTIL, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
+        message = StoredMessage(UNTIL, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
         return Standing(Hold.START_TIME, Reason.START_TIME, message)
     return Standing(Hold.NOTHING, Reason.ENQUEUED, REASON_SENTENCES[Reason.ENQUEUED])
 
@@ -95,7 +95,7 @@ def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None
 def standing_outside(group: ResourceGroup) -> Standing:
     """Return the hold state of a session whose group no longer admits it."""
     until = clock.now() + KEPT_OUTSIDE
-    message = KeptSentence(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
+    message = StoredMessage(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
     return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
 
 
@@ -114,7 +114,7 @@ def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
 
 def its_turn(most_at_once: int) -> Standing:
     """Return the hold state of an element under the array throttle."""
-    message = KeptSentence(TURN, {"most": most_at_once})
+    message = StoredMessage(TURN, {"most": most_at_once})
     return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
 
 
@@ -130,7 +130,7 @@ def standing_of_image(
         return None
     if count is None:
         count = machines_without(group, image.reference, image.architecture)
-    message = KeptSentence(WITHOUT_IMAGE, {"image": image.reference, "group": group.name, "count": count})
+    message = StoredMessage(WITHOUT_IMAGE, {"image": image.reference, "group": group.name, "count": count})
     return Standing(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
 
 
@@ -188,7 +188,7 @@ def go_on(session: ComputeSession) -> None:
     if standing.hold != Hold.START_TIME and not keeps_place:
         session.eligible_at = clock.now()
     if not standing.hold:
-        announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
+        publish(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
     session.save(update_fields=_STANDING_FIELDS)
     if standing.hold or keeps_place:  # otherwise the scheduler records it next
         note_standing([session.pk], standing)

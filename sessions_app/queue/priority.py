@@ -13,8 +13,8 @@ from accounts.selectors import may_do_everything, overseen_domain_id
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, LimitExceeded, PermissionDenied
-from common.messaging.events import announce
-from common.pages.status_styles import look_of
+from common.messaging.events import publish
+from common.pages.status_styles import status_style
 from sessions_app.core.queue_options import check_priority
 from sessions_app.core.states import Status
 from sessions_app.events import SessionReprioritized
@@ -43,7 +43,7 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
     if session.status != Status.PENDING or session.stops_at is not None:
         raise Conflict(
             _("“{session}” does not wait any more: it is {status}.").format(
-                session=session.name, status=look_of(session.status).word.lower()
+                session=session.name, status=status_style(session.status).label.lower()
             ),
             hint=_("Only sessions that wait have a place in the queue."),
         )
@@ -60,14 +60,14 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
     )
     changes = {"priority": [was, wanted]}
     audit_log.record(actor=actor, action="sessions.change_priority", target=session, changes=changes)
-    announce(SessionReprioritized(resource_group_id=session.resource_group_id))
+    publish(SessionReprioritized(resource_group_id=session.resource_group_id))
     updates.push_session_change(session)
     return session
 
 
 def governed_domain_id(actor: Actor) -> int | None:
     """Return the id of the domain that the actor administers, or None. One query at most."""
-    return None if actor.only_looks or may_do_everything(actor) else overseen_domain_id(actor)
+    return None if actor.is_read_only or may_do_everything(actor) else overseen_domain_id(actor)
 
 
 def may_prioritize(actor: Actor, session: ComputeSession, governed_id: int | None) -> bool:

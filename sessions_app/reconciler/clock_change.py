@@ -10,8 +10,8 @@ from django.db import transaction
 
 from agents.machines.service import shift_instants
 from common import clock
-from common.clock import Step
-from common.messaging.cache import forget_what_was_asked
+from common.clock import ClockJump
+from common.messaging.cache import delete_deduplication_keys
 from common.models import ClockReading
 from sessions_app.callbacks import delivery
 from sessions_app.idle import enforcer
@@ -30,9 +30,9 @@ def follow_the_clock() -> bool:
     After a move to another machine a jump cannot be detected: the reading starts anew.
     """
     known = ClockReading.objects.first()
-    if known is not None and known.machine == clock.machine_id() and clock.step_since(known.ahead_s):
+    if known is not None and known.machine == clock.machine_id() and clock.jump_since(known.ahead_s):
         # Before the locks, as it may take long; if the process dies, the next call repeats it.
-        forget_what_was_asked()
+        delete_deduplication_keys()
         collector.forget_what_is_to_come(clock.now())
     return _look()
 
@@ -44,22 +44,22 @@ def _look() -> bool:
     Returns True on a jump. One transaction: a crash has shifted nothing, and two concurrent calls
     shift once.
     """
-    said = {"machine": clock.machine_id(), "ahead_s": clock.reading(), "looked_at_s": clock.steady()}
+    said = {"machine": clock.machine_id(), "ahead_s": clock.clock_offset(), "looked_at_s": clock.monotonic()}
     last, is_first = ClockReading.objects.select_for_update().get_or_create(pk=1, defaults=said)
     if is_first:
         return False
-    by = clock.step_since(last.ahead_s) if last.machine == said["machine"] else None
+    by = clock.jump_since(last.ahead_s) if last.machine == said["machine"] else None
     if by:
         log.warning("clock.was_set", seconds=by.total_seconds())
-        unseen = timedelta(seconds=clock.steady() - last.looked_at_s) + LEEWAY
-        _shift(Step(by, clock.now(), unseen))
+        unseen = timedelta(seconds=clock.monotonic() - last.looked_at_s) + LEEWAY
+        _shift(ClockJump(by, clock.now(), unseen))
     if by is not None:  # differences too small for a jump add up
         said["ahead_s"] = last.ahead_s + by.total_seconds()
     ClockReading.objects.filter(pk=1).update(**said)
     return bool(by)
 
 
-def _shift(step: Step) -> None:
+def _shift(step: ClockJump) -> None:
     """Shift all timestamps once, in lock order (ADR 8)."""
     transitions.shift_instants(step)
     enforcer.shift_instants(step)

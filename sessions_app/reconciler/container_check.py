@@ -12,7 +12,7 @@ from agents.runtime.port import (
     ContainerStatus,
 )
 from common.actors import SYSTEM
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import Kernel
@@ -36,7 +36,7 @@ STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that 
 
 
 def begin_end(
-    session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: KeptSentence | None = None
+    session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: StoredMessage | None = None
 ) -> None:
     try:
         begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code, message=message)
@@ -80,7 +80,7 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
     if state is not None:
         note_memory_kill_at_end(kernel, state)
     message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
-    message = KeptSentence(STARTED_ANEW) if went_down else message
+    message = StoredMessage(STARTED_ANEW) if went_down else message
     begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
 
 

@@ -19,9 +19,9 @@ from agents.runtime.port import (
 from agents.selectors import connected_agents, lost_agents, runtime_of
 from common import clock
 from common.actors import SYSTEM
-from common.db.advisory_locks import held_among
+from common.db.advisory_locks import locked_subjects
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.resilience.keyed_pool import Lanes
+from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core import container_spec
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import LAUNCHING, NO_IMAGE_IN_TIME, OWN_LIMIT_OVER, Reason, Status
@@ -61,7 +61,7 @@ LATE_AFTER = timedelta(seconds=60)
 
 LATE_RETRY_S = 30
 
-_lanes = Lanes[None]("reconcile", LANES)
+_lanes = KeyedPool[None]("reconcile", LANES)
 
 
 def reconcile_sessions() -> None:
@@ -208,7 +208,7 @@ def _start_again(task: TaskName, sessions: ComputeSessionQuerySet) -> None:
     engine hangs or workers are behind.
     """
     since = dict(sessions.values_list("pk", "status_changed_at"))
-    worked_on = held_among([work_lock(session_id) for session_id in since])
+    worked_on = locked_subjects([work_lock(session_id) for session_id in since])
     late = clock.now() - LATE_AFTER
     for session_id, changed_at in since.items():
         every_s = LATE_RETRY_S if changed_at < late else int(STALE_AFTER.total_seconds())

@@ -46,7 +46,7 @@ def may_write(actor: Actor, things: Iterable[Shared]) -> set[int]:
 
 def writes_which(actor: Actor) -> Callable[[Shared], bool]:
     """Return a predicate: may the actor change this row? One query for any number of rows."""
-    if actor.behind_id is not None:
+    if actor.impersonator_id is not None:
         return lambda thing: False
     standing = standing_of(actor)
     return lambda thing: _writes(standing, actor, thing)

@@ -48,7 +48,7 @@ def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
     """Return the template's body; without environment variables under impersonation, because they
     may hold secrets.
     """
-    hidden = set() if actor.behind_id is None else {"environment"}
+    hidden = set() if actor.impersonator_id is None else {"environment"}
     return {name: value for name, value in _body_now(template).items() if name not in hidden}
 
 

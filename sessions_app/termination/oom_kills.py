@@ -14,7 +14,7 @@ from django.db.models import F
 from agents.runtime.port import ContainerRuntime, ContainerState
 from common.i18n import gettext_noop
 from common.values.resources import MEM, format_bytes
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.container_spec import INSTALLATION_LABEL
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession, Kernel
@@ -91,14 +91,14 @@ def killed_kernel(session: ComputeSession) -> Kernel | None:
     return max(killed)[-1] if killed else None
 
 
-def sentence(session: ComputeSession, kernel: Kernel) -> KeptSentence:
+def sentence(session: ComputeSession, kernel: Kernel) -> StoredMessage:
     """Return a sentence about the kills for users; empty (false) if there were none."""
     if not kernel.memory_kills or kernel.memory_peak_bytes is None:
-        return KeptSentence()
+        return StoredMessage()
     sizes = {
         "limit": format_bytes(session.slots[MEM]),
         "peak": format_bytes(kernel.memory_peak_bytes),
     }
     if kernel.memory_kills == 1:
-        return KeptSentence(KILLED_ONCE, sizes)
-    return KeptSentence(KILLED_OFTEN, {**sizes, "count": kernel.memory_kills})
+        return StoredMessage(KILLED_ONCE, sizes)
+    return StoredMessage(KILLED_OFTEN, {**sizes, "count": kernel.memory_kills})

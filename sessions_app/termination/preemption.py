@@ -16,8 +16,8 @@ from django.db.models import F, Q
 from agents.models import AgentSlot
 from common import clock
 from common.actors import SYSTEM
-from common.clock import Step
-from common.messaging.events import announce
+from common.clock import ClockJump
+from common.messaging.events import publish
 from sessions_app.core.idle_rules import Cause
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
@@ -85,7 +85,7 @@ def settle_preemptions(now: datetime) -> None:
         _settle(pk, session_id, by_id, now)
 
 
-def shift_instants(step: Step) -> None:
+def shift_instants(step: ClockJump) -> None:
     """Shift the ends of open preemptions after a clock jump, so that grace periods keep their
     length.
     """
@@ -198,4 +198,4 @@ def _warn(leaving: dict[UUID, datetime], now: datetime) -> None:
         ignore_conflicts=True,
     )
     for session_id in leaving:
-        announce(SessionEndsSoon(session_id))
+        publish(SessionEndsSoon(session_id))

@@ -19,7 +19,7 @@ from common.audit import audit_log
 from common.db.connection import constraint_of
 from common.errors import BerthError, LimitExceeded
 from common.i18n import gettext_noop
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason, Status, next_try
 from sessions_app.lifecycle import transitions
 from sessions_app.limits.policy_limits import check_allowed_again
@@ -35,7 +35,7 @@ from sessions_app.models import (
 
 MOST_ATTEMPTS = 100  # for a session that moves from one lost agent to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
-GAVE_WAY = KeptSentence(
+GAVE_WAY = StoredMessage(
     gettext_noop("It was preempted by a session with a higher priority, so it waits for another machine.")
 )
 NOT_AGAIN = gettext_noop("It is not tried again: {why}")
@@ -73,7 +73,7 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
 def _end_refused(session: ComputeSession, refusal: BerthError, actor: Actor) -> ComputeSession:
     """Finish the session with its recorded outcome, and a message why it is not retried."""
     to, reason = Status(session.outcome or Status.ERROR), Reason(session.outcome_reason)
-    message = KeptSentence(NOT_AGAIN, {"why": refusal.message})
+    message = StoredMessage(NOT_AGAIN, {"why": refusal.message})
     return transitions.transition(session.pk, to=to, reason=reason, actor=actor, message=message)
 
 
@@ -110,7 +110,7 @@ def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> Comput
     if reason is Reason.RETRIED:
         session.retry_count += 1
         fields.append("retry_count")
-        message = KeptSentence(TRIED_AGAIN, {"number": session.retry_count, "most": session.max_retries})
+        message = StoredMessage(TRIED_AGAIN, {"number": session.retry_count, "most": session.max_retries})
     session.save(update_fields=fields)
     kernels = Kernel.objects.filter(session=session)
     KernelUsage.objects.filter(kernel__in=kernels).delete()

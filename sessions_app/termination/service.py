@@ -7,7 +7,7 @@ from django.db import transaction
 from common.actors import Actor
 from common.audit import audit_log
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
@@ -42,7 +42,7 @@ def begin_termination(
     *,
     reason: Reason,
     actor: Actor,
-    message: KeptSentence | None = None,
+    message: StoredMessage | None = None,
     exit_code: int | None = None,
 ) -> ComputeSession:
     """Move a session to TERMINATING and enqueue the removal of its containers after commit."""

@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from common.actors import Actor
-from common.pages.status_styles import look_of
+from common.pages.status_styles import status_style
 from common.pages.tables import ANY
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
@@ -55,7 +55,7 @@ def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
     statuses = sorted(progress.statuses.items(), key=lambda each: order.index(each[0]))
     return {
         "array": array,
-        "parts": [{"look": look_of(status), "count": count} for status, count in statuses],
+        "parts": [{"look": status_style(status), "count": count} for status, count in statuses],
         "held": progress.held,
         "succeeded": progress.succeeded,
         "can_stop": bool(progress.live) and may(actor, array, Action.TERMINATE),

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from common.actors import Actor
-from common.pages.bulk_actions import Outcome, chosen_ids, do_each, done_count
+from common.pages.bulk_actions import Outcome, chosen_ids, done_count, run_bulk_action
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from sessions_app.selectors import visible_sessions
@@ -76,7 +76,7 @@ def _outcomes(
     request: HttpRequest, actor: Actor, ids: Collection[UUID], act: Callable[[UUID], str]
 ) -> list[Outcome]:
     names = dict(visible_sessions(actor).filter(pk__in=ids).values_list("pk", "name"))
-    return do_each(
+    return run_bulk_action(
         request,
         ids,
         act,

@@ -5,9 +5,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from common.pages.htmx import private
+from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from sessions_app.callbacks.signing_secret import callback_secret, make_callback_secret
 
 EXAMPLE = """\
@@ -22,10 +22,10 @@ def is_from_berth(secret: str, headers, body: bytes) -> bool:
 """
 
 
-@private
+@closed_during_impersonation
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="callbacks")
+@submit_once(otherwise="callbacks")
 def callbacks_page(request: HttpRequest) -> HttpResponse:
     """Show the page; POST creates a new secret and shows it once."""
     actor = actor_of(request)

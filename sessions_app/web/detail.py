@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from common.actors import Actor
 from common.errors import Conflict, LimitExceeded
-from common.pages.htmx import private, render_page_or_fragment
+from common.pages.htmx import closed_during_impersonation, render_page_or_fragment
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from sessions_app.admission.forecast import prospect_of
 from sessions_app.app_services.urls import apps_of
 from sessions_app.container_io.logs import read_log
@@ -124,7 +124,7 @@ def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
     }
 
 
-@private
+@closed_during_impersonation
 @require_GET
 @login_required
 def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
@@ -134,7 +134,7 @@ def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
     return render(request, "sessions_app/terminal.html", {"session": session, "terminal_url": terminal_url})
 
 
-@private
+@closed_during_impersonation
 @require_GET
 @login_required
 def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
@@ -176,7 +176,7 @@ def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
 
 @require_POST
 @login_required
-@once_a_form(otherwise="session-list")
+@submit_once(otherwise="session-list")
 def session_extend(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Extend a session, and return to its page."""
     try:

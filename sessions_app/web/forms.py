@@ -15,7 +15,7 @@ from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
-from common.pages.form_fields import TypedField
+from common.pages.form_fields import UncheckedField
 from common.values.durations import parse_duration
 from common.values.resources import CPU, MEM, ResourceSlots
 from images.allowed import objection_words
@@ -74,7 +74,7 @@ class LauncherForm(LauncherFields):
         self._choose("readonly", folder_choices)
         self.device_names = sorted({name for room in self._rooms.values() for name in room} - {CPU, MEM})
         for name in self.device_names:
-            self.fields[DEVICE_PREFIX + name] = TypedField(required=False, max_length=12, label=name)
+            self.fields[DEVICE_PREFIX + name] = UncheckedField(required=False, max_length=12, label=name)
         self.device_models = device_models_in(self.groups) if self.device_names else []
         models = [(model, model) for model in self.device_models]
         self._choose("device_model", [("", _("Any")), *models])

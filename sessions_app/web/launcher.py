@@ -13,7 +13,7 @@ from accounts.web.chosen_project import chosen_project
 from common.actors import Actor
 from common.errors import BerthError
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from sessions_app.admission.names import suggest_name
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.request import parse_request
@@ -32,7 +32,7 @@ NOT_IN_ADDRESS = ("environment", "command", "callback_url")
 
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_form(otherwise="session-list")
+@submit_once(otherwise="session-list")
 def launcher(request: HttpRequest) -> HttpResponse:
     """Show the form of a new session. Its values are in the query string, so the form can be
     shared. Without scripts the button “Check first” shows the summary.
@@ -110,7 +110,7 @@ def launch_summary(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-@once_a_form(otherwise="session-list")
+@submit_once(otherwise="session-list")
 def quick_start(request: HttpRequest) -> HttpResponse:
     """Start a default session of an image with one click from the Start page."""
     session = quick_start_session(actor=actor_of(request), image_reference=request.POST.get("image", ""))
@@ -119,7 +119,7 @@ def quick_start(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-@once_a_form(otherwise="session-list")
+@submit_once(otherwise="session-list")
 def start_again(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Start a copy of an earlier session."""
     session = start_session_again(actor=actor_of(request), session_id=session_id)

@@ -14,8 +14,16 @@ from accounts.web.policies.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.i18n import paragraph
-from common.values.durations import typed_duration
-from common.values.resources import CPU, MEM, MILLI, ResourceSlots, format_amount, format_each, format_slots
+from common.values.durations import duration_input
+from common.values.resources import (
+    CPU,
+    MEM,
+    MILLI,
+    ResourceSlots,
+    format_amount,
+    format_slot_list,
+    format_slots,
+)
 from images.selectors import newest_image
 from sessions_app.admission.forecast import Forecast, forecast_session
 from sessions_app.admission.names import suggest_name
@@ -114,7 +122,7 @@ def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
         {
             "size": size,
             "title": size.title if size.is_preset else _(size.title),
-            "amounts": format_each(size.slots),
+            "amounts": format_slot_list(size.slots),
             "fields": json.dumps(_fields_of(size)),
             "objection": form.objection_to(size.slots),
             "is_chosen": size.key == chosen,
@@ -245,7 +253,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "priority": str(session.priority),
         "max_retries": str(session.max_retries),
         "requeues": REQUEUES if session.requeues else "",
-        "pending_timeout_s": typed_duration(session.pending_timeout_s) if session.pending_timeout_s else "",
+        "pending_timeout_s": duration_input(session.pending_timeout_s) if session.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
         "callback_url": callback_url_of(actor, session),
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
@@ -253,7 +261,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "device_model": session.device_model,
         "placement_group": session.placement_group,
         "placement_rule": session.placement_rule if session.placement_group else "",
-        "environment": "" if actor.behind_id else format_variables(session.environment),
+        "environment": "" if actor.impersonator_id else format_variables(session.environment),
         "like": str(session.pk),
     }
 
@@ -289,14 +297,14 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
         "max_retries": str(request.max_retries),
         "requeues": REQUEUES if request.requeues else "",
         "array": request.array.text if request.array else "",
-        "pending_timeout_s": typed_duration(request.pending_timeout_s) if request.pending_timeout_s else "",
+        "pending_timeout_s": duration_input(request.pending_timeout_s) if request.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
         "designated_agent": request.designated_agent,
         "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
         "device_model": request.device_model,
         "placement_group": request.placement_group,
         "placement_rule": request.placement_rule,
-        "environment": "" if actor.behind_id else format_variables(request.environment),
+        "environment": "" if actor.impersonator_id else format_variables(request.environment),
         "template": str(template.pk),
     }
 

@@ -4,7 +4,12 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import HIGHEST_PRIORITY
-from common.pages.form_fields import OpenChoices, TypedChoice, TypedChoices, TypedField
+from common.pages.form_fields import (
+    RestrictedSelect,
+    UncheckedChoice,
+    UncheckedField,
+    UncheckedMultipleChoice,
+)
 from sessions_app.core.array_spec import LONGEST_SPEC
 from sessions_app.core.callbacks import MAX_URL_LENGTH
 from sessions_app.core.placement import PlacementRule
@@ -20,64 +25,66 @@ WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 class LauncherFields(forms.Form):
     """Fields named like those of the REST body, so that errors map to them."""
 
-    type = TypedChoice(
+    type = UncheckedChoice(
         choices=SessionType.choices, initial="interactive", required=False, label=gettext_lazy("Type")
     )
-    name = TypedField(
+    name = UncheckedField(
         max_length=64,
         label=gettext_lazy("Name"),
         help_text=gettext_lazy("Letters, digits, dots, dashes and underscores."),
     )
-    project = TypedChoice(label=gettext_lazy("Project"))
-    image = TypedChoice(label=gettext_lazy("Environment"), widget=OpenChoices)
-    resource_group = TypedChoice(
+    project = UncheckedChoice(label=gettext_lazy("Project"))
+    image = UncheckedChoice(label=gettext_lazy("Environment"), widget=RestrictedSelect)
+    resource_group = UncheckedChoice(
         required=False, label=gettext_lazy("Resource group"), help_text=gettext_lazy("Whose machines to use.")
     )
-    size = TypedChoice(required=False, label=gettext_lazy("Size"))
-    cpu = TypedField(
+    size = UncheckedChoice(required=False, label=gettext_lazy("Size"))
+    cpu = UncheckedField(
         initial="1", max_length=12, label=gettext_lazy("CPU cores"), help_text=gettext_lazy("Like 2 or 0.5.")
     )
-    mem = TypedField(
+    mem = UncheckedField(
         initial="2g", max_length=12, label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 512m or 4g.")
     )
-    shm = TypedField(
+    shm = UncheckedField(
         initial="64m",
         max_length=12,
         label=gettext_lazy("Shared memory"),
         required=False,
         help_text=gettext_lazy("Part of the memory."),
     )
-    folders = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Folders"))
-    readonly = TypedChoices(
+    folders = UncheckedMultipleChoice(
+        required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Folders")
+    )
+    readonly = UncheckedMultipleChoice(
         required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Read only")
     )
-    command = TypedField(
+    command = UncheckedField(
         required=False,
         label=gettext_lazy("Command"),
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         help_text=gettext_lazy("Goes to a shell in /home/work; its output becomes the log."),
     )
-    timeout_s = TypedField(
+    timeout_s = UncheckedField(
         required=False,
         label=gettext_lazy("Time limit in seconds"),
         widget=forms.NumberInput(attrs={"min": "1"}),
         help_text=gettext_lazy("It is stopped after this time."),
     )
-    max_retries = TypedField(
+    max_retries = UncheckedField(
         required=False,
         initial="0",
         label=gettext_lazy("Retries"),
         widget=forms.NumberInput(attrs={"min": 0, "max": MAX_RETRIES}),
         help_text=gettext_lazy("How often it is tried again if the command fails."),
     )
-    requeues = TypedChoice(
+    requeues = UncheckedChoice(
         required=False,
         initial="",
         label=gettext_lazy("On machine failure"),
         choices=[("", gettext_lazy("End the session")), (REQUEUES, gettext_lazy("Requeue"))],
         help_text=gettext_lazy("The lost machine may go on with the command until it answers again."),
     )
-    array = TypedField(
+    array = UncheckedField(
         required=False,
         max_length=LONGEST_SPEC,
         label=gettext_lazy("Array"),
@@ -86,14 +93,14 @@ class LauncherFields(forms.Form):
             "Many sessions of this request, like 1-100; 1-100%10 runs ten of them at once. Each finds its number in BERTH_ARRAY_INDEX."
         ),
     )
-    environment = TypedField(
+    environment = UncheckedField(
         required=False,
         label=gettext_lazy("Environment variables"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
         help_text=gettext_lazy("One NAME=value a line. They are kept out of the address of this page."),
     )
 
-    personal_files = TypedChoice(
+    personal_files = UncheckedChoice(
         required=False,
         initial=WITH_PERSONAL_FILES,
         label=gettext_lazy("Dotfiles and start-up script"),
@@ -103,7 +110,7 @@ class LauncherFields(forms.Form):
         ],
     )
 
-    priority = TypedField(
+    priority = UncheckedField(
         required=False,
         initial="0",
         label=gettext_lazy("Priority"),
@@ -113,28 +120,28 @@ class LauncherFields(forms.Form):
         ),
     )
 
-    start_at = TypedField(
+    start_at = UncheckedField(
         required=False,
         label=gettext_lazy("Not before"),
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
         help_text=gettext_lazy("In your time zone; without scripts in UTC."),
     )
-    time_zone = TypedField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
-    pending_timeout_s = TypedField(
+    time_zone = UncheckedField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
+    pending_timeout_s = UncheckedField(
         required=False,
         max_length=40,
         label=gettext_lazy("Maximum wait"),
         help_text=gettext_lazy("Like 30m, 12h or 7d; it is cancelled if no machine had room by then."),
     )
 
-    after = TypedField(
+    after = UncheckedField(
         required=False,
         max_length=2000,
         label=gettext_lazy("Dependencies"),
         widget=forms.TextInput(attrs={"list": "sessions-to-come-after", "autocomplete": "off"}),
         help_text=gettext_lazy("Names of sessions or arrays of yours, or ids; several with commas between."),
     )
-    after_when = TypedChoice(
+    after_when = UncheckedChoice(
         required=False,
         initial=When.SUCCESS.value,
         label=gettext_lazy("Condition"),
@@ -145,7 +152,7 @@ class LauncherFields(forms.Form):
         ],
     )
 
-    callback_url = TypedField(
+    callback_url = UncheckedField(
         required=False,
         max_length=MAX_URL_LENGTH,
         label=gettext_lazy("Callback"),
@@ -153,25 +160,25 @@ class LauncherFields(forms.Form):
         help_text=gettext_lazy("An address that gets a signed POST when the session starts and ends."),
     )
 
-    designated_agent = TypedField(
+    designated_agent = UncheckedField(
         required=False,
         max_length=MAX_REFERENCE_LENGTH,
         label=gettext_lazy("Machine"),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
         help_text=gettext_lazy("The name of one of the resource group; empty: any of them."),
     )
-    device_model = TypedChoice(
+    device_model = UncheckedChoice(
         required=False,
         label=gettext_lazy("Accelerator model"),
         help_text=gettext_lazy("Of the accelerators that it asks for."),
     )
-    elsewhere = TypedChoice(
+    elsewhere = UncheckedChoice(
         required=False,
         initial="",
         label=gettext_lazy("If the machine is full"),
         choices=[("", gettext_lazy("Wait")), (ELSEWHERE, gettext_lazy("Use another machine"))],
     )
-    placement_rule = TypedChoice(
+    placement_rule = UncheckedChoice(
         required=False,
         initial="",
         label=gettext_lazy("Spread or pack"),
@@ -183,7 +190,7 @@ class LauncherFields(forms.Form):
             (PlacementRule.STRICT_PACK.value, gettext_lazy("Pack strictly")),
         ],
     )
-    placement_group = TypedField(
+    placement_group = UncheckedField(
         required=False,
         max_length=MAX_SESSION_NAME,
         label=gettext_lazy("Placement group"),
@@ -193,5 +200,5 @@ class LauncherFields(forms.Form):
         ),
     )
 
-    like = TypedField(required=False, widget=forms.HiddenInput)
-    template = TypedField(required=False, widget=forms.HiddenInput)
+    like = UncheckedField(required=False, widget=forms.HiddenInput)
+    template = UncheckedField(required=False, widget=forms.HiddenInput)

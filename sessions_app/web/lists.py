@@ -15,8 +15,8 @@ from agents.selectors import visible_resource_groups
 from common.actors import Actor
 from common.pages.csv_export import csv_response
 from common.pages.htmx import is_fragment, render_page_or_fragment
-from common.pages.status_styles import look_of
-from common.pages.tables import Choices, Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.pages.status_styles import status_style
+from common.pages.tables import Choices, Column, Filter, Listing, Tab, Table, choices_of, define_table
 from common.rest.actor import actor_of
 from common.values.resources import CPU, MEM, MILLI
 from images.selectors import visible_images
@@ -26,7 +26,7 @@ from sessions_app.selectors import Action, may, visible_sessions
 from sessions_app.web.arrays import of_array, shown_array
 from sessions_app.web.rows import session_rows
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="sessions",
         noun=gettext_noop("sessions"),
@@ -117,7 +117,7 @@ def _listing(request: HttpRequest, actor: Actor) -> Listing:
 def _choices(actor: Actor) -> dict[str, Choices]:
     """Return the options of each filter. One query."""
     return {
-        "status": [(status.value.lower(), look_of(status.value).word) for status in Status],
+        "status": [(status.value.lower(), status_style(status.value).label) for status in Status],
         "type": [(kind.value, str(kind.label)) for kind in SessionType],
         **choices_of(
             project=(visible_projects(actor), "name", PROJECT_TITLE),

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.web.form_errors import mark
 from common.errors import BerthError
-from common.pages.form_fields import TypedChoice, TypedField
-from common.pages.htmx import private
+from common.pages.form_fields import UncheckedChoice, UncheckedField
+from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
 from sessions_app.core.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
 from sessions_app.dotfiles import service
@@ -30,7 +30,7 @@ MODES = (
 CODE = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off", "class": "code"}
 
 
-class CodeField(TypedField):
+class CodeField(UncheckedField):
     """Text of a file; converts the CRLF line ends that browsers send."""
 
     def clean(self, value: Any) -> str:
@@ -38,7 +38,7 @@ class CodeField(TypedField):
 
 
 class DotfileForm(forms.Form):
-    path = TypedField(
+    path = UncheckedField(
         max_length=MAX_PATH_BYTES,
         label=gettext_lazy("Path"),
         help_text=gettext_lazy("From the home directory on, like .bashrc or .config/git/config."),
@@ -47,7 +47,7 @@ class DotfileForm(forms.Form):
     content = CodeField(
         required=False, label=gettext_lazy("Content"), widget=forms.Textarea(attrs={**CODE, "rows": 12})
     )
-    mode = TypedChoice(label=gettext_lazy("Mode"), required=False, initial=USUAL_MODE)
+    mode = UncheckedChoice(label=gettext_lazy("Mode"), required=False, initial=USUAL_MODE)
 
     def __init__(self, *arguments: Any, mode: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -62,7 +62,7 @@ class ScriptForm(forms.Form):
     )
 
 
-@private
+@closed_during_impersonation
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def dotfiles_page(request: HttpRequest) -> HttpResponse:

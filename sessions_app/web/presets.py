@@ -15,9 +15,9 @@ from accounts.forms.limit_fields import SlotsField
 from accounts.web.form_errors import mark
 from common.actors import Actor
 from common.errors import BerthError, PermissionDenied
-from common.pages.form_fields import TypedChoice, TypedField
+from common.pages.form_fields import UncheckedChoice, UncheckedField
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from common.values.resources import CPU, MEM, format_slots
 from sessions_app.core.sizes import size_of_preset, typed_amount
 from sessions_app.core.template_rules import MAX_NAME_LENGTH
@@ -30,8 +30,8 @@ OWN_FIELDS = {CPU, MEM, "shm"}
 TYPED = {"autocomplete": "off", "spellcheck": "false"}
 
 
-def _amount(label: Any, help_text: Any = "", *, required: bool = True) -> TypedField:
-    return TypedField(
+def _amount(label: Any, help_text: Any = "", *, required: bool = True) -> UncheckedField:
+    return UncheckedField(
         label=label, help_text=help_text, required=required, widget=forms.TextInput(attrs=TYPED)
     )
 
@@ -39,12 +39,12 @@ def _amount(label: Any, help_text: Any = "", *, required: bool = True) -> TypedF
 class PresetForm(forms.Form):
     """Form of a preset. Amounts are parsed and refused like those of a session request."""
 
-    name = TypedField(
+    name = UncheckedField(
         label=gettext_lazy("Name"),
         help_text=gettext_lazy("As it stands on the card, like “A100, quarter”."),
         widget=forms.TextInput(attrs=TYPED | {"maxlength": MAX_NAME_LENGTH}),
     )
-    place = TypedChoice(label=gettext_lazy("Visibility"))
+    place = UncheckedChoice(label=gettext_lazy("Visibility"))
     cpu = _amount(gettext_lazy("CPU cores"))
     mem = _amount(gettext_lazy("Memory"), gettext_lazy("Like 64g or 512m."))
     devices = SlotsField(
@@ -84,7 +84,7 @@ class PresetForm(forms.Form):
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="session-presets")
+@submit_once(otherwise="session-presets")
 def preset_list(request: HttpRequest) -> HttpResponse:
     """List the presets; POST creates one. At most 8 queries besides those of the page frame."""
     actor = actor_of(request)

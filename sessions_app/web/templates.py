@@ -17,10 +17,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts.web.form_errors import mark
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput
-from common.pages.form_fields import TypedChoice, TypedField
-from common.pages.htmx import private
+from common.pages.form_fields import UncheckedChoice, UncheckedField
+from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from common.values.resources import MEM, format_slots, parse_slots
 from images.selectors import visible_images
 from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
@@ -40,12 +40,12 @@ MOST_DIGITS = 18  # digits of an id
 class TemplateForm(forms.Form):
     """Form of a template; `place` is one of "own", "project:uni/vision", "domain:uni", "everybody"."""
 
-    name = TypedField(max_length=MAX_NAME_LENGTH, label=gettext_lazy("Name"))
-    description = TypedField(
+    name = UncheckedField(max_length=MAX_NAME_LENGTH, label=gettext_lazy("Name"))
+    description = UncheckedField(
         required=False, max_length=MAX_DESCRIPTION_LENGTH, label=gettext_lazy("Description")
     )
-    place = TypedChoice(label=gettext_lazy("Visibility"), required=False)
-    body = TypedField(max_length=LONGEST_BODY, widget=forms.HiddenInput)
+    place = UncheckedChoice(label=gettext_lazy("Visibility"), required=False)
+    body = UncheckedField(max_length=LONGEST_BODY, widget=forms.HiddenInput)
 
     def __init__(self, *arguments: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -81,10 +81,10 @@ def row_of(template: SessionTemplate, references: Mapping[str, str]) -> dict[str
     }
 
 
-@private
+@closed_during_impersonation
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_form(otherwise="session-templates")
+@submit_once(otherwise="session-templates")
 def new_template(request: HttpRequest) -> HttpResponse:
     """Create a template: GET with `?session=` starts from one of the user's sessions, POST from the
     launcher's form; the form itself is a POST with `body`.
@@ -158,7 +158,7 @@ def delete_template(request: HttpRequest, template_id: int) -> HttpResponse:
 
 @require_POST
 @login_required
-@once_a_form(otherwise="session-list")
+@submit_once(otherwise="session-list")
 def start_template(request: HttpRequest, template_id: int) -> HttpResponse:
     """Start a session with one click."""
     actor = actor_of(request)

@@ -24,7 +24,7 @@ from accounts.web.policies.limits import limit_rows, list_rows
 from agents.selectors import usable_resource_groups, with_agent_counts
 from common.actors import Actor, ActorKind
 from common.errors import BerthError, LimitExceeded
-from common.pages.form_fields import TypedChoice, TypedField
+from common.pages.form_fields import UncheckedChoice, UncheckedField
 from common.rest.actor import actor_of
 from images.selectors import visible_images
 from sessions_app.admission.forecast import forecast_session
@@ -36,11 +36,11 @@ from sessions_app.limits.group_rules import group_words
 class CouldStartForm(forms.Form):
     """Form of a hypothetical request; unbound until submitted, all values are in the URL."""
 
-    image = TypedChoice(label=gettext_lazy("Environment"))
-    resource_group = TypedChoice(required=False, label=gettext_lazy("Resource group"))
-    cpu = TypedField(max_length=12, label=gettext_lazy("CPU cores"))
-    mem = TypedField(max_length=12, label=gettext_lazy("Memory"))
-    devices = TypedField(
+    image = UncheckedChoice(label=gettext_lazy("Environment"))
+    resource_group = UncheckedChoice(required=False, label=gettext_lazy("Resource group"))
+    cpu = UncheckedField(max_length=12, label=gettext_lazy("CPU cores"))
+    mem = UncheckedField(max_length=12, label=gettext_lazy("Memory"))
+    devices = UncheckedField(
         max_length=100,
         required=False,
         label=gettext_lazy("Accelerators"),

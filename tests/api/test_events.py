@@ -14,7 +14,7 @@ from django.test import AsyncClient, Client
 from accounts.models import KeyPair, User
 from accounts.tenancy import service
 from common.actors import SYSTEM
-from common.messaging.live_updates import KEPT_NEWS, Audience, push_many_on_commit, push_now, stream_name
+from common.messaging.live_updates import STREAM_LENGTH, Audience, push_many_on_commit, push_now, stream_name
 from common.messaging.redis import client as redis_client
 from portal.api import event_stream, live_updates
 from tests import factories
@@ -294,8 +294,8 @@ async def test_a_failed_reader_ends_every_stream(people: People, monkeypatch: py
 
 def test_the_kept_news_are_bounded() -> None:
     with redis_client().pipeline() as pipeline:
-        for _ in range(KEPT_NEWS + 300):
-            pipeline.xadd(stream_name(), {"kind": "x"}, maxlen=KEPT_NEWS, approximate=True)
+        for _ in range(STREAM_LENGTH + 300):
+            pipeline.xadd(stream_name(), {"kind": "x"}, maxlen=STREAM_LENGTH, approximate=True)
         pipeline.execute()
     tell(Audience())
-    assert redis_client().xlen(stream_name()) < KEPT_NEWS + 200
+    assert redis_client().xlen(stream_name()) < STREAM_LENGTH + 200

@@ -60,7 +60,9 @@ def recording() -> set[str]:
     for _path, tree in modules():
         for function in functions(tree):
             used.setdefault(function.name, set()).update(names_in(function))
-    known = {f"audit_log.{name}" for name in ("record", "record_each", "record_viewing", "record_refusal")}
+    known = {
+        f"audit_log.{name}" for name in ("record", "record_many", "record_impersonation", "record_refusal")
+    }
     while found := {name for name, names in used.items() if names & known} - known:
         known |= found
     return known

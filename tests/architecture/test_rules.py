@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
-from common.messaging.dispatch import QUEUE_OF, TaskName
+from common.messaging.dispatch import QUEUES, TaskName
 from common.ports import Port, Ports
 from portal.celery import app
 from portal.processes.periodic import PERIODS_S
@@ -133,7 +133,7 @@ def test_every_task_name_is_registered_and_every_task_is_named_here() -> None:
 
 def test_every_task_has_a_queue_and_time_limits() -> None:
     app.loader.import_default_modules()
-    assert set(QUEUE_OF) == set(TaskName)
+    assert set(QUEUES) == set(TaskName)
     for name in TaskName:
         task = app.tasks[name.value]
         assert task.soft_time_limit, f"{name} has no soft time limit"
@@ -171,8 +171,8 @@ def test_picture_of_session_states_in_the_documents_is_the_table() -> None:
 
 
 STATEFUL = {
-    "Bell", "ConcurrencyLimit", "ContextVar", "Counter", "Event", "KeptByGroup", "Lanes", "Lock", "NewsDesk",
-    "OrderedDict", "RLock", "ThreadPoolExecutor", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict",
+    "ConcurrencyLimit", "ContextVar", "Counter", "Event", "KeptByGroup", "KeyedPool", "Lock", "NewsDesk",
+    "OrderedDict", "RLock", "RevocationDispatcher", "ThreadPoolExecutor", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict",
     "deque", "dict", "list", "set",
 }  # fmt: skip
 

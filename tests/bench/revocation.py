@@ -149,11 +149,11 @@ class Once:
 
 @contextlib.contextmanager
 def word_lost() -> Iterator[None]:
-    ring, access_revocation._ring = access_revocation._ring, lambda: None
+    ring, access_revocation._broadcast = access_revocation._broadcast, lambda: None
     try:
         yield
     finally:
-        access_revocation._ring = ring
+        access_revocation._broadcast = ring
 
 
 def set_running(stage: Stage) -> None:

@@ -104,7 +104,7 @@ def test_listeners_hear_of_what_they_administer(people: People) -> None:
     listeners = selectors.listeners_of(
         [people.superadmin, people.domain_admin, people.project_admin, people.member]
     )
-    assert listeners[people.superadmin.pk].hears_all
+    assert listeners[people.superadmin.pk].receives_all
     assert listeners[people.domain_admin.pk].overseen_domain_id == people.domain.pk
     assert listeners[people.project_admin.pk].admin_project_ids == {people.project.pk}
     assert listeners[people.member.pk].admin_project_ids == frozenset()

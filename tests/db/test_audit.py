@@ -191,7 +191,7 @@ def test_long_values_are_cut_and_control_bytes_left_out() -> None:
 def test_who_looks_as_somebody_else_stays_who_they_are(people: People) -> None:
     actor = Actor(
         kind=ActorKind.USER, user_id=people.member.pk, label=people.member.email,
-        behind_id=people.superadmin.pk, behind_label=people.superadmin.email,
+        impersonator_id=people.superadmin.pk, impersonator_label=people.superadmin.email,
     )  # fmt: skip
     audit_log.record_refusal(actor=actor, action="requests.refuse", reason="only_looking")
 

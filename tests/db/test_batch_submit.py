@@ -132,7 +132,7 @@ def test_one_news_asks_for_a_tick_of_all(
     place: Place, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     news: list[object] = []
-    monkeypatch.setattr("sessions_app.admission.service.announce", news.append)
+    monkeypatch.setattr("sessions_app.admission.service.publish", news.append)
 
     ask(place, alike(place, 3))
     ask(place, [replace(alike(place, 1)[0], name="alone")])

@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 
-from common.messaging.cache import CalmRedisCache
+from common.messaging.cache import FallbackRedisCache
 from common.messaging.redis import client
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("empty_redis")
 
 def test_clearing_forgets_what_the_cache_holds_and_nothing_else() -> None:
     prefix = settings.CACHES["default"]["KEY_PREFIX"]
-    of_others = CalmRedisCache(settings.REDIS_URL, {"KEY_PREFIX": f"{prefix}-other"})
+    of_others = FallbackRedisCache(settings.REDIS_URL, {"KEY_PREFIX": f"{prefix}-other"})
     of_others.set("key", "theirs")
     ours = [f"{prefix}:launch", f"berth:simulated:{settings.BERTH_INSTALLATION}:one:containers"]
     for name in ours:

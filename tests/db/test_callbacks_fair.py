@@ -221,14 +221,14 @@ def test_callbacks_go_on_when_the_clock_is_set(
     receivers = Receivers(monkeypatch)
     monkeypatch.setattr(receivers, "answer", lambda host: Answer(200 if host == "good" else 500))
     clock_change.follow_the_clock()
-    begun = clock.reading()
+    begun = clock.clock_offset()
     ended(place, "good")
     tell_callbacks()
     bad = ended(place, "bad")
     callbacks_delivery._note_news()
     waits = CallbackDelivery.objects.get(callback=bad.pk)
 
-    monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun + step.total_seconds())
     with clock.frozen_at(clock.now() + step):
         clock_change.follow_the_clock()
         assert callbacks_delivery._next_batch() == []  # a minute has not gone by

@@ -59,13 +59,13 @@ def began() -> datetime:
 @pytest.fixture
 def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
     """The reconciler finds that the clock was set by so much, at the instant that is frozen; it looked UNSEEN before."""
-    begun, looked_at_s = clock.reading(), clock.steady()
-    monkeypatch.setattr(clock, "reading", lambda: begun)  # two readings differ by some microseconds
+    begun, looked_at_s = clock.clock_offset(), clock.monotonic()
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun)  # two readings differ by some microseconds
     clock_change.follow_the_clock()
 
     def set_by(step: timedelta) -> None:
-        monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
-        monkeypatch.setattr(clock, "steady", lambda: looked_at_s + UNSEEN.total_seconds())
+        monkeypatch.setattr(clock, "clock_offset", lambda: begun + step.total_seconds())
+        monkeypatch.setattr(clock, "monotonic", lambda: looked_at_s + UNSEEN.total_seconds())
         assert clock_change.follow_the_clock()
 
     return set_by
@@ -328,20 +328,20 @@ def test_who_waits_is_still_ahead_of_whoever_comes_after_the_jump(
 def test_on_another_machine_than_before_the_clock_is_looked_at_anew(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session, begun = place.run(), clock.reading()
+    session, begun = place.run(), clock.clock_offset()
     due = place.fresh(session).deadline_at
     clock_change.follow_the_clock()
     monkeypatch.setattr(clock, "machine_id", lambda: "another")
-    monkeypatch.setattr(clock, "reading", lambda: begun + 3600)
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun + 3600)
     assert not clock_change.follow_the_clock()
     assert place.fresh(session).deadline_at == due
 
 
 def test_small_corrections_add_up_to_a_step(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     clock_change.follow_the_clock()
-    begun = clock.reading()
+    begun = clock.clock_offset()
     for seconds in (2, 4):
-        monkeypatch.setattr(clock, "reading", lambda seconds=seconds: begun + seconds)
+        monkeypatch.setattr(clock, "clock_offset", lambda seconds=seconds: begun + seconds)
         assert not clock_change.follow_the_clock()
-    monkeypatch.setattr(clock, "reading", lambda: begun + 6)
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun + 6)
     assert clock_change.follow_the_clock()

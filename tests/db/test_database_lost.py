@@ -9,7 +9,7 @@ from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Domain
-from common.db.connection import PatientConnection
+from common.db.connection import TimeoutConnection
 from common.pages.error_pages import server_error
 from common.pages.middleware import ErrorPageMiddleware
 from common.rest.errors import render_error
@@ -49,12 +49,12 @@ def test_page_of_a_mistake_shows_while_the_database_is_lost() -> None:
 def test_database_that_does_not_answer_is_given_up_and_its_connection_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(PatientConnection, "silence_s", 0.2)
+    monkeypatch.setattr(TimeoutConnection, "silence_s", 0.2)
     with connection.cursor() as cursor, pytest.raises(OperationalError, match="has not answered within"):
         cursor.execute("SELECT pg_sleep(60)")
     assert not connection.is_usable()
     connection.close()
-    monkeypatch.setattr(PatientConnection, "silence_s", 15.0)
+    monkeypatch.setattr(TimeoutConnection, "silence_s", 15.0)
     assert Domain.objects.count() == 0
 
 

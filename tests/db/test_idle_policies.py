@@ -11,7 +11,7 @@ from accounts.credentials.keypairs import create_keypair
 from accounts.policies.service import Limited, update_policy
 from common import clock
 from common.actors import SYSTEM, ActorKind
-from common.clock import Step
+from common.clock import ClockJump
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
@@ -309,7 +309,7 @@ def test_a_clock_that_jumps_makes_it_be_judged_anew(place: Place, began: datetim
     watch(began, began + 22 * MINUTE)
     step = timedelta(hours=1)
     with at(began + 22 * MINUTE + step), transaction.atomic():
-        enforcer.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
+        enforcer.shift_instants(ClockJump(step, clock.now(), timedelta(seconds=10)))
     watch(began + 22 * MINUTE + step, began + 30 * MINUTE + step)
     assert (place.fresh(session).is_running, end_of(place, session)) == (True, None)
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
 from common import clock
-from common.clock import Step
+from common.clock import ClockJump
 from common.errors import Conflict, LimitExceeded, NotFound
 from common.models import AuditEntry
 from portal.models import Notification
@@ -240,7 +240,7 @@ def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
     before = outlook_of(place.fresh(session))
     with at(began + 40 * MINUTE + step):
         with transaction.atomic():
-            enforcer.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
+            enforcer.shift_instants(ClockJump(step, clock.now(), timedelta(seconds=10)))
     after = outlook_of(place.fresh(session))
     assert before is not None
     assert after is not None

@@ -44,7 +44,9 @@ def test_one_more_sign_in_ends_the_oldest_login(monkeypatch: pytest.MonkeyPatch)
     held = Login(user_id=user.pk, session_key=first.session.session_key or "")
     assert live_logins([held])
     rung: list[None] = []
-    monkeypatch.setattr("accounts.logins.access_revocation.ring_on_commit", lambda: rung.append(None))
+    monkeypatch.setattr(
+        "accounts.logins.access_revocation.broadcast_revocation_on_commit", lambda: rung.append(None)
+    )
     third = sign_in(user)
     assert not live_logins([held])
     assert rung

@@ -13,7 +13,7 @@ from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
-from common.clock import Step
+from common.clock import ClockJump
 from portal.models import Notification
 from portal.notifications.session_warning import notify_of_warnings
 from scheduler.commit.plan_commit import commit_plan
@@ -396,7 +396,7 @@ def test_the_clock_takes_no_grace_away(place: Place) -> None:
     urgent(place, resources=ALL)
     tick(place)
     hour = timedelta(hours=1)
-    step = Step(hour, clock.now() + hour, timedelta(seconds=10))
+    step = ClockJump(hour, clock.now() + hour, timedelta(seconds=10))
     shift_instants(step)
     enforcer.shift_instants(step)
     settle_preemptions(step.now)

@@ -22,7 +22,7 @@ def lost_redis(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Outage("timed out")
 
     for module in ("common.messaging.cache", "common.messaging.live_updates", "common.messaging.dispatch"):
-        monkeypatch.setattr(f"{module}.demand_redis", refuse)
+        monkeypatch.setattr(f"{module}.check_redis", refuse)
 
 
 @pytest.mark.usefixtures("lost_redis")

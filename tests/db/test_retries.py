@@ -294,7 +294,7 @@ def test_an_end_needs_no_history(place: Place, monkeypatch: pytest.MonkeyPatch) 
     session = batch(place)
     begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
     SessionTransition.objects.filter(session=session).delete()
-    monkeypatch.setattr(transitions, "announce", announced.append)
+    monkeypatch.setattr(transitions, "publish", announced.append)
 
     ended = transitions.finish(session.pk, actor=SYSTEM)
     assert (ended.status, ended.status_message) == (ended.outcome, REASON_SENTENCES[Reason.COMMAND_FAILED])

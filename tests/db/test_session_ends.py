@@ -144,9 +144,9 @@ def test_deadlines_move_along_when_the_clock_is_set(
     sessions = [place.place(), place.run(), place.enqueue(resources={"cpu": 8, "mem": "1g"})]
     before = {session.pk: place.fresh(session).deadline_at - clock.now() for session in sessions}
     clock_change.follow_the_clock()
-    begun = clock.reading()
+    begun = clock.clock_offset()
 
-    monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun + step.total_seconds())
     with clock.frozen_at(clock.now() + timedelta(minutes=1) + step):
         loop.reconcile_sessions()
         loop.reconcile_sessions()
@@ -186,10 +186,10 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
 ) -> None:
     session = place.place()
     clock_change.follow_the_clock()
-    begun = clock.reading()
+    begun = clock.clock_offset()
     asked: list[str] = []
     monkeypatch.setattr(loop, "enqueue_on_commit", lambda task, session_id: asked.append(session_id))
-    monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun - 3600)
     with clock.frozen_at(clock.now() - timedelta(hours=1) + timedelta(seconds=30)):
         loop.reconcile_sessions()
         loop.reconcile_sessions()
@@ -198,20 +198,20 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
 
 def test_what_was_asked_before_the_clock_was_set_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock_change.follow_the_clock()
-    begun = clock.reading()
+    begun = clock.clock_offset()
     assert cache.add("tick-asked:1", 1, timeout=5)
     cache.set("kept", 1)
-    monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
+    monkeypatch.setattr(clock, "clock_offset", lambda: begun - 3600)
     clock_change.follow_the_clock()
     assert cache.add("tick-asked:1", 1, timeout=5)
     assert cache.get("kept") == 1
 
 
 def test_the_time_server_s_small_corrections_are_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = clock.reading()
-    assert clock.step_since(None) is None
-    monkeypatch.setattr(clock, "reading", lambda: now + 1)
-    assert clock.step_since(now) == timedelta(0)
+    now = clock.clock_offset()
+    assert clock.jump_since(None) is None
+    monkeypatch.setattr(clock, "clock_offset", lambda: now + 1)
+    assert clock.jump_since(now) == timedelta(0)
 
 
 # Engines that hang
@@ -245,4 +245,4 @@ def test_a_machine_that_hangs_does_not_hold_up_the_others(
         assert hanging.lists == 1  # type: ignore[attr-defined]
     finally:
         go.set()
-        wait_until(lambda: loop._lanes.are_idle, deadline_s=30)
+        wait_until(lambda: loop._lanes.is_idle, deadline_s=30)

@@ -6,7 +6,7 @@ import pytest
 
 from common import clock
 from common.actors import SYSTEM
-from common.clock import Step
+from common.clock import ClockJump
 from common.errors import Conflict
 from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
@@ -102,7 +102,7 @@ def test_moments_move_with_the_clock_but_those_of_the_new_time(place: Place) -> 
     with clock.frozen_at(clock.now() - hour):
         before = ask_to_stop(place, old).stops_at
     after = ask_to_stop(place, new).stops_at
-    transitions.shift_instants(Step(hour, clock.now(), timedelta(seconds=10)))
+    transitions.shift_instants(ClockJump(hour, clock.now(), timedelta(seconds=10)))
     assert before is not None
     assert place.fresh(old).stops_at == before + hour
     assert place.fresh(new).stops_at == after

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from common import clock
-from common.clock import Step
+from common.clock import ClockJump
 from common.errors import InvalidInput
 from portal.models import Notification
 from portal.notifications.service import notify_of_what_nears
@@ -84,8 +84,8 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     from sessions_app.queue import holds
 
     told: list[object] = []
-    monkeypatch.setattr(holds, "announce", told.append)
-    monkeypatch.setattr(service, "announce", told.append)
+    monkeypatch.setattr(holds, "publish", told.append)
+    monkeypatch.setattr(service, "publish", told.append)
     return told
 
 
@@ -147,7 +147,7 @@ def test_a_clock_that_jumps_ends_nobody_who_is_held(place: Place) -> None:
     session = place.enqueue(start_at=in_an_hour().isoformat(), pending_timeout_s=60)
     ComputeSession.objects.update(status_changed_at=clock.now() - HOUR)
     for step in (HOUR, -HOUR, -HOUR):
-        transitions.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
+        transitions.shift_instants(ClockJump(step, clock.now(), timedelta(seconds=10)))
     loop.enforce_deadlines(clock.now() + 2 * HOUR)
     assert place.fresh(session).is_live
 

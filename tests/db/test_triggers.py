@@ -16,7 +16,7 @@ from common import clock
 from common.db.advisory_locks import try_exclusive
 from common.messaging import cache
 from common.messaging.dispatch import TaskName
-from common.messaging.events import announce
+from common.messaging.events import publish
 from common.messaging.redis import client as redis_client
 from common.resilience.circuit_breaker import Outage
 from scheduler import tasks, triggers
@@ -179,12 +179,12 @@ def test_a_clock_that_is_set_back_prolongs_no_pause(sent, ticked):
     with clock.frozen_at(clock.now() + timedelta(hours=1)):
         end_tick(7, took_s=0.4)
     assert pause_left_s(7) <= LONGEST_PAUSE_S
-    cache.forget_what_was_asked()
+    cache.delete_deduplication_keys()
     assert pause_left_s(7) == 0
 
 
 def test_a_session_that_is_enqueued_requests_a_tick_of_its_group(cluster, sent):
-    announce(SessionEnqueued(session_id=cluster.add_pending(SMALL).pk, resource_group_id=cluster.group.pk))
+    publish(SessionEnqueued(session_id=cluster.add_pending(SMALL).pk, resource_group_id=cluster.group.pk))
     assert sent == [(cluster.group.pk, 0.0)]
 
 
@@ -204,7 +204,7 @@ def test_without_redis_ticks_run_and_the_timer_alone_is_right(cluster, monkeypat
     def lost() -> None:
         raise Outage("Redis does not answer.")
 
-    monkeypatch.setattr(cache, "demand_redis", lost)
+    monkeypatch.setattr(cache, "check_redis", lost)
     cluster.add_agent(SMALL)
     session = cluster.add_pending(SMALL)
     monkeypatch.setattr(triggers, "enqueue_on_commit", lambda name, **arguments: tasks.tick(**arguments))
@@ -233,7 +233,7 @@ def test_whoever_comes_beside_ticks_of_several_workers_is_placed_soon(cluster, m
     try:
         for _ in range(12):
             session = cluster.add_pending(SMALL)
-            announce(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
+            publish(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
         wait_until(lambda: not ComputeSession.objects.exclude(status=Status.SCHEDULED).exists())
     finally:
         for _ in workers:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from tests.doubles.identity_provider import CLIENT_ID, SECRET, IdentityProvider
 from tests.e2e.pages import sign_in
 from tests.e2e.person import Person
-from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, own_address
+from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, local_url
 
 BROWSER_OPTIONS = (
     "--no-sandbox",
@@ -53,7 +53,7 @@ def portal(
     secret = tmp_path_factory.mktemp("provider") / "secret"
     secret.write_text(SECRET)
     environment = {
-        "BERTH_HOSTS": own_address(),
+        "BERTH_HOSTS": local_url(),
         "BERTH_OIDC": "harbour",
         "BERTH_OIDC_HARBOUR_NAME": "Harbour ID",
         "BERTH_OIDC_HARBOUR_ISSUER": identity_provider.issuer,

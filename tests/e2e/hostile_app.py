@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 from portal.ops.paths import CHECKOUT
 from tests.e2e.hostile_attempts import ATTEMPTS, BY_HOST, BY_PORT, Attempt
 from tests.e2e.hostile_world import World, berth_world, careless_world, running_apps
-from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, own_address
+from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, local_url
 
 PAGE = CHECKOUT / "docs" / "hostile-app.md"
 BROWSER_OPTIONS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
@@ -91,7 +91,7 @@ def main() -> int:
     program = shutil.which("chromium")
     if program is None:
         sys.exit("Chromium is missing: apt-get install chromium")
-    address = own_address()
+    address = local_url()
     data = Path(tempfile.mkdtemp()) / "data"
     portal = RunningPortal(data, options=ON_ALL_ADDRESSES, environment={"BERTH_HOSTS": address})
     try:

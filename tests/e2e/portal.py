@@ -121,7 +121,7 @@ class RunningPortal:
         lines.extend(iter(process.stdout.readline, ""))
 
 
-def own_address() -> str:
+def local_url() -> str:
     """One of this machine's own, not of the loopback where it has one; 127.0.0.2, which browsers trust more, else."""
     return min(interface_addresses() - {"127.0.0.1"}, default="127.0.0.2")
 

@@ -8,14 +8,14 @@ from playwright.sync_api import Browser
 from tests.e2e.hostile_app import attempted, worlds
 from tests.e2e.hostile_attempts import ATTEMPTS, Attempt
 from tests.e2e.hostile_world import World
-from tests.e2e.portal import RunningPortal, own_address
+from tests.e2e.portal import RunningPortal, local_url
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def places(portal: RunningPortal, chromium: Browser) -> Iterator[tuple[World, World, World]]:
-    with worlds(chromium, portal, own_address()) as three:
+    with worlds(chromium, portal, local_url()) as three:
         portal.kept_sessions.update(three[1].sessions)
         yield three
         portal.kept_sessions.clear()

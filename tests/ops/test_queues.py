@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from common.messaging.dispatch import QUEUE_OF, TaskName
+from common.messaging.dispatch import QUEUES, TaskName
 from portal.ops.paths import Layout
 from portal.ops.services.portal_processes import Portal
 
@@ -16,17 +16,17 @@ def queues_by_process() -> dict[str, set[str]]:
 
 def test_each_queue_is_taken_by_one_process() -> None:
     taken = [queue for queues in queues_by_process().values() for queue in queues]
-    assert sorted(taken) == sorted(set(QUEUE_OF.values()))
+    assert sorted(taken) == sorted(set(QUEUES.values()))
 
 
 def test_what_looks_after_all_sessions_does_not_wait_behind_pulls_of_images() -> None:
     [launching] = [queues for queues in queues_by_process().values() if "launch" in queues]
     for task in (TaskName.TICK, TaskName.RECONCILE_SESSIONS, TaskName.HEARTBEAT_AGENTS):
-        assert QUEUE_OF[task] not in launching
+        assert QUEUES[task] not in launching
 
 
 def test_launches_and_measurements_do_not_wait_behind_ends() -> None:
     [launching] = [queues for queues in queues_by_process().values() if "launch" in queues]
     assert launching == {"launch"}
     [ending] = [queues for queues in queues_by_process().values() if "ends" in queues]
-    assert QUEUE_OF[TaskName.MEASURE_SESSIONS] not in ending
+    assert QUEUES[TaskName.MEASURE_SESSIONS] not in ending

@@ -21,9 +21,9 @@ def test_text_of_another_shape_is_no_token(text: str) -> None:
 
 
 def test_news_for_everybody_are_heard_by_everybody_and_others_by_their_audience() -> None:
-    nobody = Listener(user_id=1, hears_all=False, admin_project_ids=frozenset(), overseen_domain_id=None)
-    assert nobody.hears(Audience())
-    assert nobody.hears(Audience(owner_id=1, project_id=5))
-    assert not nobody.hears(Audience(owner_id=2))
-    assert not nobody.hears(Audience(project_id=5))
-    assert not nobody.hears(Audience(domain_id=3))
+    nobody = Listener(user_id=1, receives_all=False, admin_project_ids=frozenset(), overseen_domain_id=None)
+    assert nobody.receives(Audience())
+    assert nobody.receives(Audience(owner_id=1, project_id=5))
+    assert not nobody.receives(Audience(owner_id=2))
+    assert not nobody.receives(Audience(project_id=5))
+    assert not nobody.receives(Audience(domain_id=3))

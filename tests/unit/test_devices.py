@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.http.user_agent import device_of
+from common.http.user_agent import device_name
 
 LIKE_GECKO = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
@@ -31,4 +31,4 @@ LIKE_GECKO = "AppleWebKit/537.36 (KHTML, like Gecko)"
     ],
 )
 def test_program_and_system_are_named(user_agent: str, words: str) -> None:
-    assert device_of(user_agent) == words
+    assert device_name(user_agent) == words

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.core.group_limits import MOST_LIMITS, WEEK, Hours, checked, limits_in
-from common.values.time_zones import zone_named
+from common.values.time_zones import zone_or_utc
 
 TYPES = ["interactive", "batch"]
 BERLIN = "Europe/Berlin"
@@ -82,7 +82,7 @@ def test_they_hold_until_they_end_and_not_at_the_end(
     days: set[int], begins: time, ends: time, zone: str, now: datetime
 ) -> None:
     found = Hours(tuple(sorted(days)), begins, ends, zone)
-    until, shown = found.until(now), now.astimezone(zone_named(zone))
+    until, shown = found.until(now), now.astimezone(zone_or_utc(zone))
     if shown.utcoffset() == (shown - timedelta(days=1)).utcoffset():
         assert (until is not None) == shows(found, shown)
     is_always = len(days) == len(WEEK) and begins == ends

@@ -6,7 +6,7 @@ import pytest
 
 from common import i18n
 from common.ports import translator
-from common.values.stored_message import LONGEST_QUOTE, KeptSentence, one_line
+from common.values.stored_message import LONGEST_QUOTE, StoredMessage, one_line
 
 WAITS = "Waits for {short}: “{group}” has none."
 
@@ -23,7 +23,7 @@ def backwards():
 
 
 def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
-    kept = KeptSentence(WAITS, {"short": {"cpu": 2000, "cuda": 1000}, "group": "lab"})
+    kept = StoredMessage(WAITS, {"short": {"cpu": 2000, "cuda": 1000}, "group": "lab"})
 
     assert str(kept) == "“lab” has none, so it waits for 2 cores, 1 cuda."
     assert i18n.ngettext("{count} file", "{count} files", 1) == "{count} files"
@@ -31,7 +31,7 @@ def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
 
 def test_without_translations_sentences_are_english():
     with translator.replaced(None):
-        kept = KeptSentence(WAITS, {"short": {"cpu": 1000}, "group": "lab"})
+        kept = StoredMessage(WAITS, {"short": {"cpu": 1000}, "group": "lab"})
 
         assert str(kept) == "Waits for 1 core: “lab” has none."
         assert [i18n.ngettext("one", "many", number) for number in (0, 1, 2)] == ["many", "one", "many"]
@@ -39,15 +39,15 @@ def test_without_translations_sentences_are_english():
 
 def test_what_an_engine_said_is_quoted_as_it_is():
     assert (
-        str(KeptSentence("It failed.", quote=one_line("no {room}\n left"))) == "It failed. (no {room} left)"
+        str(StoredMessage("It failed.", quote=one_line("no {room}\n left"))) == "It failed. (no {room} left)"
     )
     assert len(one_line("x" * 9999)) == LONGEST_QUOTE
 
 
 def test_text_of_people_is_no_pattern():
-    assert str(KeptSentence("On {agent}.", {"agent": "{agent.__class__}"})) == "On {agent.__class__}."
-    assert str(KeptSentence("Written before {this}.")) == "Written before {this}."
+    assert str(StoredMessage("On {agent}.", {"agent": "{agent.__class__}"})) == "On {agent.__class__}."
+    assert str(StoredMessage("Written before {this}.")) == "Written before {this}."
 
 
 def test_nothing_said_is_false_and_empty_and_keeps_nothing():
-    assert (bool(KeptSentence()), str(KeptSentence()), KeptSentence().to_json()) == (False, "", {})
+    assert (bool(StoredMessage()), str(StoredMessage()), StoredMessage().to_json()) == (False, "", {})

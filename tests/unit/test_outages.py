@@ -37,7 +37,7 @@ def circuit(patient: Patient) -> Circuit:
 
 def test_what_answered_just_now_is_not_asked_first(circuit: Circuit, patient: Patient) -> None:
     for _ in range(3):
-        circuit.demand_answer()
+        circuit.check_answer()
     assert patient.asked == 1
 
 
@@ -50,7 +50,7 @@ def test_silence_is_waited_for_once(
 
     def ask() -> None:
         try:
-            circuit.demand_answer()
+            circuit.check_answer()
         except Outage as outage:
             refused.append(str(outage))
 
@@ -69,15 +69,15 @@ def test_who_is_refused_quickly_may_ask_again_at_once(circuit: Circuit, patient:
     patient.is_well = False
     patient.let_go.set()
     with pytest.raises(Outage):
-        circuit.demand_answer()
+        circuit.check_answer()
     patient.is_well = True
-    circuit.demand_answer()
+    circuit.check_answer()
 
 
 def test_after_a_failed_call_the_next_one_asks_first(circuit: Circuit, patient: Patient) -> None:
-    circuit.demand_answer()
+    circuit.check_answer()
     circuit.doubt()
-    circuit.demand_answer()
+    circuit.check_answer()
     assert patient.asked == 2
 
 
@@ -86,14 +86,14 @@ def test_it_is_tried_again_after_a_while(
 ) -> None:
     circuit.note_silence("it hung")
     with pytest.raises(Outage, match="it hung"):
-        circuit.demand_answer()
+        circuit.check_answer()
     monkeypatch.setattr(circuit_breaker, "RETRIED_AFTER_S", 0)
-    circuit.demand_answer()
+    circuit.check_answer()
     assert patient.asked == 1
 
 
 def test_an_answer_ends_the_outage(circuit: Circuit, patient: Patient) -> None:
     circuit.note_silence("")
     circuit.note_answer()
-    circuit.demand_answer()
+    circuit.check_answer()
     assert patient.asked == 0

@@ -3,7 +3,7 @@
 import pytest
 
 from common.templatetags.berth import unbroken
-from common.values.stored_message import KeptSentence
+from common.values.stored_message import StoredMessage
 from scheduler.engine import ReasonCode
 from sessions_app.presentation.short_reasons import _SHORT, short_reason
 
@@ -27,7 +27,7 @@ GPUS = {"short": {"gpu": 4000}, "room": {"gpu": 2000}, "group": "lab"}
     ],
 )
 def test_a_reason_is_said_in_a_few_words(code: str, arguments: dict[str, object], words: str) -> None:
-    assert str(short_reason(code, KeptSentence("The whole sentence.", arguments))) == words  # type: ignore[arg-type]
+    assert str(short_reason(code, StoredMessage("The whole sentence.", arguments))) == words  # type: ignore[arg-type]
 
 
 def test_each_reason_of_the_scheduler_has_a_short_form() -> None:

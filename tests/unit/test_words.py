@@ -4,9 +4,9 @@ import pytest
 from django.template import Context, Template
 
 from agents.core.states import AgentState
-from common.pages.status_styles import Tone, look_of
+from common.pages.status_styles import Tone, status_style
 from common.templatetags import berth
-from common.values.durations import ago_words, duration_words
+from common.values.durations import format_ago, format_duration
 from sessions_app.core.states import Status
 
 
@@ -23,23 +23,23 @@ from sessions_app.core.states import Status
     ],
 )
 def test_durations_name_their_two_largest_units(seconds: float, words: str) -> None:
-    assert duration_words(seconds) == words
+    assert format_duration(seconds) == words
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(2, "just now"), (45, "45 s ago"), (3700, "1 h ago")])
 def test_ages_name_their_largest_unit(seconds: float, words: str) -> None:
-    assert ago_words(seconds) == words
+    assert format_ago(seconds) == words
 
 
 @pytest.mark.parametrize("state", [*Status, *AgentState])
 def test_every_state_has_a_look_of_its_own(state: str) -> None:
-    assert look_of(state).icon != "circle-dashed"
-    assert look_of(state).icon in berth.icon_names()
+    assert status_style(state).icon != "circle-dashed"
+    assert status_style(state).icon in berth.icon_names()
 
 
 def test_an_unknown_state_reads_as_it_is() -> None:
-    assert look_of("on_fire").word == "On fire"
-    assert look_of("on_fire").tone is Tone.QUIET
+    assert status_style("on_fire").label == "On fire"
+    assert status_style("on_fire").tone is Tone.QUIET
 
 
 def test_a_meter_shows_how_much_is_used_and_how_much_is_mine() -> None:

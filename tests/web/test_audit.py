@@ -170,7 +170,7 @@ def test_values_read_as_words() -> None:
     values = (None, True, False, "***", [], ["a", 1], {"cpu": 1}, "text")
     shown = [labels.value_for_people(value) for value in values]
     assert shown == ["—", "yes", "no", "changed, not shown", "empty", "a, 1", "cpu: 1", "text"]
-    assert labels.word(labels.ACTIONS, "of.another_time") == "of.another_time"
+    assert labels.label(labels.ACTIONS, "of.another_time") == "of.another_time"
 
 
 @pytest.mark.usefixtures("standing_clock")

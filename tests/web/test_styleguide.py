@@ -29,7 +29,7 @@ def superadmin(browser_of: Callable[[User], Client]) -> Client:
 
 
 def test_every_component_is_shown(superadmin: Client) -> None:
-    render_cache._drawn.cache_clear()  # parts that were drawn for other tests come from no template
+    render_cache._render_cached.cache_clear()  # parts that were drawn for other tests come from no template
     shown = {template.name for template in superadmin.get("/styleguide/").templates}
     components = {f"includes/{path.name}" for path in (CHECKOUT / "templates" / "includes").glob("*.html")}
 

@@ -6,22 +6,22 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from common.pages.form_fields import TypedChoice, TypedField
+from common.pages.form_fields import UncheckedChoice, UncheckedField
 from vfolders.core.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
 
 _OWN = "-"  # not a valid project name
 
 
 class FolderForm(forms.Form):
-    name = TypedField(
+    name = UncheckedField(
         max_length=MAX_FOLDER_NAME_LENGTH,
         label=gettext_lazy("Name"),
         widget=forms.TextInput(
             attrs={"placeholder": "datasets", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
-    project = TypedChoice(label=gettext_lazy("Owner"))
-    host = TypedChoice(required=False, label=gettext_lazy("Storage host"))
+    project = UncheckedChoice(label=gettext_lazy("Owner"))
+    host = UncheckedChoice(required=False, label=gettext_lazy("Storage host"))
 
     def __init__(self, *arguments: Any, projects: list[str], hosts: list[str], **options: Any) -> None:
         """`projects` are names of projects in which the user may create shared folders, `hosts` the

@@ -18,10 +18,10 @@ from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_projects
 from common.actors import Actor
-from common.pages.bulk_actions import chosen_ids, do_each, done_count
+from common.pages.bulk_actions import chosen_ids, done_count, run_bulk_action
 from common.pages.csv_export import csv_response
 from common.pages.htmx import is_fragment
-from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, define_table
 from common.rest.actor import actor_of
 from common.templatetags.berth import ago
 from vfolders import services
@@ -37,7 +37,7 @@ def _of_project(name: str) -> Q:
     return Q(project=None) if name == PERSONAL else Q(project__name=name)
 
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="folders",
         noun=gettext_noop("folders"),
@@ -127,7 +127,7 @@ def delete_many(request: HttpRequest) -> HttpResponse:
         context |= {"folders": [folders[pk] for pk in ids if pk in folders], "ids": ids, "word": word}
         context["error"] = "" if typed is None else _("These are not the words, so nothing was deleted.")
         return render(request, "vfolders/delete_many.html", context, status=422 if context["error"] else 200)
-    outcomes = do_each(
+    outcomes = run_bulk_action(
         request,
         ids,
         lambda pk: _delete(actor, pk),

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from accounts.selectors import projects_of
 from common.errors import BerthError, InvalidInput
-from common.pages.htmx import is_fragment, private, render_page_or_fragment
+from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from vfolders import services, usage
 from vfolders.core.paths import EntryPath, UnsafePath, display_name, parse_directory, parse_path
 from vfolders.core.permissions import Action
@@ -35,7 +35,7 @@ ENTRIES_PER_PAGE = 200
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="data")
+@submit_once(otherwise="data")
 def data(request: HttpRequest) -> HttpResponse:
     """Show the folders; POST creates one."""
     if request.method != "POST":
@@ -57,7 +57,7 @@ def data(request: HttpRequest) -> HttpResponse:
     return redirect("folder", folder.pk)
 
 
-@private
+@closed_during_impersonation
 @login_required
 @require_safe
 def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
@@ -89,7 +89,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     return render_page_or_fragment(request, "vfolders/folder.html", "vfolders/_entries.html", context)
 
 
-@private
+@closed_during_impersonation
 @login_required
 @require_safe
 def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
@@ -135,7 +135,7 @@ def make_directory(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     return redirect(page_url("folder", folder_id, directory))
 
 
-@private
+@closed_during_impersonation
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:

@@ -46,12 +46,12 @@ from accounts.web.page_access import nothing_here
 from common.actors import Actor
 from common.errors import BerthError, NotFound
 from common.pages.status_styles import Tone
-from common.pages.tables import ALL, Column, Filter, Listing, Tab, Table, declare
+from common.pages.tables import ALL, Column, Filter, Listing, Tab, Table, define_table
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 
 FULL = 100
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="budgets",
         noun=gettext_noop("budgets"),
@@ -116,19 +116,19 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     states = {state.id: state for state in states_of(page)}
     rows = [{**_row(states[budget.pk]), "budget": budget} for budget in page]
     context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
-    context["can_create"] = not actor.only_looks
+    context["can_create"] = not actor.is_read_only
     return render(request, "accounts/budgets.html", context)
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="budgets")
+@submit_once(otherwise="budgets")
 def new_budget(request: HttpRequest) -> HttpResponse:
     """Show an empty form; ?for= prefills the owner. POST previews the effect, and creates the
     budget if it is confirmed.
     """
     actor = _overseer(request)
-    if actor.only_looks:
+    if actor.is_read_only:
         raise nothing_here()
     if request.method != "POST":
         return _page(request, None, NewBudgetForm(initial={"owner": request.GET.get("for", "")[:254]}))

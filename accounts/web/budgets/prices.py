@@ -20,13 +20,13 @@ from accounts.web.budgets.forms import USUAL_SLOTS, PriceForm
 from accounts.web.form_errors import mark
 from accounts.web.page_access import nothing_here
 from common.errors import InvalidInput
-from common.pages.tables import Column, Listing, Table, declare
+from common.pages.tables import Column, Listing, Table, define_table
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from common.values.money import format_money
 from common.values.resources import CPU, MEM
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="prices",
         noun=gettext_noop("prices"),
@@ -48,7 +48,7 @@ _PER_DEVICE = gettext_noop("of one device")
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="prices")
+@submit_once(otherwise="prices")
 def price_list(request: HttpRequest) -> HttpResponse:
     """Show the price list; POST sets a price."""
     _demand_overseer(request)

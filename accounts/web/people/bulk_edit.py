@@ -27,7 +27,7 @@ from accounts.web.page_access import administrator, nothing_here
 from accounts.web.people.forms import BulkChangeForm
 from common.actors import Actor
 from common.errors import Conflict, NotFound
-from common.pages.bulk_actions import chosen_numbers, do_each, done_count
+from common.pages.bulk_actions import chosen_numbers, done_count, run_bulk_action
 from common.pages.toasts import offer_undo
 
 Inverse = str
@@ -54,7 +54,7 @@ def edit_many(request: HttpRequest) -> HttpResponse:
         return render(request, "accounts/edit_many.html", context, status=422 if form.is_bound else 200)
 
     changed: dict[int, Inverse] = {}
-    outcomes = do_each(
+    outcomes = run_bulk_action(
         request,
         ids,
         lambda pk: _change(actor, people.get(pk), form.cleaned_data["change"], changed),

@@ -26,11 +26,11 @@ from accounts.web.people.forms import DomainForm, NamedForm, SignUpForm
 from accounts.web.policies.policies import policy_card
 from common.actors import Actor
 from common.errors import BerthError, NotFound
-from common.pages.tables import Column, Listing, Tab, Table, declare
+from common.pages.tables import Column, Listing, Tab, Table, define_table
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="domains",
         noun=gettext_noop("domains"),
@@ -53,7 +53,7 @@ TABLE = declare(
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="domains")
+@submit_once(otherwise="domains")
 def domain_list(request: HttpRequest) -> HttpResponse:
     """List the domains; POST creates one."""
     actor = overseer_of_all(request)

@@ -34,11 +34,11 @@ from accounts.web.people.forms import InvitationForm
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError
-from common.pages.tables import Column, Listing, Tab, Table, choices_of, declare
+from common.pages.tables import Column, Listing, Tab, Table, choices_of, define_table
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="invitations",
         noun=gettext_noop("invitations"),
@@ -63,7 +63,7 @@ TABLE = declare(
 @login_required
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="invitations")
+@submit_once(otherwise="invitations")
 def invitation_list(request: HttpRequest) -> HttpResponse:
     """List the invitations; POST creates one, and only its response shows the link."""
     actor = _overseer(request)

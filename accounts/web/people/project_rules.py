@@ -20,7 +20,7 @@ from accounts.tenancy.membership_rules import known_providers, rules_of
 from accounts.tenancy.membership_sync import RuleImpact
 from accounts.web.form_errors import digest, mark
 from common.errors import InvalidInput
-from common.pages.form_fields import TypedField
+from common.pages.form_fields import UncheckedField
 from common.rest.actor import actor_of
 
 _LINES = {"rows": "3", "spellcheck": "false", "autocomplete": "off"}
@@ -28,13 +28,13 @@ _LINES = {"rows": "3", "spellcheck": "false", "autocomplete": "off"}
 
 class RulesForm(forms.Form):
     everybody = forms.BooleanField(required=False, label=gettext_lazy("Everybody of the domain"))
-    mail = TypedField(
+    mail = UncheckedField(
         required=False,
         label=gettext_lazy("E-mail addresses that end with"),
         help_text=gettext_lazy("One a line, such as uni.example. Addresses that nobody proved do not count."),
         widget=forms.Textarea(attrs={**_LINES, "placeholder": "uni.example"}),
     )
-    group = TypedField(
+    group = UncheckedField(
         required=False,
         label=gettext_lazy("Groups of identity providers"),
         help_text=gettext_lazy(

@@ -40,12 +40,12 @@ from accounts.web.people.project_rules import rule_words
 from accounts.web.policies.policies import policy_card
 from common.actors import Actor
 from common.errors import BerthError
-from common.pages.tables import Column, Filter, Listing, Tab, Table, declare
+from common.pages.tables import Column, Filter, Listing, Tab, Table, define_table
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 
 SHOWN_FAILURES = 20
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="projects",
         noun=gettext_noop("projects"),
@@ -69,7 +69,7 @@ TABLE = declare(
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="projects")
+@submit_once(otherwise="projects")
 def project_list(request: HttpRequest) -> HttpResponse:
     """List the projects that the actor administers or monitors; POST creates one."""
     actor = administrator(request)

@@ -37,13 +37,13 @@ from accounts.web.page_access import administrator, nothing_here
 from accounts.web.people.forms import NewPersonForm
 from common.actors import Actor
 from common.errors import BerthError
-from common.pages.bulk_actions import chosen_numbers, do_each, done_count
+from common.pages.bulk_actions import chosen_numbers, done_count, run_bulk_action
 from common.pages.csv_export import csv_response
-from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
-from common.rest.idempotency import once_a_form
+from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, define_table
+from common.rest.idempotency import submit_once
 
 IS_OPEN, IS_CLOSED = Q(is_active=True), Q(is_active=False)
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="people",
         noun=gettext_noop("people"),
@@ -114,7 +114,7 @@ def people_export(request: HttpRequest) -> StreamingHttpResponse:
 @login_required
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="people")
+@submit_once(otherwise="people")
 def new_person(request: HttpRequest) -> HttpResponse:
     """Show the form; POST creates a user. Without a password, only its response shows the link for
     the first sign-in.
@@ -160,7 +160,7 @@ def close_many(request: HttpRequest) -> HttpResponse:
         context |= {"people": [people[pk] for pk in ids if pk in people], "ids": ids, "word": word}
         context["error"] = "" if typed is None else _("These are not the words, so nothing was closed.")
         return render(request, "accounts/close_many.html", context, status=422 if context["error"] else 200)
-    outcomes = do_each(
+    outcomes = run_bulk_action(
         request,
         ids,
         lambda pk: _close(actor, pk),

@@ -44,10 +44,10 @@ from accounts.web.page_access import administrator, nothing_here
 from accounts.web.policies.forms import PolicyForm, field_of, typed_limits
 from common.actors import Actor
 from common.errors import BerthError, Conflict, NotFound
-from common.pages.tables import Column, Filter, Listing, Table, declare
-from common.rest.idempotency import once_a_form
+from common.pages.tables import Column, Filter, Listing, Table, define_table
+from common.rest.idempotency import submit_once
 
-TABLE = declare(
+TABLE = define_table(
     Table(
         name="policies",
         noun=gettext_noop("policies"),
@@ -92,7 +92,7 @@ def policy_list(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="policies")
+@submit_once(otherwise="policies")
 def new_policy(request: HttpRequest) -> HttpResponse:
     """Show an empty form, with ?from= a copy of another policy. POST creates a policy."""
     actor = _governor(request, Action.CREATE)

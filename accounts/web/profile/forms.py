@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from accounts.core.token_secrets import USUAL_LIFE
-from common.pages.form_fields import TypedChoice, TypedChoices, TypedField
+from common.pages.form_fields import UncheckedChoice, UncheckedField, UncheckedMultipleChoice
 from common.token_scopes import TITLES, TokenScope
 
 LIVES_DAYS = (7, 30, 90, 180, 365)
@@ -16,14 +16,14 @@ GRACES_HOURS = (0, 1, 24)
 
 
 class TokenChangeForm(forms.Form):
-    name = TypedField(
+    name = UncheckedField(
         max_length=60,
         label=gettext_lazy("Purpose"),
         widget=forms.TextInput(
             attrs={"placeholder": gettext_lazy("laptop, nightly training…"), "autocomplete": "off"}
         ),
     )
-    scopes = TypedChoices(
+    scopes = UncheckedMultipleChoice(
         label=gettext_lazy("Scopes"),
         required=False,
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
@@ -37,7 +37,7 @@ class TokenChangeForm(forms.Form):
 class TokenForm(TokenChangeForm):
     """Form of a new token. `life` is a number of days, or NEVER."""
 
-    life = TypedChoice(label=gettext_lazy("Expires"), required=False)
+    life = UncheckedChoice(label=gettext_lazy("Expires"), required=False)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         usual = {"scopes": [scope.value for scope in TokenScope], "life": str(USUAL_LIFE.days)}
@@ -60,7 +60,7 @@ class AcceptForm(forms.Form):
         help_text=gettext_lazy("You sign in with it."),
         widget=forms.EmailInput(attrs={"autocomplete": "email"}),
     )
-    name = TypedField(
+    name = UncheckedField(
         max_length=120,
         required=False,
         label=gettext_lazy("Name"),

@@ -22,14 +22,14 @@ from accounts.web.profile.forms import GRACES_HOURS, LIVES_DAYS, NEVER, TokenCha
 from common import clock
 from common.errors import BerthError, InvalidInput
 from common.rest.actor import actor_of
-from common.rest.idempotency import once_a_form
+from common.rest.idempotency import submit_once
 from common.token_scopes import TITLES, TokenScope
 
 
 @login_required
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@once_a_form(otherwise="keys")
+@submit_once(otherwise="keys")
 def keys_page(request: HttpRequest) -> HttpResponse:
     """List the tokens. POST creates one and responds with the page that shows it instead of a
     redirect, because its text is not stored. Resending the form by a reload creates no second
@@ -81,7 +81,7 @@ def token_page(request: HttpRequest, keypair_id: int) -> HttpResponse:
 @login_required
 @never_cache
 @require_POST
-@once_a_form(otherwise="keys")
+@submit_once(otherwise="keys")
 def rotate_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
     """Rotate the secret and respond with the page that shows the new token."""
     hours = request.POST.get("grace_hours", "0")

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from accounts.models import User
 from accounts.tenancy import preferences
-from common.pages.htmx import own_address
+from common.pages.htmx import local_url
 from common.rest.actor import actor_of
 
 COOKIE_AGE_S = 365 * 24 * 3600
@@ -44,7 +44,7 @@ def choose_language(request: HttpRequest) -> HttpResponse:
     request.chosen_language = language  # type: ignore[attr-defined]
     if request.user.is_authenticated:
         preferences.choose_language(actor=actor_of(request), language=language)
-    return redirect(own_address(request, request.POST.get("back", "")))
+    return redirect(local_url(request, request.POST.get("back", "")))
 
 
 def bring_language(request: HttpRequest | None, user: User, **_: Any) -> None:

@@ -15,8 +15,8 @@ from accounts.sign_in.audit_events import last_sign_ins
 from accounts.tenancy import preferences, service
 from accounts.web.chosen_project import chosen_project
 from accounts.web.policies.limits import limits_card
-from common.pages.htmx import own_address
-from common.pages.tables import table_named
+from common.pages.htmx import local_url
+from common.pages.tables import find_table
 from common.rest.actor import actor_of
 
 SIGN_IN_BACKEND = "accounts.sign_in.auth_backends.SignInBackend"
@@ -40,13 +40,13 @@ def profile(request: HttpRequest) -> HttpResponse:
 @require_POST
 def choose_columns(request: HttpRequest) -> HttpResponse:
     """Save the column choice of a list and return to it."""
-    table = table_named(request.POST.get("table", ""))
+    table = find_table(request.POST.get("table", ""))
     offered = request.POST.getlist("offered")
     columns = [column.name for column in table.columns if column.name in offered and not column.is_fixed]
     preferences.choose_columns(
         actor=actor_of(request), table=table.name, columns=columns, shown=request.POST.getlist("column")
     )
-    return redirect(own_address(request, request.POST.get("back", "")))
+    return redirect(local_url(request, request.POST.get("back", "")))
 
 
 @never_cache
@@ -59,7 +59,5 @@ def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
     user = service.redeem_sign_in_link(actor=actor_of(request), code=code)
     user.backend = SIGN_IN_BACKEND  # type: ignore[attr-defined]
     # Same stages as with a password, so that a second factor is required.
-    answer: HttpResponse = perform_login(
-        request, Login(user=user, redirect_url=own_address(request, next_url))
-    )
+    answer: HttpResponse = perform_login(request, Login(user=user, redirect_url=local_url(request, next_url)))
     return answer

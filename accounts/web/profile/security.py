@@ -16,12 +16,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.logins import concurrent_logins, service
 from accounts.logins.required_actions import is_asked_for_second_factor
 from accounts.models import BrowserLogin
-from common.http.user_agent import device_of
-from common.pages.htmx import private
+from common.http.user_agent import device_name
+from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
 
 
-@private
+@closed_during_impersonation
 @login_required
 @require_http_methods(["GET", "HEAD"])
 def security(request: HttpRequest) -> HttpResponse:
@@ -73,7 +73,7 @@ def _codes_left(row: Authenticator | None) -> int | None:
 def _login_row(request: HttpRequest, row: BrowserLogin) -> dict[str, Any]:
     return {
         "id": row.public_id,
-        "device": device_of(row.user_agent) or _("unknown device"),
+        "device": device_name(row.user_agent) or _("unknown device"),
         "ip": row.ip,
         "signed_in_at": row.signed_in_at,
         "seen_at": row.seen_at,

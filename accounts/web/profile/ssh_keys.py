@@ -16,12 +16,12 @@ from accounts.credentials import ssh_keys
 from accounts.web.form_errors import mark
 from accounts.web.page_access import administrator
 from common.errors import BerthError
-from common.pages.form_fields import TypedField
+from common.pages.form_fields import UncheckedField
 from common.rest.actor import actor_of
 
 
 class SshKeyForm(forms.Form):
-    public_key = TypedField(
+    public_key = UncheckedField(
         label=gettext_lazy("Public key"),
         help_text=gettext_lazy(
             "The one line of ~/.ssh/id_ed25519.pub. No key yet? Run: ssh-keygen -t ed25519"
@@ -35,7 +35,7 @@ class SshKeyForm(forms.Form):
             }
         ),
     )
-    name = TypedField(
+    name = UncheckedField(
         max_length=MAX_NAME_LENGTH,
         required=False,
         label=gettext_lazy("Name"),

@@ -20,15 +20,15 @@ from accounts.core.throttle import Purpose
 from accounts.sign_in.audit_events import record_refused_sign_in
 from accounts.sign_in.federation import Claim, NoAccount, ProofNeeded, admit_person, wait_for_proof
 from accounts.sign_in.oidc import FAULTS, OidcClient, refusal_of
-from accounts.sign_in.throttle import count_attempt, give_back
+from accounts.sign_in.throttle import count_attempt, return_form
 from common.errors import NotFound, PermissionDenied
-from common.pages.htmx import own_address, private
+from common.pages.htmx import closed_during_impersonation, local_url
 from common.rest.actor import actor_of
 
 log = structlog.get_logger(__name__)
 
 
-@private
+@closed_during_impersonation
 @never_cache
 @require_POST
 def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
@@ -37,7 +37,7 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     which allows this site only, to redirects of forms as well.
     """
     its = _provider_named(provider)
-    next_url = own_address(request, request.POST.get("next", ""))
+    next_url = local_url(request, request.POST.get("next", ""))
     if request.user.is_authenticated:
         return redirect(next_url)
     count_attempt(request, Purpose.PROVIDER, "")
@@ -49,7 +49,7 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     return render(request, "accounts/to_provider.html", {"url": url, "name": its.name})
 
 
-@private
+@closed_during_impersonation
 @never_cache
 @require_http_methods(["GET", "HEAD"])
 def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
@@ -77,7 +77,7 @@ def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     except NoAccount as refusal:
         record_refused_sign_in(request, claim.email, reason=refusal.reason)
         raise
-    give_back(request, Purpose.PROVIDER, "")
+    return_form(request, Purpose.PROVIDER, "")
     request.signed_in_by = its.id  # type: ignore[attr-defined]  # for the audit log
     answer: HttpResponse = perform_login(
         request, user, email_verification=settings.ACCOUNT_EMAIL_VERIFICATION, redirect_url=kept["next"]

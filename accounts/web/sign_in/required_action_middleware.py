@@ -18,7 +18,7 @@ from accounts.logins.trusted_devices import keep_device
 from accounts.models import BrowserLogin
 from common import clock
 from common.pages.error_pages import error_page
-from common.pages.returned_forms import FirstStep, give_back
+from common.pages.returned_forms import FirstStep, return_form
 from common.rest.actor import actor_of
 
 NOTE_USE_EVERY = timedelta(minutes=1)
@@ -80,7 +80,7 @@ class GateMiddleware:
         if not way or request.path.startswith("/api/"):
             return error_page(request, refusal_for(demand, ip))
         first = FirstStep(resolve_url(way), str(words))
-        return give_back(request, refusal_for(demand, ip), first) or redirect(way)
+        return return_form(request, refusal_for(demand, ip), first) or redirect(way)
 
 
 def _note_use(request: Any) -> None:

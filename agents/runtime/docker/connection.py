@@ -113,12 +113,12 @@ class Connection:
         self._client: EngineClient | None = None
         self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
 
-    def demand_answer(self) -> None:
+    def check_answer(self) -> None:
         """Check through the circuit breaker that the engine answers now or within seconds, so that
         callers do not all wait for an engine that hangs. Raises RuntimeUnavailable.
         """
         try:
-            self._circuit.demand_answer()
+            self._circuit.check_answer()
         except Outage as outage:
             raise RuntimeUnavailable(f"Engine {self.address} does not answer: {outage}") from outage
 
@@ -208,7 +208,7 @@ def answered(
 
     @wraps(method)
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        self.connection.demand_answer()
+        self.connection.check_answer()
         return ask(self, *args, **kwargs)
 
     return guarded

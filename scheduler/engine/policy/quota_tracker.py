@@ -42,7 +42,7 @@ class Aside:
     claims: list[tuple[PendingSession, int]] = field(default_factory=list)
 
 
-def give_back(accounts: Iterable[Account], total: int) -> None:
+def return_form(accounts: Iterable[Account], total: int) -> None:
     """Undo a deduction from each of these accounts."""
     for account in accounts:
         account.left += total

@@ -10,7 +10,7 @@ from accounts.logins.impersonation import seen_as, viewed_in
 from accounts.models import KeyPair, User
 from common.actors import Actor, ActorKind, Via
 from common.audit import audit_log
-from common.audit.denied_requests import record_refused
+from common.audit.denied_requests import record_refused_request
 from common.errors import BerthError
 from sessions_app.gateway.auth.authorizer import actor_of_user
 from sessions_app.gateway.auth.origin_rules import header
@@ -35,7 +35,9 @@ def enter_session(
         kernel = running_kernel(session, kernel_asked_for(scope))
     except BerthError as refusal:
         kind = ComputeSession._meta.label_lower
-        record_refused(actor=actor, asked=str(scope["path"]), refusal=refusal, target=(kind, str(session_id)))
+        record_refused_request(
+            actor=actor, asked=str(scope["path"]), refusal=refusal, target=(kind, str(session_id))
+        )
         raise
     audit_log.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
     return session, kernel
@@ -46,10 +48,10 @@ def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
     person = viewed_in(login_key)
     if person is None:
         return
-    refusal = audit_log.only_looking()
+    refusal = audit_log.impersonation_refusal()
     actor = seen_as(actor_at(scope, user, None), person)
     session_id = str(scope["url_route"]["kwargs"]["session_id"])
-    record_refused(
+    record_refused_request(
         actor=actor,
         asked=str(scope["path"]),
         refusal=refusal,

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 from uuid import UUID
 
-from common.messaging.access_revocation import RECHECK_S, bell
+from common.messaging.access_revocation import RECHECK_S, revocations
 from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
 
 logger = logging.getLogger(__name__)
@@ -124,9 +124,9 @@ class OpenConnections:
     async def _recheck_while_open(self) -> None:
         loop = asyncio.get_running_loop()
         known_at = loop.time()
-        with bell.listening() as ears:
+        with revocations.subscription() as subscriber:
             while self._cuts:
-                await ears.wait(self._recheck_s)
+                await subscriber.wait(self._recheck_s)
                 asked = frozenset(self._cuts)
                 try:
                     staying = await self._still_present(asked) if asked else frozenset()
