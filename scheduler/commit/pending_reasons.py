@@ -8,7 +8,7 @@ from django.db import connection, transaction
 from psycopg.types.json import Jsonb
 
 from scheduler.engine import Deferral, Plan, column_of
-from scheduler.explain.messages import sentence_for
+from scheduler.explain.messages import message_table
 from scheduler.group_cache import KeptByGroup
 from sessions_app.core.states import Status
 from sessions_app.lifecycle import updates
@@ -57,19 +57,12 @@ def write_waiting(plan: Plan) -> None:
 def _update_waiting(
     deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
 ) -> list[updates.Told]:
-    # by object: sessions that wait for the same reason share one explanation
-    sentences: dict[int, dict[str, object]] = {}
-    numbers = []
-    for why in column_of(deferrals, "why"):
-        if id(why) not in sentences:
-            said = sentence_for(why, group_name).to_json()
-            sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
-        numbers.append(sentences[id(why)]["number"])
+    messages = message_table(column_of(deferrals, "why"), group_name)
     values: dict[str, Any] = {
         "ids": list(column_of(deferrals, "session_id")),
         "positions": list(column_of(deferrals, "position")),
-        "numbers": numbers,
-        "sentences": Jsonb(list(sentences.values())),
+        "numbers": messages.numbers,
+        "sentences": Jsonb(messages.rows),
         "are_figures_due": are_figures_due,
     }
     with connection.cursor() as cursor:

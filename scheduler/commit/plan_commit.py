@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, OperationalError, connection, transaction
@@ -43,15 +43,6 @@ _ALLOCATE = f"""
 """
 
 
-class _Slot(NamedTuple):
-    """Capacity of one slot of a locked agent, and how much of it is free."""
-
-    agent_id: int
-    slot_name: str
-    capacity: int
-    free: int
-
-
 @dataclass(frozen=True, slots=True)
 class _LockedAgents:
     """Connected agents locked until the transaction ends, with their slots. `cores`: number of
@@ -59,7 +50,7 @@ class _LockedAgents:
     """
 
     cores: Mapping[int, int]
-    slots: Sequence[_Slot]
+    slots: Sequence[AgentSlot]
 
 
 class GroupBusy(Exception):
@@ -160,9 +151,7 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> _LockedAgents:
     connected = agents.in_state(AgentState.CONNECTED).order_by("pk").select_for_update(no_key=True)
     cores = {agent_id: count or 0 for agent_id, count in connected.values_list("pk", "data__cores")}
     slots = AgentSlot.objects.filter(agent__in=list(cores)).order_by("pk").select_for_update(no_key=True)
-    free = F("capacity") + F("surplus") - F("occupied")
-    columns = slots.values_list("agent_id", "slot_name", "capacity", free)
-    return _LockedAgents(cores, [_Slot(*row) for row in columns])
+    return _LockedAgents(cores, list(slots))
 
 
 def _place(placements: Sequence[Placement], agents: _LockedAgents) -> list[UUID]:
@@ -203,12 +192,11 @@ def _demand_room(kernels: Sequence[KernelPlacement], agents: _LockedAgents) -> N
         asked = needed[kernel.agent_id]
         for name, amount in kernel.slots.items():
             asked[name] += amount
-    free = {(slot.agent_id, slot.slot_name): slot.free for slot in agents.slots}
+    free = {(slot.agent_id, slot.slot_name): slot.promised - slot.occupied for slot in agents.slots}
     # One kernel can exceed an agent's real capacity only if more is free than the agent has
     # (overcommit).
-    has = {
-        (slot.agent_id, slot.slot_name): slot.capacity for slot in agents.slots if slot.free > slot.capacity
-    }
+    capacity = {(slot.agent_id, slot.slot_name): slot.capacity for slot in agents.slots}
+    has = {key: capacity[key] for key, amount in free.items() if amount > capacity[key]}
     if any(
         amount > has.get((each.agent_id, name), amount)
         for each in (kernels if has else ())

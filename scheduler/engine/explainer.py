@@ -66,9 +66,9 @@ class Diagnosis:
         self._waiting = waiting
         # positions of deferred sessions by priority, filled on demand
         self._positions: dict[int, list[int]] = {}
-        self._outranked: dict[tuple[int, int], Explanation] = {}
-        self._exceeding: dict[tuple[int, str], Explanation] = {}
-        self._endless: dict[tuple[int, bool], Explanation] = {}
+        self._outranked: dict[tuple[Explanation, int], Explanation] = {}
+        self._exceeding: dict[tuple[Explanation, str], Explanation] = {}
+        self._endless: dict[tuple[Explanation, bool], Explanation] = {}
         self._is_raise_enough = is_raise_enough
         machines.open_all()
         allowances.open_all()
@@ -137,13 +137,13 @@ class Diagnosis:
         """Return the explanation without an end: reserved quota is not lent to sessions that end in
         time.
         """
-        key = id(why), is_limit
+        key = why, is_limit
         if key not in self._endless:
             self._endless[key] = replace(why, is_end_known=False, is_limit_kept=is_limit)
         return self._endless[key]
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
-        key = id(why), excess.allowance.key
+        key = why, excess.allowance.key
         if key not in self._exceeding:
             is_spent = excess.allowance.is_spent
             reason = ReasonCode.BUDGET_SPENT if is_spent else ReasonCode.LIMIT_REACHED
@@ -158,7 +158,7 @@ class Diagnosis:
         return has_room and self._allowances.leave_beside(session, shape, session.priority)
 
     def _waits_for_priority(self, why: Explanation, ahead: int) -> Explanation:
-        key = id(why), ahead
+        key = why, ahead
         if key not in self._outranked:
             is_enough = self._is_raise_enough
             self._outranked[key] = replace(

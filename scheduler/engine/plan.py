@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
@@ -68,7 +69,7 @@ class DeviceRoom(NamedTuple):
     most_of_one: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Explanation:
     """Reason for which sessions with equal needs stay pending, with the numbers that prove it."""
 
@@ -96,6 +97,15 @@ class Explanation:
     companions: Companions | None = None
     # placement_rule: number of agents that the rule excludes, or that host the group.
     hosts: int = 0
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Hash of some fields, computed once, as each deferred session of a long queue looks one up."""
+        quota = self.excess and self.excess.allowance.key
+        return hash((self.reason, self.architecture, self.asked, self.best_agent, self.ahead, quota))
 
 
 class Deferral(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,11 +21,9 @@ from scheduler.engine.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Needs:
-    """Requirements of a session, independent of its owner. Sessions with equal needs should share
-    one object, as the engine evaluates each object once.
-    """
+    """Requirements of a session, independent of its owner. The engine evaluates equal ones once."""
 
     architecture: str
     kernels: tuple[ResourceSlots, ...]
@@ -41,6 +40,14 @@ class Needs:
         for slots in self.kernels:
             if any(amount < 0 for amount in slots.values()):
                 raise ValueError(f"A kernel asks for a negative amount: {slots}.")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Hash of most fields, computed once, as a pass looks up each session's requirements."""
+        return hash((self.architecture, self.kernels, self.gang, self.companions, *self.host_terms))
 
     @property
     def total(self) -> ResourceSlots:

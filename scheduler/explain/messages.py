@@ -1,7 +1,8 @@
 """Explain each pending reason in a sentence, from its code and numbers. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from common.i18n import gettext_noop
 from common.values.resources import MILLI, ResourceSlots
@@ -97,6 +98,24 @@ def sentence_for(why: Explanation, group_name: str) -> StoredMessage:
     """
     text, arguments = of_gang(why) or SENTENCES[why.reason](why)
     return StoredMessage(text, {"group": group_name, **arguments})
+
+
+class MessageTable(NamedTuple):
+    """Messages of explanations as arguments of SQL: the distinct ones as rows (number, reason,
+    message), and the number of each explanation's row.
+    """
+
+    rows: list[dict[str, object]]
+    numbers: list[int]
+
+
+def message_table(explanations: Sequence[Explanation], group_name: str) -> MessageTable:
+    numbers = {why: number for number, why in enumerate(dict.fromkeys(explanations))}
+    rows: list[dict[str, object]] = [
+        {"number": number, "reason": why.reason.value, "message": sentence_for(why, group_name).to_json()}
+        for why, number in numbers.items()
+    ]
+    return MessageTable(rows, [numbers[why] for why in explanations])
 
 
 def _group_paused(why: Explanation) -> Said:

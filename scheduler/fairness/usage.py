@@ -8,12 +8,12 @@ that nothing is written while they run.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-
-from django.db import connection
+from typing import NamedTuple
 
 from accounts.core.limits import Level
 from accounts.models import Project
 from agents.models import Agent, ResourceGroup
+from common.db.rows import read_rows
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Policy, Tenant
 from scheduler.models import DecayedUse, ShareWeight
@@ -25,7 +25,8 @@ WEIGHTED = frozenset({Policy.DRF, Policy.FAIR_SHARE})
 
 # One statement: two would miss, or count twice, a session that ends between them.
 _HELD = f"""
-    SELECT session.domain_id, session.project_id, session.owner_id, held.slot_name, sum(held.amount)::bigint, {{lately}}
+    SELECT session.domain_id, session.project_id, session.owner_id, held.slot_name,
+           sum(held.amount)::bigint AS held, {{lately}} AS lately
     FROM {KernelAllocation._meta.db_table} AS held
     JOIN {Agent._meta.db_table} AS agent ON agent.id = held.agent_id
     JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
@@ -45,6 +46,17 @@ _KEPT = f"""
     JOIN {Project._meta.db_table} AS project ON project.id = past.project_id
     WHERE past.group_id = %(group_id)s
 """
+
+
+class _UseRow(NamedTuple):
+    """Row of `_HELD`: use of one slot by the sessions of one owner in one project."""
+
+    domain_id: int
+    project_id: int
+    owner_id: int
+    slot_name: str
+    held: int
+    lately: float
 
 
 class Use:
@@ -73,13 +85,9 @@ def read_uses(
         "now": now,
     }
     uses: dict[tuple[int, int, int], Use] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD_LATELY + _KEPT if with_past else _HELD_NOW, values)
-        for domain_id, project_id, owner_id, slot_name, held, lately in cursor.fetchall():
-            key = domain_id, project_id, owner_id
-            if key not in uses:
-                uses[key] = Use()
-            uses[key].add(slot_name, held, lately)
+    for row in read_rows(_UseRow, _HELD_LATELY + _KEPT if with_past else _HELD_NOW, values):
+        use = uses.setdefault((row.domain_id, row.project_id, row.owner_id), Use())
+        use.add(row.slot_name, row.held, row.lately)
     return uses
 
 
@@ -92,9 +100,7 @@ def by_holder(
     for ids, use in uses.items():
         for index, level in wanted:
             holder = level, ids[index]
-            whole = found.get(holder)
-            if whole is None:
-                whole = found[holder] = Use()
+            whole = found.setdefault(holder, Use())
             for slot_name in use.held.keys() | use.lately.keys():
                 whole.add(slot_name, use.held.get(slot_name, 0), use.lately.get(slot_name, 0.0))
     return found
@@ -102,15 +108,12 @@ def by_holder(
 
 def read_weights(group_id: int, levels: Iterable[Level] = SHARING) -> dict[Holder, float]:
     """Return the weights that differ from 1. 1 query."""
-    rows = ShareWeight.objects.filter(group_id=group_id).values_list(
-        "domain_id", "project_id", "user_id", "weight"
-    )
-    wanted = frozenset(levels)
     weights = {}
-    for *ids, weight in rows:
-        level, holder_id = next((level, each) for level, each in zip(SHARING, ids, strict=True) if each)
-        if level in wanted:
-            weights[level, holder_id] = float(weight)
+    for row in ShareWeight.objects.filter(group_id=group_id):
+        ids = zip(SHARING, (row.domain_id, row.project_id, row.user_id), strict=True)
+        level, holder_id = next((level, each) for level, each in ids if each)
+        if level in levels:
+            weights[level, holder_id] = float(row.weight)
     return weights
 
 

@@ -5,6 +5,7 @@ engine on a cached snapshot.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache, partial
 from itertools import islice
 from math import ceil
 from types import MappingProxyType
@@ -305,9 +306,9 @@ def _ranges_of(
             held.append(Held(kernel.agent_id, kernel.slots, kind, 0.0, lasts_s))
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
-    hosts: dict[int, list[AgentView]] = {}
     gathered = {each.session_id: each for each in foreseen.gathered}
-    wanted = [_wanted(each, kinds[each.id], snapshot, hosts, now) for each in queue if each.id in kinds]
+    suiting = cache(partial(_suiting, snapshot.agents))
+    wanted = [_wanted(each, kinds[each.id], suiting(each.needs), now) for each in queue if each.id in kinds]
     images = {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}
     lengths = run_lengths.lengths_of(images, now)
     kept = _kept_for(foreseen, now)
@@ -351,18 +352,9 @@ def _not_sooner(
     return replace(drawn, latest_s=max(drawn.latest_s, latest_s))
 
 
-def _wanted(
-    session: PendingSession, kind: Kind, snapshot: Snapshot, hosts: dict[int, list[AgentView]], now: datetime
-) -> Wanted:
-    """Make the model's input. `hosts` caches suitable agents per needs object."""
+def _wanted(session: PendingSession, kind: Kind, found: Sequence[AgentView], now: datetime) -> Wanted:
+    """Make the model's input. `found`: agents that suit the session."""
     needs = session.needs
-    if id(needs) not in hosts:
-        hosts[id(needs)] = [
-            agent
-            for agent in snapshot.agents
-            if agent.is_schedulable and needs.suits(agent) and _fits(needs.kernels, agent.largest)
-        ]
-    found = hosts[id(needs)]
     closed = {agent.id: spans for agent in found if (spans := _closed(agent, session, now))}
     is_one = needs.gang is Gang.ONE_MACHINE
     slots, count = (needs.total, 1) if is_one else (needs.kernels[0], len(needs.kernels))
@@ -385,8 +377,10 @@ def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tu
     return spans
 
 
-def _fits(kernels: Iterable[ResourceSlots], largest: ResourceSlots) -> bool:
-    return all(slots.fits_in(largest) for slots in kernels)
+def _suiting(agents: Iterable[AgentView], needs: Needs) -> list[AgentView]:
+    """Return the schedulable agents that could host each kernel if empty."""
+    suiting = [agent for agent in agents if agent.is_schedulable and needs.suits(agent)]
+    return [agent for agent in suiting if all(slots.fits_in(agent.largest) for slots in needs.kernels)]
 
 
 def _counted_lasts(session: PendingSession) -> timedelta:

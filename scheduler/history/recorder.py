@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 from common import clock
 from scheduler.engine import Explanation, Plan, Snapshot, column_of
-from scheduler.explain.messages import sentence_for
+from scheduler.explain.messages import message_table, sentence_for
 from scheduler.group_cache import KeptByGroup
 from scheduler.history.snapshot_codec import pack_snapshot
 from scheduler.models import KeptTick, WaitingReason
@@ -94,16 +94,15 @@ def keep_tick(snapshot: Snapshot, decided: Plan, took: Took) -> None:
 
 def _keep(snapshot: Snapshot, decided: Plan, took: Took) -> None:
     last = _lasts.get(snapshot.group_id) or _Last()
-    sentences: dict[int, tuple[Said, Explanation]] = {}
-    said: dict[UUID, SaidOf] = {}
     waits_since = {each.id: each.enqueued_at for each in snapshot.pending}
     ids, reasons = column_of(decided.deferrals, "session_id"), column_of(decided.deferrals, "why")
-    for session_id, why in zip(ids, reasons, strict=True):
-        known = sentences.get(id(why))
-        if known is None:
-            text = sentence_for(why, decided.group_name).text
-            known = sentences[id(why)] = ((why.reason.value, text), why)
-        said[session_id] = known[0], waits_since.get(session_id)
+    texts: dict[Explanation, Said] = {
+        why: (why.reason.value, sentence_for(why, decided.group_name).text) for why in dict.fromkeys(reasons)
+    }
+    said: dict[UUID, SaidOf] = {
+        session_id: (texts[why], waits_since.get(session_id))
+        for session_id, why in zip(ids, reasons, strict=True)
+    }
     changed = {session_id for session_id, each in said.items() if last.said.get(session_id) != each}
     is_new = decided.placements or decided.evictions or changed or len(said) != len(last.said)
     if not is_new and decided.reservations == last.reservations:
@@ -176,17 +175,13 @@ def _row(decided: Plan, took: Took, picture: bytes | None) -> KeptTick:
 def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
     if not changed:
         return
-    sentences: dict[int, dict[str, object]] = {}
-    rows = [deferral for deferral in decided.deferrals if deferral.session_id in changed]
-    for _, _, why in rows:
-        if id(why) not in sentences:
-            message = sentence_for(why, decided.group_name).to_json()
-            sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": message}
+    deferrals = [each for each in decided.deferrals if each.session_id in changed]
+    messages = message_table([each.why for each in deferrals], decided.group_name)
     values = {
-        "ids": [session_id for session_id, _, _ in rows],
-        "positions": [position for _, position, _ in rows],
-        "numbers": [sentences[id(why)]["number"] for _, _, why in rows],
-        "sentences": Jsonb(list(sentences.values())),
+        "ids": [each.session_id for each in deferrals],
+        "positions": [each.position for each in deferrals],
+        "numbers": messages.numbers,
+        "sentences": Jsonb(messages.rows),
         "since": decided.planned_at,
     }
     _execute(values)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent, ResourceGroup
 from common.errors import NotFound
+from scheduler.engine import Deferral
 from scheduler.explain.messages import sentence_for
 from scheduler.history.replay import Replay
 from scheduler.models import KeptTick
@@ -59,6 +61,18 @@ class Explained:
     kept: Sequence[Kept]
 
 
+class _Recorded(NamedTuple):
+    """Entry of `KeptTick.placements` or `.reservations`; `until` of the latter only."""
+
+    session: str
+    agent_ids: list[int]
+    until: str | None = None
+
+    @property
+    def session_id(self) -> UUID:
+        return UUID(self.session)
+
+
 def ticks_of(group: ResourceGroup) -> QuerySet[KeptTick]:
     """Return the tick records of the group, newest first, without their snapshots."""
     return KeptTick.objects.filter(group=group).defer("picture", "placements", "reservations")
@@ -80,30 +94,32 @@ def tick_of(group: ResourceGroup, tick_id: int) -> KeptTick:
 
 def explain(tick: KeptTick, seen: Replay | None) -> Explained:
     """Return the decisions of a tick with names. Deferred sessions need a replay. Two queries."""
-    placements = [(UUID(each), agent_ids) for each, agent_ids in tick.placements[:MOST_SHOWN]]
-    kept = [(UUID(each), agent_ids, until) for each, agent_ids, until in tick.reservations]
-    deferrals = seen.plan.deferrals[:MOST_SHOWN] if seen else ()
-    wanted = {*(each for each, _ in placements), *(each for each, _, _ in kept)}
-    sessions = _sessions({*wanted, *(each.session_id for each in deferrals)})
-    agents = _agents(
-        {each for _, ids in placements for each in ids} | {each for _, ids, _ in kept for each in ids}
-    )
+    placements = [_Recorded(*row) for row in tick.placements[:MOST_SHOWN]]
+    kept = [_Recorded(*row) for row in tick.reservations]
+    deferrals: Sequence[Deferral] = seen.plan.deferrals[:MOST_SHOWN] if seen else ()
+    wanted = {*(each.session_id for each in (*placements, *kept)), *(each.session_id for each in deferrals)}
+    sessions = _sessions(wanted)
+    agents = _agents({agent_id for each in (*placements, *kept) for agent_id in each.agent_ids})
     priorities = {each.id: each.priority for each in seen.snapshot.pending} if seen else {}
     return Explained(
-        placed=[Placed(sessions[each], _names(agents, ids)) for each, ids in placements],
+        placed=[Placed(sessions[each.session_id], _names(agents, each.agent_ids)) for each in placements],
         waited=[
             Waited(
-                sessions[session_id],
-                position,
-                priorities[session_id],
-                why.reason.value,
-                str(sentence_for(why, tick.group.name)),
+                sessions[each.session_id],
+                each.position,
+                priorities[each.session_id],
+                each.reason.value,
+                str(sentence_for(each.why, tick.group.name)),
             )
-            for session_id, position, why in deferrals
+            for each in deferrals
         ],
         kept=[
-            Kept(sessions[each], _names(agents, ids), datetime.fromisoformat(until) if until else None)
-            for each, ids, until in kept
+            Kept(
+                sessions[each.session_id],
+                _names(agents, each.agent_ids),
+                datetime.fromisoformat(each.until) if each.until else None,
+            )
+            for each in kept
         ],
     )
 

@@ -165,13 +165,7 @@ def _shared(codec: _Codec) -> _Codec:
 
     def write(values: Sequence[Any]) -> Any:
         numbers: dict[Any, int] = {}
-        by_object: dict[int, int] = {}
-        at = []
-        for value in values:
-            number = by_object.get(id(value))
-            if number is None:
-                number = by_object[id(value)] = numbers.setdefault(value, len(numbers))
-            at.append(number)
+        at = [numbers.setdefault(value, len(numbers)) for value in values]
         return {"values": codec.write(list(numbers)), "count": len(numbers), "at": at}
 
     def read(kept: Any, _count: int) -> list[Any]:

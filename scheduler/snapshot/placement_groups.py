@@ -1,10 +1,10 @@
 """Read which agents host sessions of which placement group."""
 
 from collections.abc import Collection, Iterable
-
-from django.db import connection
+from typing import NamedTuple
 
 from agents.models import Agent
+from common.db.rows import read_rows
 from scheduler.engine import Companions, Host, PendingSession, PlacementRule
 from sessions_app.models import ComputeSession, Kernel
 
@@ -15,29 +15,34 @@ KEY = """
          ELSE session.project_id || ':' || session.owner_id || ':' || session.placement_group END
 """
 _HOSTS = f"""
-    SELECT key, agent_id, count(DISTINCT id)
+    SELECT key, agent_id, count(DISTINCT id) AS sessions
     FROM (SELECT session.id, kernel.agent_id, {KEY} AS key
           FROM {ComputeSession._meta.db_table} AS session
           JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = session.id
           JOIN {Agent._meta.db_table} AS agent ON agent.id = kernel.agent_id
           WHERE session.placement_rule <> '' AND session.ended_at IS NULL AND session.status <> 'PENDING'
-            AND agent.resource_group_id = %s) AS placed
-    WHERE key = ANY(%s) GROUP BY key, agent_id ORDER BY key, agent_id
+            AND agent.resource_group_id = %(group)s) AS placed
+    WHERE key = ANY(%(keys)s) GROUP BY key, agent_id ORDER BY key, agent_id
 """
-Hosts = dict[str, tuple[Host, ...]]
 
 
-def hosts_of(group_id: int, keys: Collection[str]) -> Hosts:
+class _HostRow(NamedTuple):
+    """Row of `_HOSTS`."""
+
+    key: str
+    agent_id: int
+    sessions: int
+
+
+def hosts_of(group_id: int, keys: Collection[str]) -> dict[str, tuple[Host, ...]]:
     """Return the agents of a resource group that host sessions of each placement group, as {key:
     hosts}; () if none. One query, none without keys.
     """
     if not keys:
         return {}
     found: dict[str, list[Host]] = {key: [] for key in keys}
-    with connection.cursor() as cursor:
-        cursor.execute(_HOSTS, [group_id, list(keys)])
-        for key, agent_id, sessions in cursor.fetchall():
-            found[key].append(Host(agent_id, sessions))
+    for row in read_rows(_HostRow, _HOSTS, {"group": group_id, "keys": list(keys)}):
+        found[row.key].append(Host(row.agent_id, row.sessions))
     return {key: tuple(hosts) for key, hosts in found.items()}
 
 

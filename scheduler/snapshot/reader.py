@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 from uuid import UUID
 
 from accounts.budgets.selectors import budget_states
@@ -95,6 +95,19 @@ class _WaitingKernel(NamedTuple):
     gang: str
     placement_rule: str
     group_key: str | None
+
+
+class _AgentSlotRow(NamedTuple):
+    """Row of `_agents`: a slot, with the columns of its agent."""
+
+    agent_id: int
+    architecture: str
+    state: str
+    device_model: str
+    slot_name: str  # None if the agent has no slot yet
+    capacity: int
+    surplus: int
+    occupied: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,30 +223,35 @@ def _agents(
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
     rows = agents.values_list("pk", "architecture", "state", "device_model", *slots)
     slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # cached, as agents are mostly alike
-    for (agent_id, architecture, state, model), same in groupby(rows, key=itemgetter(0, 1, 2, 3)):
+    for agent_id, same_agent in groupby(map(_AgentSlotRow._make, rows), key=attrgetter("agent_id")):
+        slot_rows = list(same_agent)
+        row = slot_rows[0]  # each row repeats the columns of its agent
         # An agent that has reported nothing yet has one row, without a slot.
-        amounts = [(name, has, has + surplus, occupied) for *_, name, has, surplus, occupied in same if name]
-        is_overcommitted = any(has != promised for _, has, promised, _ in amounts)
+        amounts = [each for each in slot_rows if each.slot_name]
+        names = {each.slot_name for each in amounts}
+        capacity = slots_of(tuple([(each.slot_name, each.capacity) for each in amounts]))
+        is_overcommitted = any(each.surplus for each in amounts)
+        promised = [(each.slot_name, each.capacity + each.surplus) for each in amounts]
+        free = [(each.slot_name, each.capacity + each.surplus - each.occupied) for each in amounts]
         yield AgentView(
             id=agent_id,
-            architecture=architecture,
-            capacity=slots_of(tuple([(name, promised) for name, _, promised, _ in amounts])),
-            free=slots_of(tuple([(name, promised - occupied) for name, _, promised, occupied in amounts])),
-            real=slots_of(tuple([(name, has) for name, has, _, _ in amounts])) if is_overcommitted else None,
-            device_model=model,
-            is_schedulable=state == AgentState.CONNECTED,
+            architecture=row.architecture,
+            capacity=slots_of(tuple(promised)) if is_overcommitted else capacity,
+            free=slots_of(tuple(free)),
+            real=capacity if is_overcommitted else None,
+            device_model=row.device_model,
+            is_schedulable=row.state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
             expected=tuple(expected.get(agent_id, ())),
             preemptible=tuple(preemptible.get(agent_id, ())),
             window=reserved.open_now.get(agent_id),
             next_window=reserved.to_come.get(agent_id),
-            devices=_given(devices[agent_id], amounts) if agent_id in devices else (),
+            devices=_given(devices[agent_id], names) if agent_id in devices else (),
         )
 
 
-def _given(devices: tuple[SlotDevices, ...], amounts: Iterable[tuple[Any, ...]]) -> tuple[SlotDevices, ...]:
+def _given(devices: tuple[SlotDevices, ...], names: Collection[str]) -> tuple[SlotDevices, ...]:
     """Return the devices of the slots that the agent offers."""
-    names = {name for name, *_ in amounts}
     is_all = all(each.slot_name in names for each in devices)
     return devices if is_all else tuple([each for each in devices if each.slot_name in names])
 

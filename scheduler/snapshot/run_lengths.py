@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import JSONBAgg
@@ -17,6 +18,21 @@ MOST_SEEN = 2_000
 _recent = KeptByGroup[tuple[frozenset[int], Lengths]](for_s=60.0)
 
 
+class _Allocation(NamedTuple):
+    """Row of the allocations of one kernel."""
+
+    kernel_id: UUID
+    agent_id: int
+    owner_id: int
+    image_id: int
+    type: str
+    status: str
+    started_at: datetime | None
+    deadline_at: datetime | None
+    max_runtime_s: int | None
+    slots: list[dict[str, Any]]
+
+
 def held_in(group_id: int, now: datetime) -> list[Held]:
     """Return the allocation of each kernel of the group. One query."""
     session = "kernel__session__"
@@ -27,26 +43,15 @@ def held_in(group_id: int, now: datetime) -> list[Held]:
         .annotate(slots=JSONBAgg(JSONObject(name="slot_name", amount="amount")))
     )
     found = []
-    for (
-        _,
-        agent_id,
-        owner,
-        image,
-        type_,
-        status,
-        began,
-        deadline_at,
-        most_s,
-        amounts,
-    ) in rows.order_by():
-        ran_s = max(0.0, (now - began).total_seconds()) if began else 0.0
-        left_s = None if most_s is None else max(0.0, most_s - ran_s)
-        is_ending = status == Status.TERMINATING.value
+    for row in map(_Allocation._make, rows.order_by()):
+        ran_s = max(0.0, (now - row.started_at).total_seconds()) if row.started_at else 0.0
+        left_s = None if row.max_runtime_s is None else max(0.0, row.max_runtime_s - ran_s)
+        is_ending = row.status == Status.TERMINATING.value
         # its deadline may have been extended
-        if is_ending or (status == Status.RUNNING.value and most_s is not None):
-            left_s = max(0.0, (deadline_at - now).total_seconds()) if deadline_at else 0.0
-        slots = {each["name"]: each["amount"] for each in amounts}
-        found.append(Held(agent_id, slots, (owner, image, type_), ran_s, left_s))
+        if is_ending or (row.status == Status.RUNNING.value and row.max_runtime_s is not None):
+            left_s = max(0.0, (row.deadline_at - now).total_seconds()) if row.deadline_at else 0.0
+        slots = {each["name"]: each["amount"] for each in row.slots}
+        found.append(Held(row.agent_id, slots, (row.owner_id, row.image_id, row.type), ran_s, left_s))
     return found
 
 

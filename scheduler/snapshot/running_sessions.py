@@ -2,7 +2,7 @@
 preemptions in progress.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import JSONBAgg
-from django.db.models import Case, F, Q, When
+from django.db.models import Case, F, Q, QuerySet, When
 from django.db.models.functions import JSONObject
 
 from agents.models import ResourceGroup
@@ -83,18 +83,14 @@ def running_of(
     known = HAS_KNOWN_END
     if leaving:
         known |= Q(kernel__session__in=list(leaving))
-    kernels = (
-        KernelAllocation.objects.filter(agent__resource_group=group)
-        .filter(known)
-        .values_list("kernel_id", "agent_id", "kernel__session_id", *END_COLUMNS)
-        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
-    )
+    allocations = KernelAllocation.objects.filter(known, agent__resource_group=group)
     running: dict[int, list[Running]] = {}
-    for _, agent_id, session_id, *when, amounts in kernels.order_by():
-        ends_at = leaving.get(session_id) or known_end(*when)
+    for row in _by_kernel(allocations, "kernel__session_id", *END_COLUMNS, has_devices=has_devices):
+        session_id = row.kernel__session_id
+        ends_at = leaving.get(session_id) or _known_end(row)
         assert ends_at is not None, "the filter leaves out whose end nobody knows"
-        held = Running(_slots(amounts), ends_at, _shares(amounts), is_leaving=session_id in leaving)
-        running.setdefault(agent_id, []).append(held)
+        held = Running(_slots(row.slots), ends_at, _shares(row.slots), is_leaving=session_id in leaving)
+        running.setdefault(row.agent_id, []).append(held)
     return running
 
 
@@ -110,33 +106,25 @@ def expected_of(
     is_late = (ends_itself & Q(**{f"{session}deadline_at__lte": now})) | (
         is_ending & Q(**{f"{session}status_changed_at__lte": now - (removed_at(now) - now)})
     )
-    kernels = (
+    allocations = (
         KernelAllocation.objects.filter(agent__resource_group=group)
         .filter(is_late | (~HAS_MAX_RUNTIME & ~is_ending))
         .exclude(kernel__session__in=list(leaving))
-        .values_list(
-            "kernel_id",
-            "agent_id",
-            f"{session}started_at",
-            f"{session}owner_id",
-            f"{session}image_id",
-            f"{session}type",
-            *END_COLUMNS,
-        )
-        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
     )
-    rows = list(kernels.order_by())
-    lengths = run_lengths.recent_lengths(group.pk, {row[4] for row in rows}, now)
+    kind_columns = [f"{session}{name}" for name in ("started_at", "owner_id", "image_id", "type")]
+    rows = list(_by_kernel(allocations, *kind_columns, *END_COLUMNS, has_devices=has_devices))
+    lengths = run_lengths.recent_lengths(group.pk, {row.kernel__session__image_id for row in rows}, now)
     expected: dict[int, list[Running]] = {}
-    for _, agent_id, began, *kind, status, deadline_at, changed_at, max_runtime_s, amounts in rows:
-        due_at = known_end(status, deadline_at, changed_at, max_runtime_s)
+    for row in rows:
+        due_at = _known_end(row)
         if due_at is None:
-            ran_s = max(0.0, (now - (began or now)).total_seconds())
-            left_s = lengths.expected_left_s((kind[0], kind[1], kind[2]), ran_s)
+            kind = row.kernel__session__owner_id, row.kernel__session__image_id, row.kernel__session__type
+            ran_s = max(0.0, (now - (row.kernel__session__started_at or now)).total_seconds())
+            left_s = lengths.expected_left_s(kind, ran_s)
         else:
             left_s = outlived_left_s(max(0.0, (now - due_at).total_seconds()))
-        held = Running(_slots(amounts), now + timedelta(seconds=left_s), _shares(amounts))
-        expected.setdefault(agent_id, []).append(held)
+        held = Running(_slots(row.slots), now + timedelta(seconds=left_s), _shares(row.slots))
+        expected.setdefault(row.agent_id, []).append(held)
     return {agent_id: sorted(each, key=attrgetter("ends_at")) for agent_id, each in expected.items()}
 
 
@@ -149,35 +137,39 @@ def preemptible_of(
     if group.preemptible_priority is None:
         return {}
     leaving = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN)
-    kernels = (
-        KernelAllocation.objects.filter(
-            agent__resource_group=group,
-            kernel__session__status=Status.RUNNING.value,
-            kernel__session__resource_group=group,  # not those on agents that were moved here
-            kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
-        )
-        .exclude(kernel__session__in=leaving.values("session"))
-        .values_list(
-            "kernel_id",
-            "agent_id",
-            "kernel__session_id",
-            "kernel__session__priority",
-            *END_COLUMNS,
-        )
-        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
-    )
+    allocations = KernelAllocation.objects.filter(
+        agent__resource_group=group,
+        kernel__session__status=Status.RUNNING.value,
+        kernel__session__resource_group=group,  # not those on agents that were moved here
+        kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
+    ).exclude(kernel__session__in=leaving.values("session"))
+    columns = ("kernel__session_id", "kernel__session__priority", *END_COLUMNS)
     found: dict[int, dict[UUID, Preemptible]] = {}
     # Running time counts from the status change, which is corrected when the clock is set;
     # `started_at` is not.
-    for _, agent_id, session_id, priority, *when, amounts in kernels.order_by():
-        _, _, runs_since, _ = when
-        of_agent = found.setdefault(agent_id, {})
-        known = of_agent.get(session_id)  # from another kernel of the session
-        slots, shares = _slots(amounts), _shares(amounts)
-        if known:
+    for row in _by_kernel(allocations, *columns, has_devices=has_devices):
+        session_id, slots, shares = row.kernel__session_id, _slots(row.slots), _shares(row.slots)
+        on_agent = found.setdefault(row.agent_id, {})
+        if known := on_agent.get(session_id):  # from another kernel of the session
             slots, shares = slots + known.slots, known.shares + shares
-        of_agent[session_id] = Preemptible(session_id, priority, runs_since, slots, shares, known_end(*when))
+        runs_since, ends_at = row.kernel__session__status_changed_at, _known_end(row)
+        on_agent[session_id] = Preemptible(
+            session_id, row.kernel__session__priority, runs_since, slots, shares, ends_at
+        )
     return {agent_id: sorted(sessions.values()) for agent_id, sessions in found.items()}
+
+
+def _by_kernel(allocations: QuerySet[KernelAllocation], *columns: str, has_devices: bool) -> Iterable[Any]:
+    """Return a row for each kernel, with `agent_id`, these columns, and its allocations as `slots`."""
+    grouped = allocations.values("kernel_id", "agent_id", *columns)
+    rows = grouped.annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD).order_by()
+    named: Iterable[Any] = rows.values_list("agent_id", *columns, "slots", named=True)
+    return named
+
+
+def _known_end(row: Any) -> datetime | None:
+    """Return the known end of an allocation, of which `row` has END_COLUMNS."""
+    return known_end(*[getattr(row, column) for column in END_COLUMNS])
 
 
 def _slots(amounts: list[dict[str, Any]]) -> ResourceSlots:
