@@ -60,7 +60,7 @@ urlpatterns = [
     path("data/", include("vfolders.web.urls")),
     path("images/", include("images.web.urls")),
     path("agents/<int:agent_id>/drain/", ask_to_drain, name="agent-drain"),
-    path("agents/", include("agents.web.urls")),
+    path("", include("agents.web.urls")),
     path("", include("scheduler.web.urls")),
     path("account/", include("allauth.urls")),
     path("admin/", admin.site.urls),

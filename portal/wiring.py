@@ -9,6 +9,7 @@ import images.ports
 import scheduler.forecast.service
 import sessions_app.offboarding
 import sessions_app.ports
+import sessions_app.queue.closed_groups
 import vfolders.offboarding
 import vfolders.ports
 from agents.selectors import image_holder_counts
@@ -18,7 +19,6 @@ from scheduler.history.recorder import keep_standing
 from scheduler.run_state import discard_plans
 from sessions_app.allocations import held_by
 from sessions_app.limits.group_rules import session_counts
-from sessions_app.queue.closed_groups import hold_excluded_sessions
 from sessions_app.selectors import objection_to_folder_deletion
 from vfolders.selectors import storage_host_names
 
@@ -35,7 +35,7 @@ def connect_ports() -> None:
     accounts.ports.offboarding_handlers.connect(vfolders.offboarding)
     images.ports.image_holder_counts.connect(image_holder_counts)
     agents.ports.session_counts.connect(session_counts)
-    agents.ports.excluded_sessions_holder.connect(hold_excluded_sessions)
+    agents.ports.excluded_sessions.connect(sessions_app.queue.closed_groups)
     agents.ports.plan_discarder.connect(discard_plans)
     vfolders.ports.folder_deletion_guards.connect(objection_to_folder_deletion)
     sessions_app.ports.hold_recorder.connect(keep_standing)

@@ -16,7 +16,7 @@ from agents.events import CapacityChanged
 from agents.grantee import Grantee, level_of, name_of
 from agents.locks import hold_to_change
 from agents.models import Agent, GroupGrant, ResourceGroup
-from agents.ports import excluded_sessions_holder, plan_discarder, session_counts
+from agents.ports import excluded_sessions, plan_discarder, session_counts
 from agents.reservations.cancel import cancel
 from agents.reservations.selectors import reservations_of, reserved_at_all
 from agents.resource_groups.session_end_rules import ENDS, contradictions
@@ -85,7 +85,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         _save(group, update_fields=list(changed))
         audit_log.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
-            excluded_sessions_holder.get()(group.pk)
+            excluded_sessions.get().hold_excluded_sessions(group.pk)
         if not changed.keys().isdisjoint(FACTORS):
             promise(group.agents.values_list("pk", flat=True))
         publish(CapacityChanged(group.pk))
@@ -145,7 +145,7 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
     )
     grant.delete()
     plan_discarder.get()([group.pk])  # plans made with the grant must not be committed
-    excluded_sessions_holder.get()(group.pk)
+    excluded_sessions.get().hold_excluded_sessions(group.pk)
 
 
 @transaction.atomic
@@ -237,7 +237,7 @@ def _demand_no_machines(group: ResourceGroup) -> None:
 
 
 def _demand_no_sessions(group: ResourceGroup) -> None:
-    counts = session_counts.get()(group.pk)
+    counts = session_counts.get()([group.pk]).get(group.pk, {})
     waiting, running = counts.get("waiting", 0), counts.get("running", 0)
     if waiting:
         sentence = ngettext(

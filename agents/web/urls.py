@@ -1,9 +1,26 @@
 from django.urls import path
 
-from agents.web import views
+from agents.web import groups, limits, reservations, views
+
+GROUP = "resource-groups/<int:group_id>/"
+RESERVATION = f"{GROUP}reservations/<int:reservation_id>/"
 
 urlpatterns = [
-    path("", views.agent_list, name="agents"),
-    path("export/", views.agent_export, name="agents-export"),
-    path("<int:agent_id>/state/", views.change_state, name="agent-state"),
+    path("agents/", views.agent_list, name="agents"),
+    path("agents/export/", views.agent_export, name="agents-export"),
+    path("agents/<int:agent_id>/state/", views.change_state, name="agent-state"),
+    path("resource-groups/", groups.group_list, name="resource-groups"),
+    path("resource-groups/new/", groups.new_group, name="new-resource-group"),
+    path(GROUP, groups.group_page, name="resource-group"),
+    path(f"{GROUP}state/", groups.change_state, name="resource-group-state"),
+    path(f"{GROUP}delete/", groups.delete_group, name="resource-group-delete"),
+    path(f"{GROUP}grants/", groups.grant, name="resource-group-grant"),
+    path(f"{GROUP}grants/<int:grant_id>/revoke/", groups.revoke, name="resource-group-revoke"),
+    path(f"{GROUP}agents/", groups.move_agent, name="resource-group-agents"),
+    path(f"{GROUP}limits/", limits.limit_list, name="resource-group-limits"),
+    path(f"{GROUP}limits/change/", limits.limit_page, name="resource-group-limit"),
+    path(f"{GROUP}limits/remove/", limits.remove, name="remove-group-limit"),
+    path(f"{GROUP}reservations/", reservations.reservation_list, name="reservations"),
+    path(RESERVATION, reservations.reservation_page, name="reservation"),
+    path(f"{RESERVATION}cancel/", reservations.cancel, name="cancel-reservation"),
 ]

@@ -12,12 +12,14 @@ from agents.capacity.free_capacity import rooms_in
 from agents.models import ResourceGroup
 from agents.reservations.selectors import calendar
 from agents.selectors import visible_resource_groups
+from agents.web.groups import room_meters, slot_meters
+from agents.web.limits import counted_words
+from common import clock
 from common.db.pagination import ROWS_PER_PAGE
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 from common.values.resources import format_slot_list
-from scheduler.web.groups import room_meters
-from scheduler.web.limits_now import limits_now
+from sessions_app.limits.group_limits import NOTHING, held_in, in_force
 from sessions_app.queue.listing import places, queues, waiting_in
 
 
@@ -51,7 +53,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
             "room": room,
             "meters": room_meters(room),
             "reserved": calendar(actor, group),
-            "limits": limits_now(group, actor.user_id),
+            "limits": _limits_in_force(group, actor.user_id),
         }
     return render_page_or_fragment(request, "scheduler/queue.html", "scheduler/_queue.html", context)
 
@@ -65,3 +67,20 @@ def _tab(group: ResourceGroup, is_active: bool, counts: Any) -> dict[str, Any]:
         "count": queue.count if queue else 0,
         "is_active": is_active,
     }
+
+
+def _limits_in_force(group: ResourceGroup, user_id: int | None) -> list[dict[str, Any]]:
+    """Return the limits in force with their use. One query, none without limits."""
+    limits = in_force(group, clock.now())
+    held = held_in([group.pk]).get(group.pk, NOTHING) if limits else NOTHING
+    used = [each.used(held) for each in limits]
+    return [
+        {
+            "name": each.limit.name,
+            "counts": counted_words(each.limit.session_types),
+            "until": each.until,
+            "together": slot_meters(its_use.together, each.limit.together),
+            "own": slot_meters(its_use.by_owner[user_id or 0], each.limit.each),
+        }
+        for each, its_use in zip(limits, used, strict=True)
+    ]

@@ -20,14 +20,14 @@ from accounts.web.page_access import overseer_of_all
 from agents.grantee import name_of
 from agents.models import ResourceGroup, Scheduler
 from agents.selectors import access_group
+from agents.web.group_forms import TYPED
+from agents.web.groups import grantee_named, superadmin
 from common.actors import Actor
 from common.db.pagination import ROWS_PER_PAGE
 from common.errors import BerthError
 from scheduler.fairness.standings import Standing, read_standings
 from scheduler.fairness.weights import set_share_weight, weight_words
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT
-from scheduler.web.group_forms import TYPED
-from scheduler.web.groups import grantee_named, superadmin
 
 SMALL = 0.01
 LEVELS = {

@@ -1,6 +1,6 @@
 """Checks resource groups' rules for sessions (type, size, access), and counts their sessions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
@@ -17,12 +17,7 @@ from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
 
-def session_counts(group_id: int) -> Mapping[str, int]:
-    """Return the number of waiting and of running sessions of the group. One query."""
-    return counts_by_group([group_id]).get(group_id, {})
-
-
-def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
+def session_counts(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
     """Return {group id: {"waiting", "running"}}; groups without sessions are left out. One query."""
     live = ComputeSession.objects.live().filter(resource_group_id__in=list(group_ids)).order_by()
     is_waiting = Q(status=Status.PENDING.value)

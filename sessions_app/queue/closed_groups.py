@@ -66,7 +66,7 @@ def _hold_closed_in(group: ResourceGroup) -> None:
         push_sessions_changed(found, Status.PENDING)
 
 
-def shut_out_by(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
+def count_excluded(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
     """Return the number of queued sessions that these changes would hold. One query at most."""
     changed = copy(group)
     for column in service.ADMITTING:
@@ -75,11 +75,8 @@ def shut_out_by(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
     return 0 if is_same or is_open_to_all(changed) else _queued_in(group).filter(closed_in(changed)).count()
 
 
-def let_in_by(group: ResourceGroup, grants: Collection[GroupGrant]) -> Mapping[int, int]:
-    """Return by grant the number of queued sessions that only this grant admits.
-
-    One query for any number of grants.
-    """
+def count_excluded_by_grant(group: ResourceGroup, grants: Collection[GroupGrant]) -> Mapping[int, int]:
+    """Return {grant id: number of queued sessions that only this grant admits}. One query at most."""
     if group.is_public or not grants:
         return {}
     queued = _queued_in(group).exclude(owner__role=Role.SUPERADMIN).order_by()

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agents.reservations.selectors import Entry
-from scheduler.web.calendars import SHOWN_ROWS, Calendar, Span, View, calendar_of, span_of
+from agents.web.reservation_calendar import SHOWN_ROWS, Calendar, Span, View, calendar_of, span_of
 
 NOW = datetime(2026, 5, 13, 12, tzinfo=UTC)  # a Wednesday
 DAY = timedelta(days=1)

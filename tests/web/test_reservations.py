@@ -150,7 +150,7 @@ def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Clie
 def test_where_machines_are_many_their_names_are_typed(
     place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.web.reservation_forms.MOST_BOXES", 1)
+    monkeypatch.setattr("agents.web.reservation_forms.MOST_BOXES", 1)
     other, foreign = make_place().agent, make_place().agent
     service.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     shown = superadmin.get(page_of(place)).content.decode()
@@ -185,8 +185,8 @@ def test_where_machines_are_many_their_names_are_typed(
 def test_typed_names_are_such_as_rest_takes(
     place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch, names: str, words: str
 ) -> None:
-    monkeypatch.setattr("scheduler.web.reservation_forms.MOST_BOXES", 0)
-    monkeypatch.setattr("scheduler.web.reservation_forms.MOST_AGENTS", 2)
+    monkeypatch.setattr("agents.web.reservation_forms.MOST_BOXES", 0)
+    monkeypatch.setattr("agents.web.reservation_forms.MOST_AGENTS", 2)
     answer = superadmin.post(page_of(place), typed(place, agents=names))
     assert (answer.status_code, set(answer.context["form"].errors)) == (422, {"agents"})
     assert words in answer.content.decode()

@@ -183,7 +183,7 @@ def test_what_is_no_name_of_a_machine_is_refused_in_words(place: Place, superadm
 def test_of_many_machines_the_first_are_shown_and_the_others_are_searched_for(
     place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.web.groups.SHOWN_AGENTS", 1)
+    monkeypatch.setattr("agents.web.groups.SHOWN_AGENTS", 1)
     second, third = (make_place().agent for _number in range(2))
     service.move_agent(actor=SYSTEM, agent_id=second.pk, group_id=place.group.pk)
     page = f"/resource-groups/{place.group.pk}/"

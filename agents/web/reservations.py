@@ -17,15 +17,15 @@ from agents.models import ResourceGroup
 from agents.reservations import service
 from agents.reservations.selectors import Entry, calendar_with, entry_of
 from agents.selectors import access_group
+from agents.web.groups import grantee_named, superadmin
+from agents.web.reservation_calendar import VIEW_WORDS, Calendar, calendar_of, span_of
+from agents.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError
 from common.pages.htmx import render_page_or_fragment
 from common.rest.idempotency import submit_once
 from common.values.time_zones import zone_or_utc
-from scheduler.web.calendars import VIEW_WORDS, Calendar, calendar_of, span_of
-from scheduler.web.groups import grantee_named, superadmin
-from scheduler.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm
 
 SHOWN_AGENTS = 8
 COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")
@@ -67,7 +67,7 @@ def reservation_page(request: HttpRequest, group_id: int, reservation_id: int) -
         messages.success(request, _("“{name}” is changed.").format(name=form.cleaned_data["name"]))
         return redirect("reservations", group_id)
     context = {"group": group, "entry": entry, "form": form}
-    return render(request, "scheduler/reservation.html", context, status=422 if form.is_bound else 200)
+    return render(request, "agents/reservation.html", context, status=422 if form.is_bound else 200)
 
 
 @login_required
@@ -139,7 +139,7 @@ def _page(
         "zone": str(span.zone),
     }
     return render_page_or_fragment(
-        request, "scheduler/reservations.html", "scheduler/_calendar.html", context, status=status
+        request, "agents/reservations.html", "agents/_calendar.html", context, status=status
     )
 
 

@@ -12,10 +12,9 @@ from django.utils.translation import gettext_lazy
 from accounts.core.limits import Level
 from agents.reservations.selectors import Entry
 from agents.reservations.service import MOST_AGENTS
+from agents.web.group_forms import LONGEST_NAME
 from common.values.text import check_text, quoted
 from common.values.time_zones import zone_or_utc
-from scheduler.web.group_forms import LONGEST_NAME
-from sessions_app.core.queue_options import instant_of
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}
@@ -119,8 +118,9 @@ class ReservationForm(forms.Form):
         if not typed:
             return None
         try:
-            instant = datetime.fromisoformat(instant_of(typed, self.data.get("time_zone", "")))
-            return instant.astimezone(UTC)
+            instant = datetime.fromisoformat(typed)
+            zone = instant.tzinfo or zone_or_utc(self.data.get("time_zone", ""))
+            return instant.replace(tzinfo=zone).astimezone(UTC)
         except (ValueError, OverflowError) as error:  # in UTC before year 1, or after 9999
             raise ValidationError(_("Give a date and a time.")) from error
 

@@ -19,12 +19,12 @@ from agents.core.group_limits import WEEK, GroupLimit, Hours, limits_in
 from agents.models import ResourceGroup
 from agents.resource_groups.limit_service import limit_named, put_limit, remove_limit
 from agents.selectors import access_group
+from agents.web.groups import superadmin
+from agents.web.limit_forms import DAY_WORDS, LimitForm
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError
 from common.rest.idempotency import submit_once
-from scheduler.web.groups import superadmin
-from scheduler.web.limit_forms import DAY_WORDS, LimitForm
 
 SHORTEST_SPAN = 3  # days that are written as a range
 
@@ -59,7 +59,7 @@ def limit_page(request: HttpRequest, group_id: int) -> HttpResponse:
         messages.success(request, sentence.format(name=form.cleaned_data["name"]))
         return redirect("resource-group-limits", group_id)
     context = {"group": group, "name": kept["name"], "form": form, "address": request.get_full_path()}
-    return render(request, "scheduler/limit.html", context, status=422 if form.is_bound else 200)
+    return render(request, "agents/limit.html", context, status=422 if form.is_bound else 200)
 
 
 @login_required
@@ -88,7 +88,7 @@ def _page(
     now = clock.now()
     rows = [_row(group, number, limit, now) for number, limit in enumerate(limits_in(group.limits))]
     context = {"group": group, "rows": rows, "form": form if may_do_everything(actor) else None}
-    return render(request, "scheduler/limits.html", context, status=status)
+    return render(request, "agents/limits.html", context, status=status)
 
 
 def _row(group: ResourceGroup, number: int, limit: GroupLimit, now: datetime) -> dict[str, Any]:

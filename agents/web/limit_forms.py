@@ -12,9 +12,9 @@ from django.utils.translation import gettext_lazy
 from accounts.forms.limit_fields import SlotsField, bytes_field, cores_field
 from agents.core.group_limits import AMOUNTS, LONGEST_NAME, WEEK
 from agents.models import SessionType
+from agents.web.group_forms import TYPED
 from common.values.resources import CPU, MEM
 from common.values.time_zones import LONGEST_ZONE, is_zone
-from scheduler.web.group_forms import TYPED
 
 AS_TYPED = ("name", "session_types", "days", "begins", "ends", "time_zone")
 DAY_WORDS = {day: WEEKDAYS_ABBR[day - 1] for day in WEEK}

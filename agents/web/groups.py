@@ -23,8 +23,10 @@ from accounts.web.page_access import nothing_here, overseer_of_all
 from agents import grantee as agents_grantee
 from agents.capacity.free_capacity import GroupRoom, rooms_in, rooms_of, with_takers
 from agents.models import ResourceGroup, Scheduler, Strategy
+from agents.ports import excluded_sessions, session_counts
 from agents.resource_groups import service
 from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
+from agents.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
 from common.pages.tables import Column, Filter, Listing, Table, define_table
@@ -32,9 +34,6 @@ from common.pages.toasts import offer_undo
 from common.rest.idempotency import submit_once
 from common.values.resources import CPU, MEM, in_order
 from common.values.text import check_text, quoted
-from scheduler.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
-from sessions_app.limits.group_rules import counts_by_group
-from sessions_app.queue.closed_groups import let_in_by, shut_out_by
 
 STATES = {"active": True, "paused": False}
 TABLE = define_table(
@@ -73,11 +72,11 @@ def group_list(request: HttpRequest) -> HttpResponse:
     }
     page = listing.page(visible_resource_groups(actor), with_takers)
     found = {room.id: room for room in rooms_of(page)}
-    counts = counts_by_group(found)
+    counts = session_counts.get()(found)
     rows = [{"group": group, **_facts(group, found[group.pk], counts.get(group.pk, {}))} for group in page]
     context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
     context["can_create"] = may_do_everything(actor)
-    return render(request, "scheduler/groups.html", context)
+    return render(request, "agents/groups.html", context)
 
 
 @login_required
@@ -86,7 +85,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
 def new_group(request: HttpRequest) -> HttpResponse:
     actor = superadmin(request)
     if request.method != "POST":
-        return render(request, "scheduler/new_group.html", {"form": GroupForm()})
+        return render(request, "agents/new_group.html", {"form": GroupForm()})
     form = GroupForm(request.POST)
     if form.is_valid():
         try:
@@ -101,7 +100,7 @@ def new_group(request: HttpRequest) -> HttpResponse:
                 ),
             )
             return redirect("resource-group", group.pk)
-    return render(request, "scheduler/new_group.html", {"form": form}, status=422)
+    return render(request, "agents/new_group.html", {"form": form}, status=422)
 
 
 @login_required
@@ -115,13 +114,15 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
     if request.method != "POST":
         if request.htmx:  # type: ignore[attr-defined]
             names = _elsewhere(actor, group, request.GET.get("agent", ""))
-            return render(request, "scheduler/_elsewhere.html", {"elsewhere": names})
+            return render(request, "agents/_elsewhere.html", {"elsewhere": names})
         return _page(request, actor, group, GroupForm(initial=typed_group(group)))
     form = GroupForm(request.POST)
     if form.is_valid():
-        shut_out = 0 if "confirm" in request.POST else shut_out_by(group, form.columns())
-        if shut_out:
-            return _page(request, actor, group, form, warning=_held_words(shut_out), status=422)
+        excluded = (
+            0 if "confirm" in request.POST else excluded_sessions.get().count_excluded(group, form.columns())
+        )
+        if excluded:
+            return _page(request, actor, group, form, warning=_excluded_words(excluded), status=422)
         try:
             service.update_resource_group(actor=actor, group_id=group_id, changes=form.columns())
         except BerthError as refusal:
@@ -298,7 +299,7 @@ def _page(
     context: dict[str, Any] = {
         "group": group,
         "form": form if can_change else None,
-        "facts": _facts(group, room, counts_by_group([group.pk]).get(group.pk, {})),
+        "facts": _facts(group, room, session_counts.get()([group.pk]).get(group.pk, {})),
         "machines": shown,
         "machine_count": len(shown) if len(shown) < SHOWN_AGENTS else machines.count(),
         "grants": _grants_of(group),
@@ -310,7 +311,7 @@ def _page(
             "move_form": MoveForm(),
             "elsewhere": _elsewhere(actor, group, ""),
         }
-    return render(request, "scheduler/group.html", context, status=status)
+    return render(request, "agents/group.html", context, status=status)
 
 
 def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
@@ -325,19 +326,19 @@ def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
 
 def _grants_of(group: ResourceGroup) -> list[dict[str, Any]]:
     grants = list(grants_of(group))
-    alone = let_in_by(group, grants)
+    dependent = excluded_sessions.get().count_excluded_by_grant(group, grants)
     return [
         {
             "grant": each,
             "title": _title_of(each.grantee),
             "name": agents_grantee.name_of(each.grantee),
-            "affected": [_held_words(alone[each.pk])] if each.pk in alone else [],
+            "affected": [_excluded_words(dependent[each.pk])] if each.pk in dependent else [],
         }
         for each in grants
     ]
 
 
-def _held_words(count: int) -> str:
+def _excluded_words(count: int) -> str:
     return ngettext(
         "{count} session that waits would be held, and cancelled after a day.",
         "{count} sessions that wait would be held, and cancelled after a day.",
