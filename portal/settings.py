@@ -307,7 +307,9 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Berth",
-    "DESCRIPTION": "Everything that the pages of Berth do, for programs. Authenticate with `Authorization: Bearer <token>`.",
+    "DESCRIPTION": (
+        "REST API with all functions of the pages. Authenticate with `Authorization: Bearer <token>`."
+    ),
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": [

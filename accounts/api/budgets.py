@@ -31,7 +31,9 @@ UNITS = [unit.value for unit in Unit]
 PERIODS = [period.value for period in Period]
 
 
-CURRENCY_HELP = "Of an amount of money, ISO 4217; empty: hours, or the installation has none."
+CURRENCY_HELP = (
+    "ISO 4217 code of a budget of money; empty for device hours, or if the installation has no currency."
+)
 
 
 class BudgetOut(serializers.Serializer[Any]):
@@ -40,22 +42,26 @@ class BudgetOut(serializers.Serializer[Any]):
     """
 
     id = serializers.IntegerField()
-    level = serializers.CharField(help_text="project or user.")
+    level = serializers.CharField(help_text="Level of the budget: project or user.")
     owner_id = serializers.IntegerField()
-    owner = serializers.CharField(help_text="Name of the project, or e-mail of the person.")
+    owner = serializers.CharField(help_text="Name of the project, or e-mail address of the user.")
     unit = serializers.ChoiceField(choices=UNITS)
     currency = serializers.SerializerMethodField(help_text=CURRENCY_HELP)
     amount = serializers.DecimalField(max_digits=14, decimal_places=2)
     spent = serializers.SerializerMethodField()
     left = serializers.SerializerMethodField()
-    is_hard = serializers.BooleanField(help_text="Used up, it refuses new sessions; else it only warns.")
-    warn_percent = serializers.IntegerField(help_text="Of the amount: from there on it is nearly used up.")
+    is_hard = serializers.BooleanField(
+        help_text="true: new sessions are refused when the budget is used up; false: it only warns."
+    )
+    warn_percent = serializers.IntegerField(
+        help_text="Percentage of the amount from which the budget is nearly used up."
+    )
     is_nearly_used_up = serializers.BooleanField()
     is_used_up = serializers.BooleanField()
     period = serializers.ChoiceField(choices=PERIODS)
     first = serializers.DateField(help_text="First day of the period, in UTC.")
-    end = serializers.DateField(help_text="The first day that is not in it any more.")
-    is_current = serializers.BooleanField(help_text="False for terms that are over or yet to come.")
+    end = serializers.DateField(help_text="First day after the period, in UTC.")
+    is_current = serializers.BooleanField(help_text="false for past and future terms.")
 
     def get_currency(self, state: budget_arithmetic.BudgetState) -> str:
         return str(settings.BERTH_CURRENCY) if state.unit is budget_arithmetic.Unit.MONEY else ""
@@ -71,15 +77,19 @@ class BudgetChangeInput(InputSerializer):
     unit = serializers.ChoiceField(choices=UNITS, required=False)
     amount = serializers.DecimalField(max_digits=14, decimal_places=2, min_value=0, required=False)
     period = serializers.ChoiceField(choices=PERIODS, required=False)
-    starts_on = serializers.DateField(required=False, allow_null=True, help_text="Of a term alone.")
-    ends_on = serializers.DateField(required=False, allow_null=True, help_text="Of a term: its last day.")
+    starts_on = serializers.DateField(
+        required=False, allow_null=True, help_text="First day of a term; only for terms."
+    )
+    ends_on = serializers.DateField(
+        required=False, allow_null=True, help_text="Last day of a term, inclusive; only for terms."
+    )
     warn_percent = serializers.IntegerField(required=False, min_value=1, max_value=100)
     is_hard = serializers.BooleanField(required=False)
 
 
 class BudgetCreateInput(BudgetChangeInput):
-    level = serializers.ChoiceField(choices=LEVELS, help_text="project or user.")
-    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Of the project or person.")
+    level = serializers.ChoiceField(choices=LEVELS, help_text="Level of the budget: project or user.")
+    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Id of the project or user.")
     unit = serializers.ChoiceField(choices=UNITS)
     amount = serializers.DecimalField(max_digits=14, decimal_places=2, min_value=0)
     period = serializers.ChoiceField(choices=PERIODS)
@@ -90,13 +100,17 @@ class BudgetCreateInput(BudgetChangeInput):
 class BudgetImpactOut(serializers.Serializer[Any]):
     """Effect of a budget if it were saved."""
 
-    people = serializers.IntegerField(source="people_count", help_text="Whose sessions count for it.")
+    people = serializers.IntegerField(
+        source="people_count", help_text="Number of users whose sessions count against the budget."
+    )
     owner = serializers.CharField(source="state.owner")
     amount = serializers.DecimalField(source="state.amount", max_digits=14, decimal_places=2)
-    spent = serializers.SerializerMethodField(help_text="In the period already.")
+    spent = serializers.SerializerMethodField(help_text="Spending so far in the period.")
     is_nearly_used_up = serializers.BooleanField(source="state.is_nearly_used_up")
     is_used_up = serializers.BooleanField(source="state.is_used_up")
-    refuses = serializers.BooleanField(source="state.refuses", help_text="New sessions, at once.")
+    refuses = serializers.BooleanField(
+        source="state.refuses", help_text="true if new sessions would be refused at once."
+    )
     first = serializers.DateField(source="state.first")
     end = serializers.DateField(source="state.end")
 
@@ -107,10 +121,12 @@ class BudgetImpactOut(serializers.Serializer[Any]):
 class PriceOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     slot_name = serializers.CharField()
-    since = serializers.DateField(help_text="From this day of UTC on.")
-    currency = serializers.SerializerMethodField(help_text="ISO 4217; empty: the installation has none.")
+    since = serializers.DateField(help_text="First day of the price, in UTC.")
+    currency = serializers.SerializerMethodField(
+        help_text="ISO 4217 code; empty if the installation has no currency."
+    )
     per_hour = serializers.DecimalField(
-        max_digits=14, decimal_places=6, help_text="Of a core, GiB or device."
+        max_digits=14, decimal_places=6, help_text="Price of one core, GiB or device for an hour."
     )
 
     def get_currency(self, price: Any) -> str:
@@ -119,19 +135,21 @@ class PriceOut(serializers.Serializer[Any]):
 
 class PriceInput(InputSerializer):
     slot_name = TextField(max_length=32)
-    since = serializers.DateField(help_text="Tomorrow or a later day of UTC.")
+    since = serializers.DateField(help_text="First day of the price in UTC; tomorrow or later.")
     per_hour = serializers.DecimalField(max_digits=14, decimal_places=6, min_value=0)
 
 
 class BudgetFilter(filters.FilterSet):
     current = filters.BooleanFilter(
-        method="of_today", label="True: without terms that are over or yet to come. False: those alone."
+        method="of_today", label="true: without past and future terms; false: only past and future terms."
     )
     level = filters.ChoiceFilter(
-        method="of_level", choices=[(each, each) for each in ("project", "user")], label="project or user."
+        method="of_level",
+        choices=[(each, each) for each in ("project", "user")],
+        label="Level of the budget: project or user.",
     )
     project = filters.NumberFilter(field_name="project_id", label="Id of a project.")
-    user = filters.NumberFilter(field_name="user_id", label="Id of a person.")
+    user = filters.NumberFilter(field_name="user_id", label="Id of a user.")
 
     class Meta:
         model = Budget

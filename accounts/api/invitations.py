@@ -39,14 +39,16 @@ class NamesField(serializers.ListField):
 
 class InvitationOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
-    email = serializers.CharField(help_text="Empty: for whoever has the link.")
+    email = serializers.CharField(
+        help_text="E-mail address of the invited user; empty: anybody with the link."
+    )
     role = serializers.ChoiceField(choices=ROLES)
     domain = serializers.CharField(source="domain.name")
     projects = NamesField()
     inviter = serializers.EmailField(source="inviter.email")
     state = serializers.SerializerMethodField()
-    uses = serializers.IntegerField(help_text="How many people may use it.")
-    used = serializers.IntegerField(help_text="How many did.")
+    uses = serializers.IntegerField(help_text="Number of users who may accept the invitation.")
+    used = serializers.IntegerField(help_text="Number of users who have accepted the invitation.")
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
     mailed_at = serializers.DateTimeField(allow_null=True)
@@ -57,15 +59,23 @@ class InvitationOut(serializers.Serializer[Any]):
 
 
 class InvitationCreatedOut(InvitationOut):
-    url = serializers.CharField(help_text="Shown this once.")
+    url = serializers.CharField(help_text="Link of the invitation; shown only in this response.")
 
 
 class InvitationInput(InputSerializer):
     email = TextField(
-        max_length=254, required=False, default="", allow_blank=True, help_text="The person it is for."
+        max_length=254,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="E-mail address of the invited user; empty: anybody with the link.",
     )
     domain = TextField(
-        max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
+        max_length=64,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Name of the domain; default: your own.",
     )
     role = serializers.ChoiceField(choices=ROLES, required=False, default=Role.USER.value)
     projects = serializers.ListField(
@@ -89,7 +99,7 @@ class SignUpInput(InputSerializer):
         required=False,
         default=list,
         max_length=MOST_MAIL_DOMAINS,
-        help_text="Mail domains: the part after the @ of addresses that belong to the domain.",
+        help_text="Mail domains of the domain: the part of addresses after the @.",
     )
 
 

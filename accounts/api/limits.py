@@ -21,11 +21,13 @@ from common.token_scopes import EVERY_TOKEN
 
 
 class EffectiveLimitsOut(serializers.Serializer[Any]):
-    user = serializers.CharField(allow_blank=True, help_text="As asked for; empty: you.")
+    user = serializers.CharField(allow_blank=True, help_text="E-mail address in the request; empty: you.")
     project = serializers.CharField(allow_blank=True)
-    limits = LimitOut(many=True, help_text="Of each limit the tightest, and all that are joint.")
-    levels = LimitOut(many=True, help_text="Each limit at each level.")
-    allow_lists = AllowListOut(many=True, help_text="Each list at each level; all hold at once.")
+    limits = LimitOut(many=True, help_text="Tightest value of each limit, and all values with `is_joint`.")
+    levels = LimitOut(many=True, help_text="Each limit of each level.")
+    allow_lists = AllowListOut(
+        many=True, help_text="Allow-lists of each level; a value must be in all lists of its kind."
+    )
 
 
 class LimitListView(APIView):
@@ -37,12 +39,12 @@ class LimitListView(APIView):
             OpenApiParameter(
                 "user",
                 OpenApiTypes.STR,
-                description="The e-mail of somebody whom you may see; you, if not given.",
+                description="E-mail address of a user visible to you; default: you.",
             ),
             OpenApiParameter(
                 "project",
                 OpenApiTypes.STR,
-                description="One of the person's projects; without it, what holds in all of them.",
+                description="Name of a project of the user; without it, limits of projects are left out.",
             ),
         ],
         responses={200: EffectiveLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},

@@ -26,14 +26,15 @@ KINDS = [(kind.value, kind.value) for kind in RuleKind]
 class MemberRuleInput(InputSerializer):
     kind = serializers.ChoiceField(
         choices=KINDS,
-        help_text="all: everybody of the domain; mail: by address; group: of an identity provider.",
+        help_text="all: every user of the domain; mail: users with an address of a mail domain; "
+        "group: users in a group of an identity provider.",
     )
     value = TextField(
         max_length=LONGEST_GROUP,
         required=False,
         default="",
         allow_blank=True,
-        help_text="mail: the part after the @; group: “provider:group”.",
+        help_text="For mail the part of addresses after the @, for group “provider:group”, for all empty.",
     )
 
 
@@ -48,18 +49,17 @@ class MemberRuleOut(serializers.Serializer[Any]):
 
 class RuleFailureOut(serializers.Serializer[Any]):
     email = serializers.CharField(source="user.email")
-    reason = serializers.CharField(
-        help_text="A sentence, or the kind of an error that the log tells more of."
-    )
+    reason = serializers.CharField(help_text="Message, or name of an error with details in the log.")
     since = serializers.DateTimeField()
-    tried_at = serializers.DateTimeField(help_text="The last time.")
+    tried_at = serializers.DateTimeField(help_text="Time of the last attempt.")
 
 
 class MemberRulesOut(serializers.Serializer[Any]):
     rules = MemberRuleOut(many=True)
     failures = RuleFailureOut(
         many=True,
-        help_text="The first 100 for whom they could not be followed; for those who may change the rules.",
+        help_text="First 100 users to whom the rules could not be applied; only shown to users who "
+        "may change the rules.",
     )
 
 
@@ -67,10 +67,10 @@ class RuleImpactOut(serializers.Serializer[Any]):
     joining_count = serializers.IntegerField()
     leaving_count = serializers.IntegerField()
     joining = serializers.ListField(
-        child=serializers.CharField(), help_text="Addresses of the first of them."
+        child=serializers.CharField(), help_text="E-mail addresses of the first of them."
     )
     leaving = serializers.ListField(
-        child=serializers.CharField(), help_text="Addresses of the first of them."
+        child=serializers.CharField(), help_text="E-mail addresses of the first of them."
     )
 
 

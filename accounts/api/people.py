@@ -41,7 +41,7 @@ STATES = (("open", "open"), ("closed", "closed"))
 
 
 class UserFilter(filters.FilterSet):
-    q = filters.CharFilter(method="narrow", label="Part of the address or the name.", max_length=100)
+    q = filters.CharFilter(method="narrow", label="Part of the e-mail address or name.", max_length=100)
     role = filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
     domain = filters.CharFilter(field_name="domain__name", max_length=64)
     project = filters.CharFilter(method="of_project", label="Name of a project.", max_length=64)

@@ -27,11 +27,11 @@ class PeopleImportInput(InputSerializer):
     content = serializers.CharField(
         max_length=MOST_BYTES,
         trim_whitespace=False,
-        help_text=f"The CSV file. Its columns: {', '.join(COLUMNS)}; email must be there.",
+        help_text=f"CSV file with the columns {', '.join(COLUMNS)}; only email is required.",
     )
     name = TextField(max_length=120, required=False, default="people.csv")
     is_dry_run = serializers.BooleanField(
-        required=False, default=True, help_text="Only say what each row would do."
+        required=False, default=True, help_text="true: only report the effect of each row."
     )
 
 
@@ -39,17 +39,19 @@ class PeopleImportOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     asked_at = serializers.DateTimeField()
-    started_at = serializers.DateTimeField(allow_null=True, help_text="Null: nobody is changed yet.")
+    started_at = serializers.DateTimeField(allow_null=True, help_text="null if the import has not started.")
     finished_at = serializers.DateTimeField(allow_null=True)
-    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Rows by outcome.")
-    done = serializers.IntegerField(help_text="Rows that were taken in, or refused meanwhile.")
-    to_do = serializers.IntegerField(help_text="Rows that may be taken in, those that are done too.")
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Number of rows by outcome.")
+    done = serializers.IntegerField(help_text="Number of rows imported, or refused during the import.")
+    to_do = serializers.IntegerField(help_text="Number of rows to import, including those that are done.")
 
 
 class PeopleImportRowOut(serializers.ModelSerializer[PeopleImportLine]):
     values = serializers.DictField(child=serializers.CharField())
-    changes = serializers.ListField(child=serializers.CharField(), help_text="Fields that differ.")
-    faults = serializers.DictField(child=serializers.CharField(), help_text="What is wrong, by column.")
+    changes = serializers.ListField(
+        child=serializers.CharField(), help_text="Names of the fields that change."
+    )
+    faults = serializers.DictField(child=serializers.CharField(), help_text="Errors by column.")
 
     class Meta:
         model = PeopleImportLine
@@ -59,7 +61,7 @@ class PeopleImportRowOut(serializers.ModelSerializer[PeopleImportLine]):
 
 class SignInLinkOut(serializers.Serializer[Any]):
     email = serializers.EmailField()
-    sign_in_url = serializers.CharField(help_text="Works once, within a day.")
+    sign_in_url = serializers.CharField(help_text="Link that signs the user in once, within a day.")
 
 
 class PeopleImportListView(APIView):

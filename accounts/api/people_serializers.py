@@ -37,7 +37,11 @@ class UserCreateInput(InputSerializer):
     email = TextField(max_length=254)
     name = TextField(max_length=120, required=False, default="", allow_blank=True)
     domain = TextField(
-        max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
+        max_length=64,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Name of the domain; default: your own.",
     )
     role = serializers.ChoiceField(choices=ROLES, required=False, default=Role.USER.value)
     password = TextField(
@@ -45,7 +49,8 @@ class UserCreateInput(InputSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="To be changed at the first sign-in. Without one, the answer has a link that signs the person in once.",
+        help_text="Initial password, to be changed at the first sign-in. Without it, the response has "
+        "a link for one sign-in.",
     )
     projects = serializers.ListField(
         child=TextField(max_length=64), required=False, default=list, max_length=MOST_PROJECTS
@@ -53,7 +58,9 @@ class UserCreateInput(InputSerializer):
 
 
 class UserCreatedOut(UserOut):
-    sign_in_url = serializers.CharField(help_text="Shown this once, works once, within a day; may be empty.")
+    sign_in_url = serializers.CharField(
+        help_text="Link that signs the user in once, within a day; shown only in this response. May be empty."
+    )
 
 
 class UserChangeInput(InputSerializer):
@@ -92,7 +99,7 @@ class CloseInput(InputSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="E-mail of the new owner of the folders.",
+        help_text="E-mail address of the new owner of the folders, for hand_over.",
     )
 
 
@@ -109,7 +116,11 @@ class ProjectCreateInput(InputSerializer):
     name = TextField(max_length=64)
     title = TextField(max_length=120, required=False, default="", allow_blank=True)
     domain = TextField(
-        max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
+        max_length=64,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Name of the domain; default: your own.",
     )
 
 
@@ -123,12 +134,14 @@ class NamedChangeInput(InputSerializer):
 
     name = TextField(max_length=64, required=False)
     title = TextField(max_length=120, required=False, allow_blank=True)
-    is_active = serializers.BooleanField(required=False, help_text="false: archived, or closed.")
+    is_active = serializers.BooleanField(
+        required=False, help_text="false archives a project or closes a domain."
+    )
 
 
 class DomainChangeInput(NamedChangeInput):
     second_factor = serializers.ChoiceField(
-        choices=SECOND_FACTORS, required=False, help_text="People for whom a second factor is required."
+        choices=SECOND_FACTORS, required=False, help_text="Users for whom a second factor is required."
     )
 
 
@@ -147,7 +160,7 @@ class MemberOut(serializers.Serializer[Any]):
     name = serializers.CharField(source="user.name")
     role = serializers.ChoiceField(choices=PROJECT_ROLES)
     is_by_rule = serializers.BooleanField(
-        help_text="A rule of the project made them a member, and nobody by hand."
+        help_text="true if only a rule of the project made the user a member."
     )
 
 

@@ -57,15 +57,18 @@ def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializer
 
 def _least_use(of_what: str, further: str = "") -> serializers.IntegerField:
     return _count(
-        f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace, as `use_rule` says, whatever the group's rule; batch"
-        f" sessions only where their group ends them for little use. null: as the group says.{further}",
+        f"Minimum utilization of the allocated {of_what} in percent. A session whose average over "
+        "`use_window_s` is below it, as combined by `use_rule`, ends after `use_grace_s`, whatever "
+        "its group's rule; a batch session only if its group has `ends_idle_batch`. null: as the "
+        f"group sets.{further}",
         most=MOST_PERCENT,
         least=1,
     )
 
 
-_UNMEASURED = (
-    " Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+UNMEASURED = (
+    " Not measured, and so without effect, on agents reached over the network and for "
+    "devices that sessions share."
 )
 
 
@@ -74,58 +77,67 @@ class LimitsInput(InputSerializer):
     allow-lists null allows everything, an empty list nothing.
     """
 
-    max_sessions = _count("Live sessions.")
-    max_pending_sessions = _count("Sessions that wait.")
-    max_containers = _count("Containers of one session.")
-    max_lifetime_s = _count("Seconds that a session may run.", least=1)
+    max_sessions = _count("Maximum number of live sessions.")
+    max_pending_sessions = _count("Maximum number of waiting sessions.")
+    max_containers = _count("Maximum number of containers of a session.")
+    max_lifetime_s = _count("Maximum runtime of a session in seconds.", least=1)
     max_priority = _count(
-        "Of a session, 0 to 100. null at every level, or set by policies of domains alone: 0.",
+        "Highest priority of a session, 0 to 100. The limit is 0 if no policy of the whole "
+        "installation sets it.",
         most=HIGHEST_PRIORITY,
     )
-    max_idle_s = _count(
-        "Seconds without anybody at work in it after which an interactive session ends.", least=1
-    )
+    max_idle_s = _count("Seconds without user activity after which an interactive session ends.", least=1)
     min_cpu_percent = _least_use("CPU")
     min_mem_percent = _least_use("memory")
-    min_device_percent = _least_use("accelerators", _UNMEASURED)
-    min_device_mem_percent = _least_use("accelerators' memory", _UNMEASURED)
+    min_device_percent = _least_use("accelerators", UNMEASURED)
+    min_device_mem_percent = _least_use("accelerator memory", UNMEASURED)
     use_rule = serializers.ChoiceField(
         choices=USE_RULES,
         required=False,
-        help_text="any: utilization is low if one resource with a minimum in this policy is below it; all: if all of those allocated to the session are.",
+        help_text="any: utilization is low if one resource with a minimum in this policy is below it; "
+        "all: if all of them that are allocated to the session are.",
     )
     use_window_s = _count(
-        "Seconds over which use is averaged; the shortest of all policies and the group holds. null: as the group says.",
+        "Period in seconds over which utilization is averaged; the shortest of all policies "
+        "and the group applies. null: as the group sets.",
         most=MOST_WINDOW_S,
         least=LEAST_WINDOW_S,
     )
     use_grace_s = _count(
-        "Seconds from when it uses too little to its end; the shortest of all policies and the group holds. null: as the group says.",
+        "Seconds between the detection of low utilization and the end of the session; the "
+        "shortest of all policies and the group applies. null: as the group sets.",
         least=LEAST_GRACE_S,
     )
-    max_extensions = _count("How often the end of a session may be put off.")
-    max_extension_s = _count("Seconds by which it is put off at most each time.", least=1)
+    max_extensions = _count("Number of times that a session may be extended.")
+    max_extension_s = _count("Maximum number of seconds by which one extension postpones the end.", least=1)
     max_slots = AmountsField(
-        help_text="Allocated resources of all running sessions together, as {cpu: cores, mem: “64g”, cuda: devices}."
+        help_text="Maximum resources of all running sessions together, as {cpu: cores, mem: “64g”, "
+        "cuda: devices}."
     )
-    max_pending_slots = AmountsField(help_text="Requested resources of all waiting sessions together.")
-    max_folders = _count("Folders.")
-    max_folder_bytes = _count("Bytes of all folders together, as they were measured last.", MAX_AMOUNT)
-    max_keypairs = _count("API tokens of a person.")
-    max_requests = _count("Requests of one API token in a minute; null at every level: as the settings say.")
+    max_pending_slots = AmountsField(
+        help_text="Maximum resources of all waiting sessions together, in the same form."
+    )
+    max_folders = _count("Maximum number of folders.")
+    max_folder_bytes = _count("Maximum size of all folders together in bytes, as last measured.", MAX_AMOUNT)
+    max_keypairs = _count("Maximum number of API tokens of a user.")
+    max_requests = _count(
+        "Maximum number of requests of an API token in one minute; null at every level: the "
+        "default of the settings."
+    )
     max_browsers = _count(
-        "Browsers in which one person is signed in at once; one more sign-in ends the oldest.", least=1
+        "Maximum number of browsers in which a user is signed in; a further sign-in ends the oldest.", least=1
     )
     allowed_registries = EntriesField(
         AllowList.REGISTRIES,
-        help_text="Like ghcr.io or ghcr.io/group; “local” is what is named without a host. null: all.",
+        help_text="Allowed registries, e.g. ghcr.io or ghcr.io/group; “local”: images named without a "
+        "host. null: all.",
     )
     allowed_images = EntriesField(
         AllowList.IMAGES,
-        help_text="Like python:3.12 or ghcr.io/group/*; without a tag, any of it. null: all.",
+        help_text="Allowed images, e.g. python:3.12 or ghcr.io/group/*; without a tag, all tags. null: all.",
     )
     allowed_storage_hosts = EntriesField(
-        AllowList.STORAGE_HOSTS, help_text="Of new folders, by name. null: all."
+        AllowList.STORAGE_HOSTS, help_text="Names of the storage hosts allowed for new folders. null: all."
     )
 
 
@@ -136,13 +148,13 @@ class PolicyCreateInput(LimitsInput):
         required=False,
         default="",
         allow_blank=True,
-        help_text="Yours if absent; for superadmins the whole installation.",
+        help_text="Name of the domain; default: your own, for superadmins the whole installation.",
     )
 
 
 class PolicyChangeInput(LimitsInput):
     name = TextField(max_length=64, required=False)
-    is_default = serializers.BooleanField(required=False, help_text="true: new people get it.")
+    is_default = serializers.BooleanField(required=False, help_text="true: new users get this policy.")
 
 
 class PolicyOut(serializers.Serializer[Any]):
@@ -153,9 +165,9 @@ class PolicyOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     domain = serializers.CharField(
-        source="domain.name", default="", help_text="Empty: of the whole installation."
+        source="domain.name", default="", help_text="Name of the domain; empty: the whole installation."
     )
-    is_default = serializers.BooleanField(help_text="New people get it.")
+    is_default = serializers.BooleanField(help_text="true if new users get this policy.")
     max_sessions = serializers.IntegerField(allow_null=True)
     max_pending_sessions = serializers.IntegerField(allow_null=True)
     max_containers = serializers.IntegerField(allow_null=True)
@@ -187,24 +199,28 @@ class PolicyOut(serializers.Serializer[Any]):
 class PolicyUserOut(serializers.Serializer[Any]):
     level = serializers.ChoiceField(choices=LEVELS)
     id = serializers.IntegerField()
-    name = serializers.CharField(help_text="Of a person the e-mail.")
+    name = serializers.CharField(
+        help_text="Name of the domain, project or token, or e-mail address of the user."
+    )
 
 
 class ImpactOut(serializers.Serializer[Any]):
     counts = serializers.DictField(
-        child=serializers.IntegerField(), help_text="How many it limits, by level."
+        child=serializers.IntegerField(), help_text="Number of limited objects by level."
     )
-    above = LimitOut(many=True, help_text="Who would use more than allowed, the furthest above first.")
-    above_count = serializers.IntegerField(help_text="How many in all; not all are listed.")
+    above = LimitOut(many=True, help_text="Limits that would be exceeded, the most exceeded first.")
+    above_count = serializers.IntegerField(
+        help_text="Number of limits that would be exceeded, including those not listed."
+    )
     is_ending = serializers.BooleanField(
-        help_text="Running sessions in which nobody works, or that use too little, may end by the new limits."
+        help_text="true if the new limits may end idle or under-utilized running sessions."
     )
 
 
 class AssignmentInput(InputSerializer):
     level = serializers.ChoiceField(choices=LEVELS)
     id = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
-    policy = TextField(max_length=64, allow_blank=True, help_text="Its name or number; empty: none.")
+    policy = TextField(max_length=64, allow_blank=True, help_text="Name or id of the policy; empty: none.")
 
 
 class AssignmentOut(serializers.Serializer[Any]):

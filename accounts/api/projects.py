@@ -42,7 +42,7 @@ from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 class NamedFilter(filters.FilterSet):
-    q = filters.CharFilter(method="narrow", label="Part of the name or the title.", max_length=100)
+    q = filters.CharFilter(method="narrow", label="Part of the name or title.", max_length=100)
     state = filters.ChoiceFilter(choices=STATES, method="in_state")
 
     def narrow(self, rows: QuerySet[Any], name: str, text: str) -> QuerySet[Any]:

@@ -36,7 +36,9 @@ class OwnTokenOut(serializers.Serializer[Any]):
 
 
 class WhoAmIOut(MeOut):
-    token = OwnTokenOut(allow_null=True, help_text="null for a browser.")
+    token = OwnTokenOut(
+        allow_null=True, help_text="Token that authenticates the request; null for a browser."
+    )
 
 
 class KeyPairOut(serializers.Serializer[Any]):
@@ -50,7 +52,7 @@ class KeyPairOut(serializers.Serializer[Any]):
     last_used_at = serializers.DateTimeField(allow_null=True)
     last_used_ip = serializers.IPAddressField(allow_null=True)
     old_secret_until = serializers.DateTimeField(
-        allow_null=True, help_text="So long the secret before the last rotation works."
+        allow_null=True, help_text="End of the period during which the previous secret still works."
     )
 
 
@@ -61,12 +63,14 @@ def scopes_field(**options: Any) -> serializers.ListField:
 
 
 class KeyPairCreateInput(InputSerializer):
-    name = TextField(check=check_token_name, help_text="1 to 60 characters.")
-    scopes = scopes_field(help_text="Without it, all that you have by what you use now.")
+    name = TextField(check=check_token_name, help_text="Name of the token, 1 to 60 characters.")
+    scopes = scopes_field(
+        help_text="Scopes of the token; default: all scopes of your present token or login."
+    )
     expires_at = serializers.DateTimeField(
         required=False,
         allow_null=True,
-        help_text=f"null: never. Without it, in {USUAL_LIFE.days} days. No later than the token that you use.",
+        help_text=f"null: never. Default: in {USUAL_LIFE.days} days. Not later than that of the token that you use.",
     )
 
 
@@ -74,7 +78,7 @@ class KeyPairChangeInput(InputSerializer):
     name = TextField(check=check_token_name, required=False)
     scopes = scopes_field()
     is_active = serializers.BooleanField(
-        required=False, help_text="false: it opens nothing until it is true again."
+        required=False, help_text="false suspends the token until it is true again."
     )
 
 
@@ -93,9 +97,11 @@ class KeyPairRotateInput(InputSerializer):
         default=0,
         min_value=0,
         max_value=LONGEST_GRACE / timedelta(hours=1),
-        help_text="So long the old secret works beside the new one.",
+        help_text="Hours during which the previous secret still works; default: 0.",
     )
 
 
 class KeyPairCreatedOut(KeyPairOut):
-    token = serializers.CharField(help_text="Shown this once; Berth keeps only its hash.")
+    token = serializers.CharField(
+        help_text="Text of the token; shown only in this response, as Berth stores only a hash."
+    )

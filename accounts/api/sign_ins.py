@@ -28,10 +28,10 @@ from common.token_scopes import FOR_ADMIN
 class BrowserLoginOut(serializers.Serializer[Any]):
     id = serializers.CharField(source="public_id")
     device = serializers.SerializerMethodField()
-    ip = serializers.CharField(help_text="Where it was signed in from.")
+    ip = serializers.CharField(help_text="IP address of the sign-in.")
     signed_in_at = serializers.DateTimeField(allow_null=True)
     seen_at = serializers.DateTimeField(allow_null=True)
-    is_this = serializers.SerializerMethodField(help_text="Whether this request comes from it.")
+    is_this = serializers.SerializerMethodField(help_text="true if this browser sends the request.")
 
     def get_device(self, row: BrowserLogin) -> str:
         return device_name(row.user_agent)
@@ -44,24 +44,26 @@ class SignInOut(serializers.Serializer[Any]):
     must_change_password = serializers.BooleanField()
     allowed_networks = serializers.ListField(child=serializers.CharField())
     has_password = serializers.BooleanField(
-        help_text="false: the password is kept by a provider or a directory."
+        help_text="false if an identity provider or directory keeps the password."
     )
     has_second_factor = serializers.BooleanField()
-    logins = serializers.IntegerField(help_text="Browsers in which the person is signed in.")
+    logins = serializers.IntegerField(help_text="Number of browsers in which the user is signed in.")
 
 
 class SignInInput(InputSerializer):
-    must_change_password = serializers.BooleanField(required=False, help_text="Before anything else.")
+    must_change_password = serializers.BooleanField(
+        required=False, help_text="true: the user must change the password before anything else."
+    )
     allowed_networks = serializers.ListField(
         child=TextField(max_length=64),
         required=False,
         max_length=MOST_NETWORKS,
-        help_text="Where the account may be used from, like 192.0.2.0/24; empty: from everywhere.",
+        help_text="Networks from which the account may be used, e.g. 192.0.2.0/24; empty: all.",
     )
 
 
 class EndedOut(serializers.Serializer[Any]):
-    ended = serializers.IntegerField(help_text="How many browsers were signed out.")
+    ended = serializers.IntegerField(help_text="Number of browsers that were signed out.")
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_logins"))

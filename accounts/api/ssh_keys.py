@@ -28,8 +28,8 @@ class SshKeyOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     key_type = serializers.ChoiceField(choices=list(TYPES))
-    fingerprint = serializers.CharField(help_text="As ssh-keygen -l prints it.")
-    public_key = serializers.CharField(help_text="Type and base64, without comment.")
+    fingerprint = serializers.CharField(help_text="SHA-256 fingerprint as printed by ssh-keygen -l.")
+    public_key = serializers.CharField(help_text="Key type and base64 data, without comment.")
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField(allow_null=True)
     last_used_at = serializers.DateTimeField(allow_null=True)
@@ -37,12 +37,14 @@ class SshKeyOut(serializers.Serializer[Any]):
 
 
 class SshKeyAddInput(InputSerializer):
-    public_key = TextField(check=check_unicode, help_text="One line, like that of ~/.ssh/id_ed25519.pub.")
+    public_key = TextField(
+        check=check_unicode, help_text="Public key in one line, as in ~/.ssh/id_ed25519.pub."
+    )
     name = TextField(
         check=check_key_name,
         required=False,
         allow_blank=True,
-        help_text=f"At most {MAX_NAME_LENGTH} characters. Without it, the comment of the key.",
+        help_text=f"Name, at most {MAX_NAME_LENGTH} characters; default: the comment of the key.",
     )
 
 

@@ -13,26 +13,33 @@ from common.values.time_zones import LONGEST_ZONE
 
 SESSION_TYPES = list(SessionType.values)
 LONGEST_TIME = len("08:00")
-LIMITS = "Limits for all its sessions together and per person there, always or at certain hours of the week."
-_TYPES = "Which sessions it counts; none named: all."
+LIMITS = (
+    "Limits for all sessions of the group together and for each user, in force always "
+    "or at certain hours of the week."
+)
+_TYPES = "Types of sessions to which the limit applies; empty: all."
 _TOGETHER = "Limit for all sessions together"
-_EACH = "Limit per person"
-_DAYS = "1 is Monday, 7 Sunday; none, with neither times nor a time zone: it holds always."
-_BEGINS = "When it begins to hold on these days, like 08:00."
-_ENDS = "When it ceases to; what is not after the beginning is on the next day."
-_ZONE = "By whose clocks, like Europe/Berlin or UTC."
+_EACH = "Limit for each user"
+_DAYS = (
+    "Days on which the limit is in force: 1 (Monday) to 7 (Sunday). Empty, without "
+    "times and time zone: always."
+)
+_BEGINS = "Time at which the limit begins on these days, e.g. 08:00."
+_ENDS = "Time at which the limit ends; on the next day if it is not after the beginning."
+_ZONE = "Time zone of the times, e.g. Europe/Berlin or UTC."
 
 
 def _amounts_told(help_text: str) -> serializers.DictField:
     return serializers.DictField(
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
-        help_text=f"{help_text}, in base units; of what is not named as much as there is.",
+        help_text=f"{help_text}, in base units; slots that are not named are unlimited.",
     )
 
 
 def _amounts_taken(help_text: str) -> AmountsField:
     return AmountsField(
-        help_text=f"{help_text}, as {{cpu: cores, mem: “64g”, cuda: devices}}; of what is not named as much as there is."
+        help_text=f"{help_text}, as {{cpu: cores, mem: “64g”, cuda: devices}}; slots that are not named are "
+        "unlimited."
     )
 
 
@@ -54,7 +61,7 @@ class GroupLimitOut(serializers.Serializer[Any]):
 class GroupLimitInput(InputSerializer):
     """A limit of a resource group: for all its sessions together, for those of each user, or both."""
 
-    name = TextField(max_length=LONGEST_NAME, help_text="By which it is told from the others of its group.")
+    name = TextField(max_length=LONGEST_NAME, help_text="Name of the limit, unique in its group.")
     session_types = serializers.ListField(
         child=serializers.ChoiceField(choices=SESSION_TYPES),
         required=False,

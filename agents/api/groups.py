@@ -39,7 +39,7 @@ from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_groups"))
 class ResourceGroupListView(ListAPIView[ResourceGroup]):
-    """Resource groups that a session can name."""
+    """List the resource groups that you may use; superadmins and monitors see all."""
 
     token_scopes = FOR_ADMIN
     token_scopes_of = {"GET": EVERY_TOKEN}  # noqa: RUF012
@@ -100,7 +100,7 @@ class ResourceGroupView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_group_grants"))
 class GrantListView(ListAPIView[GroupGrant]):
-    """Domains, projects and users that may use the group if it is not public.
+    """List the domains, projects and users that may use the group if it is not public.
     For superadmins and monitors.
     """
 

@@ -34,20 +34,24 @@ class ReservationInput(InputSerializer):
     agents = serializers.ListField(
         child=TextField(max_length=64),
         max_length=service.MOST_AGENTS,
-        help_text="Names of machines of the group.",
+        help_text="Names of agents of the group.",
     )
-    starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="Absent: now.")
+    starts_at = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="Start of the reservation; default: now."
+    )
     ends_at = serializers.DateTimeField()
     level = serializers.ChoiceField(
-        choices=GRANT_LEVELS, required=False, help_text="Absent: for nobody, which is maintenance."
+        choices=GRANT_LEVELS,
+        required=False,
+        help_text="Level of the holder; absent: maintenance, for nobody.",
     )
     id = serializers.IntegerField(
-        min_value=1, max_value=2**63 - 1, required=False, help_text="Of the domain, project or person."
+        min_value=1, max_value=2**63 - 1, required=False, help_text="Id of the domain, project or user."
     )
 
 
 class ReservationChange(InputSerializer):
-    """Changes of a reservation; absent fields stay as they are."""
+    """Changes of a reservation; absent fields stay unchanged."""
 
     name = TextField(max_length=64, required=False)
     reason = TextField(max_length=500, required=False, allow_blank=True)
@@ -55,24 +59,30 @@ class ReservationChange(InputSerializer):
         child=TextField(max_length=64),
         max_length=service.MOST_AGENTS,
         required=False,
-        help_text="All of its machines from now on, by name.",
+        help_text="Names of all agents of the reservation, instead of the present ones.",
     )
-    starts_at = serializers.DateTimeField(required=False, help_text="Until it has begun.")
+    starts_at = serializers.DateTimeField(
+        required=False, help_text="Cannot be changed once the reservation has begun."
+    )
     ends_at = serializers.DateTimeField(required=False)
 
 
 class ReservationOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
-    name = serializers.CharField(allow_blank=True, help_text="Empty: it is one of others.")
+    name = serializers.CharField(allow_blank=True, help_text="Empty for reservations of others.")
     reason = serializers.CharField(allow_blank=True)
     starts_at = serializers.DateTimeField()
     ends_at = serializers.DateTimeField()
     level = serializers.CharField(
-        allow_blank=True, help_text="domain, project or user; empty: nobody, or others."
+        allow_blank=True,
+        help_text="Level of the holder: domain, project or user; empty for maintenance and for "
+        "reservations of others.",
     )
-    grantee = serializers.CharField(allow_blank=True, help_text="Its name; of a person the e-mail.")
+    grantee = serializers.CharField(
+        allow_blank=True, help_text="Name of the domain or project, or e-mail address of the user."
+    )
     agents = serializers.ListField(child=serializers.CharField())
-    is_open = serializers.BooleanField(help_text="It has begun.")
+    is_open = serializers.BooleanField(help_text="true if the reservation has begun.")
 
 
 class ReservationListView(GenericAPIView[Reservation]):
@@ -85,7 +95,7 @@ class ReservationListView(GenericAPIView[Reservation]):
     @extend_schema(operation_id="list_reservations", responses=ReservationOut(many=True))
     def get(self, request: Request, group_id: int) -> Response:
         """List present and future reservations, by start.
-        For those of others only the agents and the time are shown.
+        Reservations of others show only their agents and times.
         """
         actor = actor_of(request)
         entries: Any = calendar(actor, access_group(actor, group_id))

@@ -37,8 +37,12 @@ GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USE
 
 
 class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
-    occupied = serializers.IntegerField(read_only=True, help_text="Thousandths allocated to sessions.")
-    is_present = serializers.BooleanField(read_only=True, help_text="False: it is gone, and given to nobody.")
+    occupied = serializers.IntegerField(
+        read_only=True, help_text="Thousandths of the device allocated to sessions."
+    )
+    is_present = serializers.BooleanField(
+        read_only=True, help_text="false if the device has disappeared; it is then not allocated."
+    )
 
     class Meta:
         model = AgentDevice
@@ -48,10 +52,11 @@ class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
 class AgentOut(serializers.ModelSerializer[Agent]):
     resource_group = serializers.CharField(source="resource_group.name")
     capacity = serializers.SerializerMethodField(
-        help_text="What the machine has: the most that one container may get."
+        help_text="Resources of the agent in base units; the maximum for one container."
     )
     promised = serializers.SerializerMethodField(
-        help_text="What may be allocated to all its containers together: more where the group over-commits."
+        help_text="Resources that can be allocated to all containers together; more than `capacity` "
+        "if the group overcommits."
     )
     occupied = serializers.SerializerMethodField()
     images = serializers.SerializerMethodField()
@@ -89,23 +94,30 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
 
 CPU_OVERCOMMIT = (
-    "Sessions together may hold so many times the cores of a machine; one gets no more than it has."
+    "Allocatable cores as a multiple of the agent's cores; 1: no overcommit. One "
+    "session gets at most the agent's cores."
 )
-MEM_OVERCOMMIT = "The same of memory; where sessions then use more than there is, some of them are killed."
+MEM_OVERCOMMIT = (
+    "Allocatable memory as a multiple of the agent's memory; 1: no overcommit. If "
+    "sessions use more than the agent has, some of them are killed."
+)
 
 
 class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
-    agents: Any = serializers.IntegerField(source="agent_count", help_text="Machines in use.")
-    is_active: Any = serializers.BooleanField(
-        help_text="false: paused; it takes requests and starts nothing."
+    agents: Any = serializers.IntegerField(
+        source="agent_count", help_text="Number of agents that are not retired."
     )
-    is_public: Any = serializers.BooleanField(help_text="false: restricted to those with a grant.")
+    is_active: Any = serializers.BooleanField(
+        help_text="false if the group is paused: it accepts requests, but starts no sessions."
+    )
+    is_public: Any = serializers.BooleanField(help_text="false if only holders of a grant may use the group.")
     session_types: Any = serializers.ListField(child=serializers.ChoiceField(choices=SESSION_TYPES))
     cpu_overcommit: Any = serializers.FloatField(help_text=CPU_OVERCOMMIT)
     mem_overcommit: Any = serializers.FloatField(help_text=MEM_OVERCOMMIT)
     max_session_slots: Any = serializers.DictField(
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
-        help_text="The maximum that one session may request, in base units; what is not named is unlimited.",
+        help_text="Maximum that one session may request, in base units; slots that are not named are "
+        "unlimited.",
     )
     limits: Any = GroupLimitOut(many=True, help_text=LIMITS)
 
@@ -133,13 +145,14 @@ class ResourceGroupChangeInput(GroupEndsInput):
     name = TextField(max_length=64, required=False)
     description = TextField(max_length=500, required=False, allow_blank=True)
     is_default = serializers.BooleanField(
-        required=False, help_text="true: where sessions go that name no group; the one before is it no more."
+        required=False,
+        help_text="true: sessions that name no group go to this one, instead of the previous default group.",
     )
     is_active = serializers.BooleanField(
-        required=False, help_text="false pauses it: it takes requests and starts nothing."
+        required=False, help_text="false pauses the group: it accepts requests, but starts no sessions."
     )
     is_public = serializers.BooleanField(
-        required=False, help_text="true: everybody may use it; false: only those with a grant."
+        required=False, help_text="true: everybody may use the group; false: only holders of a grant."
     )
     strategy = serializers.ChoiceField(choices=Strategy.choices, required=False)
     scheduler = serializers.ChoiceField(choices=Scheduler.choices, required=False)
@@ -148,39 +161,40 @@ class ResourceGroupChangeInput(GroupEndsInput):
         allow_null=True,
         min_value=1,
         max_value=MOST_COUNT,
-        help_text="Seconds of waiting that raise a session by one priority; null: none do.",
+        help_text="Seconds of waiting that raise a session's priority by one; null: no ageing.",
     )
     patience_s = serializers.IntegerField(
         required=False,
         min_value=0,
         max_value=MOST_COUNT,
-        help_text="Seconds after which room is kept for the first session that finds none.",
+        help_text="Seconds of waiting after which capacity is reserved for the first session that "
+        "does not fit. If its start can be predicted, capacity is reserved at once.",
     )
     usage_half_life_s = serializers.IntegerField(
         required=False,
         min_value=LEAST_HALF_LIFE_S,
         max_value=MOST_HALF_LIFE_S,
-        help_text="Fair-share half-life: seconds after which past use counts half, with fair share.",
+        help_text="Seconds after which past use counts half, for fair share only.",
     )
     preemptible_priority = serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=-HIGHEST_PRIORITY,
         max_value=HIGHEST_PRIORITY,
-        help_text="Sessions of this priority or a lower one are ended where one with a higher priority finds no room;"
-        " null: none are.",
+        help_text="Sessions of this priority or lower are preempted if a session of higher priority "
+        "does not fit; null: no preemption.",
     )
     preemption_after_s = serializers.IntegerField(
         required=False,
         min_value=0,
         max_value=MOST_COUNT,
-        help_text="Seconds that a session runs at least before it is ended for others.",
+        help_text="Seconds that a session runs at least before it can be preempted.",
     )
     preemption_grace_s = serializers.IntegerField(
         required=False,
         min_value=0,
         max_value=MOST_NOTICE_S,
-        help_text="Seconds from when its owner is told to its end.",
+        help_text="Seconds between the warning of the owner and the preemption.",
     )
     session_types = serializers.ListField(
         child=serializers.ChoiceField(choices=SESSION_TYPES),
@@ -191,13 +205,13 @@ class ResourceGroupChangeInput(GroupEndsInput):
     cpu_overcommit = _factor_field(CPU_OVERCOMMIT)
     mem_overcommit = _factor_field(MEM_OVERCOMMIT)
     max_session_slots = AmountsField(
-        help_text="The maximum that one session may request, as {cpu: cores, mem: “64g”, cuda: devices}."
+        help_text="Maximum that one session may request, as {cpu: cores, mem: “64g”, cuda: devices}."
     )
     limits = serializers.ListField(
         child=GroupLimitInput(),
         required=False,
         max_length=MOST_LIMITS,
-        help_text=f"{LIMITS} These take the place of those that are there.",
+        help_text=f"{LIMITS} Replaces the present limits.",
     )
 
 
@@ -212,8 +226,10 @@ class GrantInput(InputSerializer):
 
 class GrantOut(serializers.ModelSerializer[GroupGrant]):
     level: Any = serializers.SerializerMethodField()
-    of: Any = serializers.SerializerMethodField(help_text="Its number.")
-    name: Any = serializers.SerializerMethodField(help_text="Of a person the e-mail.")
+    of: Any = serializers.SerializerMethodField(help_text="Id of the domain, project or user.")
+    name: Any = serializers.SerializerMethodField(
+        help_text="Name of the domain or project, or e-mail address of the user."
+    )
 
     class Meta:
         model = GroupGrant
@@ -230,4 +246,4 @@ class GrantOut(serializers.ModelSerializer[GroupGrant]):
 
 
 class AgentMoveInput(InputSerializer):
-    agent = TextField(max_length=64, help_text="The name of a machine.")
+    agent = TextField(max_length=64, help_text="Name of the agent.")

@@ -12,7 +12,7 @@ from common.token_scopes import FOR_ADMIN
 
 @extend_schema_view(get=extend_schema(operation_id="list_agents"))
 class AgentListView(ListAPIView[Agent]):
-    """Agents, with their capacity and what of it is allocated."""
+    """List the agents with their capacity and allocated resources."""
 
     token_scopes = FOR_ADMIN
     serializer_class = AgentOut

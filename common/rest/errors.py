@@ -27,7 +27,7 @@ HINTS = {
 
 
 class ErrorOut(serializers.Serializer[Any]):
-    """Body of every refusal."""
+    """Body of every error response."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -36,49 +36,57 @@ class ErrorOut(serializers.Serializer[Any]):
 
 
 class LimitOut(serializers.Serializer[Any]):
-    """Limit and its use, in base units: cpu in millicores,
-    devices in thousandths, bytes, seconds.
-    """
+    """A limit and its use, in base units: cpu in millicores, devices in thousandths, bytes, seconds."""
 
-    limit = serializers.CharField(help_text="Like sessions, lifetime_s or, of one slot, slots.cpu.")
-    level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
-    scope = serializers.CharField(help_text="Name of that domain or project, e-mail, or name of the token.")
-    policy = serializers.CharField(help_text="The resource policy that says so.")
-    value = serializers.IntegerField(help_text="The most; of what begins with min_, the least.")
+    limit = serializers.CharField(
+        help_text="Name of the limit, e.g. sessions, lifetime_s, or slots.cpu for one slot."
+    )
+    level = serializers.CharField(
+        help_text="Level to which the policy is assigned: domain, project, user or keypair."
+    )
+    scope = serializers.CharField(
+        help_text="Name of the domain, project or token, or e-mail address of the user."
+    )
+    policy = serializers.CharField(help_text="Name of the resource policy.")
+    value = serializers.IntegerField(help_text="Maximum; for limits named min_…, the minimum.")
     used = serializers.IntegerField()
-    left = serializers.IntegerField(help_text="0 of what begins with min_: nothing of it is used up.")
+    left = serializers.IntegerField(help_text="Unused rest of the limit; 0 for limits named min_….")
     is_joint = serializers.BooleanField(
-        help_text="Of what begins with min_: to reach another one of the same policy is enough, of what a session holds."
+        help_text="true for a limit named min_… if reaching another minimum of the same policy suffices."
     )
 
 
 class LimitHitOut(LimitOut):
-    asked = serializers.IntegerField(help_text="What the request needs of it.")
-    message = serializers.CharField(help_text="The sentence about this one.")
+    asked = serializers.IntegerField(help_text="Amount that the request needs.")
+    message = serializers.CharField(help_text="Message about this entry.")
 
 
 class AllowListOut(serializers.Serializer[Any]):
-    """List of allowed values; an empty one allows nothing."""
+    """A list of allowed values; an empty list allows nothing."""
 
-    list = serializers.CharField(help_text="registries, images or storage_hosts.")
-    level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
-    scope = serializers.CharField(help_text="Name of that domain or project, e-mail, or name of the token.")
-    policy = serializers.CharField(help_text="The resource policy that says so.")
+    list = serializers.CharField(help_text="Kind of the list: registries, images or storage_hosts.")
+    level = serializers.CharField(
+        help_text="Level to which the policy is assigned: domain, project, user or keypair."
+    )
+    scope = serializers.CharField(
+        help_text="Name of the domain, project or token, or e-mail address of the user."
+    )
+    policy = serializers.CharField(help_text="Name of the resource policy.")
     entries = serializers.ListField(child=serializers.CharField())
 
 
 class AllowListHitOut(AllowListOut):
-    asked = serializers.CharField(help_text="What is not in it.")
-    message = serializers.CharField(help_text="The sentence about this one.")
+    asked = serializers.CharField(help_text="Requested value that is not in the list.")
+    message = serializers.CharField(help_text="Message about this entry.")
 
 
 class LimitErrorOut(ErrorOut):
-    """Refusal because of limits; names all that were hit."""
+    """Error response if limits are exceeded; lists all of them."""
 
     limits = LimitHitOut(many=True, required=False)
     allow_lists = AllowListHitOut(many=True, required=False)
     budgets = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="A sentence for each that is used up."
+        child=serializers.CharField(), required=False, help_text="A message for each budget that is used up."
     )
 
 

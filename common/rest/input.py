@@ -73,7 +73,7 @@ def _check_filter(request: Any, name: str, kind: filters.Filter) -> None:
 
 
 class InputSerializer(serializers.Serializer[Any]):
-    """Base of request bodies. Unknown fields are refused, so that typing errors are noticed."""
+    """Request body; unknown fields are refused, so that typing errors are noticed."""
 
     default_error_messages = {"invalid": gettext_lazy("Give an object of fields.")}  # noqa: RUF012  the form that DRF wants
 

@@ -15,24 +15,24 @@ from common.rest.idempotency import HEADER
 from common.token_scopes import in_order, sufficient_scopes
 
 REFUSALS = {
-    400: "A value is wrong; `fields` names each.",
-    401: "Nobody is signed in, or the token is unknown, revoked or expired.",
-    403: "You see it, yet may not do this.",
-    404: "Absent, or hidden from you.",
-    406: "Answers are JSON; another type was asked for.",
-    409: "Its state forbids this.",
+    400: "A value is invalid; `fields` has a message for each.",
+    401: "Not signed in, or the token is unknown, revoked or expired.",
+    403: "Not permitted, although you may see the object.",
+    404: "The object does not exist or is hidden from you.",
+    406: "The header `Accept` excludes JSON.",
+    409: "The state of the object does not allow this.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    422: "A limit, or the size of the machines, forbids this.",
-    429: "This token sent too many requests in a minute; `Retry-After` says how many seconds to wait.",
-    503: "A part that is needed does not answer now; try again.",
+    422: "A limit, or the size of the agents, does not allow this.",
+    429: "Too many requests with this token in one minute; `Retry-After` is the number of seconds to wait.",
+    503: "A required component is unavailable; try again later.",
 }
 KEY = OpenApiParameter(
     HEADER,
     str,
     OpenApiParameter.HEADER,
-    description="Any text of your own, 1 to 255 printable ASCII characters. Sent again within a day, the same request "
-    "with the same key makes nothing new and gets the first answer again.",
+    description="Text of your choice, 1 to 255 printable ASCII characters. Repeated within a day, "
+    "the same request with the same key creates nothing and returns the first response.",
 )
 
 
@@ -58,7 +58,7 @@ class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
         if not self.view.authentication_classes:
             return told
         scopes = ", ".join(f"`{name}`" for name in self._scopes())
-        return f"{told}\n\nScopes of which a token needs one: {scopes or 'none would do'}.".lstrip()
+        return f"{told}\n\nA token needs one of these scopes: {scopes}.".lstrip()
 
     def get_extensions(self) -> dict[str, Any]:
         is_open = not self.view.authentication_classes

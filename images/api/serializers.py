@@ -23,9 +23,11 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
     minimum = serializers.SerializerMethodField()
     registry = serializers.SlugRelatedField[Any](slug_field="name", read_only=True, allow_null=True)
     is_allowed = serializers.SerializerMethodField(
-        help_text="Policies let you start it, in the project that was asked for."
+        help_text="true if policies allow you to start the image, in the given project."
     )
-    objections = serializers.SerializerMethodField(help_text="Why they do not, a sentence for each list.")
+    objections = serializers.SerializerMethodField(
+        help_text="Messages, one for each allow-list that excludes the image."
+    )
 
     class Meta:
         model = ContainerImage

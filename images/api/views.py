@@ -25,7 +25,8 @@ from images.selectors import visible_images
             OpenApiParameter(
                 "project",
                 OpenApiTypes.STR,
-                description="Whether you may start them in this project of yours; without it, in any.",
+                description="Your project for which `is_allowed` is decided; without it, policies of projects "
+                "are not considered.",
             )
         ],
         responses={200: ImageOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
@@ -33,7 +34,7 @@ from images.selectors import visible_images
     )
 )
 class ImageListView(ListAPIView[ContainerImage]):
-    """Images that sessions can be started from, and whether policies allow you to start them."""
+    """List the images for sessions, and whether policies allow you to start them."""
 
     token_scopes = EVERY_TOKEN
     serializer_class = ImageOut

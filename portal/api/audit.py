@@ -25,12 +25,12 @@ from common.values.text import quoted
 from portal.audit.selectors import own_entries, visible_entries, with_origin
 
 FILTERS = {
-    "actor": ("actor_label", "E-mail address of who acted."),
-    "action": ("action", "Like sessions.terminate_session."),
-    "object_kind": ("target_type", "Like accounts.user."),
-    "object_id": ("target_id", "The object's id."),
-    "outcome": ("outcome", "done, refused or failed."),
-    "request_id": ("request_id", "That of an error page or of the header X-Request-Id."),
+    "actor": ("actor_label", "E-mail address of the actor."),
+    "action": ("action", "Code of the action, e.g. sessions.terminate_session."),
+    "object_kind": ("target_type", "Type of the object, e.g. accounts.user."),
+    "object_id": ("target_id", "Id of the object."),
+    "outcome": ("outcome", "Outcome: done, refused or failed."),
+    "request_id": ("request_id", "Request id, as on error pages and in the header X-Request-Id."),
 }
 # RFC 3339, as the API document says; Python's parser accepts more.
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
@@ -39,15 +39,18 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\
 class AuditEntryOut(serializers.ModelSerializer[AuditEntry]):
     actor = serializers.CharField(source="actor_label")
     acted_as = serializers.CharField(
-        source="acted_as_label", help_text="The person whom the actor impersonated, or “”."
+        source="acted_as_label",
+        help_text="E-mail address of the user whom the actor impersonated; else empty.",
     )
     object_kind = serializers.CharField(source="target_type")
     object_id = serializers.CharField(source="target_id")
-    object = serializers.CharField(source="target_label", help_text="Its name at that time.")
-    ip = serializers.SerializerMethodField(help_text="“” for people of other domains.")
-    user_agent = serializers.SerializerMethodField(help_text="“” for people of other domains.")
+    object = serializers.CharField(source="target_label", help_text="Name of the object at that time.")
+    ip = serializers.SerializerMethodField(help_text="Empty if the origin of the action is hidden from you.")
+    user_agent = serializers.SerializerMethodField(
+        help_text="Empty if the origin of the action is hidden from you."
+    )
     changes = serializers.DictField(
-        help_text="{field: [before, after]} or {field: value}; *** for what is kept nowhere."
+        help_text="{field: [before, after]} or {field: value}; *** for values that are not recorded."
     )
 
     class Meta:
@@ -87,12 +90,14 @@ class NewestFirst(SizedPagination, CursorPagination):
                 for name, (_field, told) in FILTERS.items()
             ),
             OpenApiParameter(
-                "since", OpenApiTypes.DATETIME, description="With a time zone; lines from then on."
+                "since",
+                OpenApiTypes.DATETIME,
+                description="Only entries at or after this time, with time zone.",
             ),
             OpenApiParameter(
-                "until", OpenApiTypes.DATETIME, description="With a time zone; lines before it."
+                "until", OpenApiTypes.DATETIME, description="Only entries before this time, with time zone."
             ),
-            OpenApiParameter("own", OpenApiTypes.BOOL, description="1: only your own lines."),
+            OpenApiParameter("own", OpenApiTypes.BOOL, description="1: only your own entries."),
         ],
         responses={200: AuditEntryOut, 400: ErrorOut, 401: ErrorOut},
     )
@@ -100,7 +105,7 @@ class NewestFirst(SizedPagination, CursorPagination):
 class AuditListView(ListAPIView[AuditEntry]):
     """List the access log, newest first.
 
-    Superadmins see all lines, domain admins those of their domain, others their own.
+    Superadmins see all entries, domain admins those of their domain, others their own.
     """
 
     token_scopes = FOR_ADMIN

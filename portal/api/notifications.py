@@ -34,10 +34,10 @@ class NotificationOut(serializers.Serializer[Any]):
 
 
 class ReadOut(serializers.Serializer[Any]):
-    read = serializers.IntegerField(help_text="How many were unread.")
+    read = serializers.IntegerField(help_text="Number of notifications that were unread.")
 
 
-UNREAD = OpenApiParameter("unread", OpenApiTypes.BOOL, description="Only what was not read yet.")
+UNREAD = OpenApiParameter("unread", OpenApiTypes.BOOL, description="1: only unread notifications.")
 
 
 @extend_schema_view(

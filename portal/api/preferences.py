@@ -26,14 +26,20 @@ MUTABLE_KINDS = [kind.value for kind in MUTABLE]
 
 
 class PreferencesOut(serializers.Serializer[Any]):
-    language = serializers.CharField(help_text="Of the pages and of refusals; empty: as the browser asks.")
+    language = serializers.CharField(
+        help_text="Language of pages and messages; empty: as the browser requests."
+    )
     muted_notifications = serializers.ListField(
-        child=serializers.ChoiceField(choices=MUTABLE_KINDS), help_text="What you do not want to be told."
+        child=serializers.ChoiceField(choices=MUTABLE_KINDS),
+        help_text="Kinds of notifications that you do not receive.",
     )
     mailed_notifications = serializers.ListField(
-        child=serializers.ChoiceField(choices=KINDS), help_text="What is mailed to you, too."
+        child=serializers.ChoiceField(choices=KINDS),
+        help_text="Kinds of notifications that are also mailed to you.",
     )
-    no_mail_because = serializers.CharField(help_text="Why nothing is mailed to you; empty if it is.")
+    no_mail_because = serializers.CharField(
+        help_text="Reason why no notifications are mailed to you; empty if they are."
+    )
 
 
 class PreferencesInput(InputSerializer):
@@ -51,7 +57,7 @@ class PreferencesView(APIView):
 
     @extend_schema(operation_id="read_preferences", responses={200: PreferencesOut})
     def get(self, request: Request) -> Response:
-        """Your language, muted notifications and mailed notifications."""
+        """Show your language, muted notifications and mailed notifications."""
         return _answer(request)
 
     @extend_schema(

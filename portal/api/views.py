@@ -101,14 +101,22 @@ class EventStreamView(APIView):
         operation_id="follow_events",
         parameters=[
             OpenApiParameter(
-                "Last-Event-ID", str, OpenApiParameter.HEADER, description="Replays what came after this id."
+                "Last-Event-ID",
+                str,
+                OpenApiParameter.HEADER,
+                description="Id of the last received event; the stream begins with the events after it.",
             ),
             OpenApiParameter(
-                "after", str, description="The same, where no header can be set; the header wins."
+                "after",
+                str,
+                description="As Last-Event-ID, for clients that cannot set headers; the header takes "
+                "precedence.",
             ),
         ],
         responses={
-            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, "Server-sent events without end."),
+            (200, "text/event-stream"): OpenApiResponse(
+                OpenApiTypes.STR, "Endless stream of server-sent events."
+            ),
             401: ErrorOut,
         },
     )

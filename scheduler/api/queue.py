@@ -26,17 +26,26 @@ class WaitingOut(serializers.Serializer[Any]):
     """
 
     position = serializers.IntegerField()
-    id = serializers.UUIDField(allow_null=True, help_text="null: a session that you do not see.")
+    id = serializers.UUIDField(allow_null=True, help_text="null for a session that is hidden from you.")
     name = serializers.CharField(allow_blank=True)
-    owner = serializers.CharField(allow_blank=True, help_text="The e-mail; empty: somebody.")
+    owner = serializers.CharField(
+        allow_blank=True,
+        help_text="E-mail address of the owner; empty for a session that is hidden from you.",
+    )
     is_own = serializers.BooleanField()
     resources = serializers.DictField(source="slots", child=serializers.IntegerField())
     containers = serializers.IntegerField(source="kernel_count")
-    priority = serializers.IntegerField(allow_null=True, help_text="null: of a session that you do not see.")
-    since = serializers.DateTimeField(
-        help_text="When it was let into the queue; the minute, of a session that you do not see."
+    priority = serializers.IntegerField(
+        allow_null=True, help_text="null for a session that is hidden from you."
     )
-    reason = serializers.CharField(allow_blank=True, help_text="Empty: a limit or a time of its own.")
+    since = serializers.DateTimeField(
+        help_text="Time at which the session entered the queue; only the minute for a session that is "
+        "hidden from you."
+    )
+    reason = serializers.CharField(
+        allow_blank=True,
+        help_text="Code of the reason; empty for a hidden session that waits for a limit or time of its own.",
+    )
     message = serializers.CharField(source="why")
 
 
@@ -49,7 +58,9 @@ class QueueView(GenericAPIView[ComputeSession]):
     @extend_schema(
         operation_id="list_queue",
         parameters=[
-            OpenApiParameter("resource_group", str, description="Its name; your usual one if absent.")
+            OpenApiParameter(
+                "resource_group", str, description="Name of the resource group; default: the default group."
+            )
         ],
         responses=WaitingOut(many=True),
     )

@@ -24,9 +24,11 @@ class TickOut(serializers.ModelSerializer[KeptTick]):
     """One run of the scheduler. Times are in microseconds."""
 
     reasons: Any = serializers.DictField(
-        child=serializers.IntegerField(), help_text="How many went on waiting, by reason."
+        child=serializers.IntegerField(), help_text="Number of sessions that were not placed, by reason."
     )
-    is_replayable = serializers.SerializerMethodField(help_text="Whether all that it saw is kept.")
+    is_replayable = serializers.SerializerMethodField(
+        help_text="true if the snapshot is stored, so that the decision can be replayed."
+    )
 
     class Meta:
         model = KeptTick
@@ -67,13 +69,14 @@ class PreemptionOut(serializers.ModelSerializer[Preemption]):
 
     session = serializers.UUIDField(source="session_id")
     name = serializers.CharField(source="session.name")
-    by = serializers.UUIDField(source="by_id", help_text="For whom.")
+    by = serializers.UUIDField(source="by_id", help_text="Id of the preempting session.")
     by_name = serializers.CharField(source="by.name")
     agent = serializers.CharField(source="agent.name")
-    ends_at = serializers.DateTimeField(help_text="When its notice is over.")
+    ends_at = serializers.DateTimeField(help_text="End of the notice period.")
     outcome = serializers.ChoiceField(
         choices=[("open", "open"), ("ended", "ended"), ("spared", "spared")],
-        help_text="open: its notice still runs; spared: it no longer had to leave.",
+        help_text="open: the notice period is running; ended: the session was preempted; spared: the "
+        "preemption was cancelled.",
     )
 
     class Meta:
@@ -105,9 +108,9 @@ class WaitsOut(serializers.Serializer[Any]):
     """Waiting times in seconds, from entering the queue to placement. null: none started."""
 
     started = serializers.IntegerField(
-        help_text=f"Sessions that started in the last hour; the newest {MOST_SEEN:,} count."
+        help_text=f"Number of sessions that started in the last hour; at most the newest {MOST_SEEN:,} are counted."
     )
-    half_s = serializers.FloatField(allow_null=True, help_text="Half of them waited no longer.")
+    half_s = serializers.FloatField(allow_null=True, help_text="Median.")
     nine_of_ten_s = serializers.FloatField(allow_null=True)
     longest_s = serializers.FloatField(allow_null=True)
 

@@ -33,20 +33,21 @@ class StandingOut(serializers.Serializer[Any]):
 
     level = serializers.ChoiceField(choices=LEVELS)
     id = serializers.IntegerField()
-    name = serializers.CharField(help_text="Of a person the e-mail.")
+    name = serializers.CharField(help_text="Name of the domain or project, or e-mail address of the user.")
     above = serializers.ListField(
         child=serializers.CharField(),
-        help_text="The names of its domain and project; a person is there for each.",
+        help_text="Names of its domain and project; a user is listed once per project.",
     )
     weight = serializers.FloatField()
     target = serializers.FloatField(
         allow_null=True,
-        help_text="What it would have, did all others here want theirs; null: nothing of it is here.",
+        help_text="Share that is due if all listed holders request theirs; null: no use and no "
+        "waiting sessions.",
     )
-    held = serializers.FloatField(help_text="Now.")
-    lately = serializers.FloatField(help_text="On average; what is a half-life ago counts half.")
+    held = serializers.FloatField(help_text="Share that is allocated now.")
+    lately = serializers.FloatField(help_text="Average past share; use one half-life ago counts half.")
     counts = serializers.FloatField(
-        help_text="(held + 4 × lately) / weight: among those in the same, the lowest goes first."
+        help_text="(held + 4 × lately) / weight; within a domain or project, the lowest is served first."
     )
 
 
@@ -58,7 +59,7 @@ class WeightInput(InputSerializer):
         decimal_places=3,
         min_value=LEAST_WEIGHT,
         max_value=MOST_WEIGHT,
-        help_text="Twice the weight, twice the share; 1 is what everybody has.",
+        help_text="Weight; twice the weight is twice the share. Default: 1.",
     )
 
 
@@ -77,7 +78,9 @@ class WeightListView(GenericAPIView[ShareWeight]):
 
     @extend_schema(
         operation_id="list_resource_group_weights",
-        parameters=[OpenApiParameter("level", str, enum=LEVELS, description="Of whom; domains if absent.")],
+        parameters=[
+            OpenApiParameter("level", str, enum=LEVELS, description="Level of the entries; default: domain.")
+        ],
         responses=StandingOut(many=True),
     )
     def get(self, request: Request, group_id: int) -> Response:

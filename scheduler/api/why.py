@@ -23,10 +23,12 @@ class StayOut(serializers.Serializer[Any]):
     """Period in which the session waited for one reason."""
 
     since = serializers.DateTimeField()
-    until = serializers.DateTimeField(allow_null=True, help_text="null: it still does.")
+    until = serializers.DateTimeField(
+        allow_null=True, help_text="End of the period; null if it still waits for this reason."
+    )
     reason = serializers.CharField()
     message = serializers.CharField()
-    position = serializers.IntegerField(help_text="In the queue, when it began to wait for this.")
+    position = serializers.IntegerField(help_text="Position in the queue at the beginning of the period.")
 
 
 class PastTickOut(serializers.Serializer[Any]):
@@ -34,10 +36,12 @@ class PastTickOut(serializers.Serializer[Any]):
 
     planned_at = serializers.DateTimeField()
     position = serializers.IntegerField()
-    waiting = serializers.IntegerField(help_text="Sessions that went on waiting in its resource group.")
-    placed = serializers.IntegerField(help_text="Sessions that this tick placed.")
-    is_same = serializers.BooleanField(help_text="Whether it is decided now as it was then.")
-    message = serializers.CharField(help_text="Why it waits, by that.")
+    waiting = serializers.IntegerField(
+        help_text="Number of sessions of the resource group that were not placed."
+    )
+    placed = serializers.IntegerField(help_text="Number of sessions that were placed.")
+    is_same = serializers.BooleanField(help_text="true if the replayed decision equals the recorded one.")
+    message = serializers.CharField(help_text="Message about the reason, by the replayed decision.")
 
 
 class PastWaitOut(serializers.Serializer[Any]):
@@ -45,14 +49,17 @@ class PastWaitOut(serializers.Serializer[Any]):
     since = serializers.DateTimeField()
     reason = serializers.CharField()
     message = serializers.CharField()
-    tick = PastTickOut(allow_null=True, help_text="null: of none before that time all is kept.")
+    tick = PastTickOut(
+        allow_null=True, help_text="null if no run with a full snapshot before that time is stored."
+    )
 
 
 class WhyOut(serializers.Serializer[Any]):
-    stays = StayOut(many=True, help_text="The oldest first; the newest 100 are kept.")
+    stays = StayOut(many=True, help_text="Periods of waiting, oldest first; the newest 100 are kept.")
     wait = PastWaitOut(
         allow_null=True,
-        help_text="At `at`. null: it did not wait for a machine then, or nobody knows any more.",
+        help_text="Reason at the time `at`; null if the session did not wait for an agent then, or no "
+        "record is left.",
     )
 
 
@@ -61,7 +68,7 @@ class WhyView(APIView):
 
     @extend_schema(
         operation_id="read_why_it_waited",
-        parameters=[OpenApiParameter("at", OpenApiTypes.DATETIME, description="With its time zone.")],
+        parameters=[OpenApiParameter("at", OpenApiTypes.DATETIME, description="Time, with time zone.")],
         responses=WhyOut,
     )
     def get(self, request: Request, session_id: UUID) -> Response:

@@ -22,8 +22,10 @@ from sessions_app.selectors import Action, access_session
 
 
 class AppTokenOut(serializers.Serializer[Any]):
-    url = serializers.URLField(help_text="Where the app answers; its host must resolve to the portal.")
-    token = serializers.CharField(help_text="Send “Authorization: Bearer <token>”. Shown this once.")
+    url = serializers.URLField(help_text="Address of the app; its host name must resolve to the portal.")
+    token = serializers.CharField(
+        help_text="Token for “Authorization: Bearer <token>”; shown only in this response."
+    )
     expires_at = serializers.DateTimeField()
 
 

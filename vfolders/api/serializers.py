@@ -21,20 +21,23 @@ def check_directory_path(text: str) -> str:
 
 
 class FolderCreateInput(InputSerializer):
-    name = TextField(check=parse_folder_name, help_text="Appears as /home/work/<name> in sessions.")
+    name = TextField(
+        check=parse_folder_name,
+        help_text="Name of the folder; sessions mount it at /home/work/<name> by default.",
+    )
     project = TextField(
         max_length=MAX_REFERENCE_LENGTH,
         required=False,
         allow_blank=True,
         default="",
-        help_text="Shared with this project; else your own.",
+        help_text="Project with which the folder is shared; empty: a folder of your own.",
     )
     host = TextField(
         max_length=MAX_REFERENCE_LENGTH,
         required=False,
         allow_blank=True,
         default="",
-        help_text="Storage host; else the default one, or another that policies allow.",
+        help_text="Storage host; default: the default host, or another that policies allow.",
     )
 
 
@@ -43,7 +46,7 @@ class FolderOut(serializers.ModelSerializer[VFolder]):
     project = serializers.CharField(source="project.name", default=None, allow_null=True)
     domain = serializers.CharField(source="domain.name")
     host = serializers.CharField(source="host.name")
-    is_size_whole = serializers.BooleanField(help_text="False: it holds more than was counted.")
+    is_size_whole = serializers.BooleanField(help_text="false if the folder is larger than was counted.")
 
     class Meta:
         model = VFolder
@@ -57,18 +60,19 @@ class FolderOut(serializers.ModelSerializer[VFolder]):
 class UsageOut(serializers.Serializer[Any]):
     size_bytes = serializers.IntegerField()
     file_count = serializers.IntegerField()
-    is_complete = serializers.BooleanField(help_text="False: there is more than was counted.")
+    is_complete = serializers.BooleanField(help_text="false if the folder is larger than was counted.")
 
 
 class EntryOut(serializers.Serializer[Entry]):
     name = serializers.SerializerMethodField(
-        help_text="As it is on the disk; fit for display alone where it is not addressable."
+        help_text="Name on the disk; a replacement for display if `is_addressable` is false."
     )
     kind = serializers.ChoiceField(choices=[kind.value for kind in EntryKind])
     size_bytes = serializers.IntegerField()
     modified_at = serializers.DateTimeField()
     is_addressable = serializers.SerializerMethodField(
-        help_text="False: the name is not UTF-8, so it cannot be asked for here. A session can rename it."
+        help_text="false if the name is not UTF-8, so that it cannot be requested here. A session can "
+        "rename it."
     )
 
     def get_name(self, entry: Entry) -> str:
@@ -81,10 +85,11 @@ class EntryOut(serializers.Serializer[Entry]):
 class DirectoryOut(serializers.Serializer[Any]):
     path = serializers.CharField(allow_blank=True)
     entries = EntryOut(many=True)
-    is_complete = serializers.BooleanField(help_text="False: there are more entries than are shown.")
+    is_complete = serializers.BooleanField(help_text="false if there are more entries than are listed.")
 
 
 class DirectoryCreateInput(InputSerializer):
     path = TextField(
-        check=check_directory_path, help_text="Relative to the folder; missing parents are made."
+        check=check_directory_path,
+        help_text="Path relative to the folder; missing parent directories are created.",
     )

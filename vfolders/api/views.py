@@ -40,7 +40,7 @@ from vfolders.selectors import access_folder, visible_folders
 
 _UPLOAD_CHUNK_BYTES = 1024 * 1024
 _RANGE = OpenApiParameter(
-    "Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="bytes=<first>-<last>"
+    "Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Range of bytes, as bytes=<first>-<last>."
 )
 _REFUSALS = {403: ErrorOut, 404: ErrorOut, 409: ErrorOut}
 
