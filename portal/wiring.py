@@ -17,7 +17,7 @@ from portal.audit.labels import PARAMETERS
 from portal.notifications.selectors import helpers_of
 from scheduler.history.recorder import keep_standing
 from scheduler.run_state import discard_plans
-from sessions_app.allocations import held_by
+from sessions_app.allocations import allocations_by_owner
 from sessions_app.limits.group_rules import session_counts
 from sessions_app.selectors import objection_to_folder_deletion
 from vfolders.selectors import storage_host_names
@@ -29,7 +29,7 @@ def connect_ports() -> None:
     common.ports.helpers.connect(helpers_of)
     common.ports.address_parameters.connect(PARAMETERS)
     accounts.ports.storage_host_names.connect(storage_host_names)
-    accounts.ports.allocations.connect(held_by)
+    accounts.ports.allocations.connect(allocations_by_owner)
     # Order matters: a folder that a live session mounts cannot be deleted.
     accounts.ports.offboarding_handlers.connect(sessions_app.offboarding)
     accounts.ports.offboarding_handlers.connect(vfolders.offboarding)

@@ -8,10 +8,10 @@ from django.db.models import F, QuerySet
 from accounts.core.limits import Level
 from sessions_app.models import KernelAllocation
 
-OWNERS = {Level.PROJECT: "kernel__session__project_id", Level.USER: "kernel__session__owner_id"}
+OWNER_COLUMNS = {Level.PROJECT: "kernel__session__project_id", Level.USER: "kernel__session__owner_id"}
 
 
-def held_by(level: Level, ids: Sequence[int]) -> QuerySet[Any]:
+def allocations_by_owner(level: Level, ids: Sequence[int]) -> QuerySet[Any]:
     """Return the allocations of the sessions of these projects or users, annotated with `owner_id`."""
-    column = OWNERS[level]
+    column = OWNER_COLUMNS[level]
     return KernelAllocation.objects.filter(**{f"{column}__in": ids}).annotate(owner_id=F(column))

@@ -11,7 +11,7 @@ from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
 from common.values.stored_message import StoredMessage
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
-from sessions_app.termination.service import end_asked
+from sessions_app.termination.service import terminate_locked
 
 NAME, LABEL = "sessions", gettext_noop("session “{name}”")
 SHOWN = 3
@@ -26,7 +26,7 @@ def settle(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | Non
     with transaction.atomic():
         session = ComputeSession.objects.select_for_update().get(pk=item_id)
         if session.is_live:
-            session = end_asked(session, actor=actor)
+            session = terminate_locked(session, actor=actor)
     return None if session.is_live else StoredMessage(gettext_noop("Has ended."))
 
 

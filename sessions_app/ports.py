@@ -20,7 +20,7 @@ from sessions_app.models import ComputeSession
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HoldState:
     """Hold state of a session: in the queue, or the hold and its reason."""
 
     hold: Hold
@@ -29,7 +29,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class StartForecast:
     """Result of the next tick for a hypothetical session.
 
     `agent`: "" for a session that would wait, at `position` in its group; `best_room` is then the
@@ -58,7 +58,7 @@ Kind = tuple[int, int, str]  # owner, image, type: earlier sessions of the kind 
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HypotheticalSession:
     """Hypothetical session to forecast.
 
     `scopes` and `budgets` are its current limits; `lasts_s` is its maximum runtime in seconds.
@@ -81,7 +81,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class WaitForecast:
     """Forecast for a waiting session: probable start, best free capacity, and other groups.
 
     `who_may_raise`: role to contact if a limit or a priority prevents the start. `other_groups`:
@@ -100,17 +100,17 @@ class Prospect:
 
 
 class HoldRecorder(Protocol):
-    def __call__(self, session_ids: Collection[UUID], standing: "Standing") -> None:
+    def __call__(self, session_ids: Collection[UUID], state: "HoldState") -> None:
         """Record the new hold state of these waiting sessions, in the transaction that changed it."""
 
 
 class StartForecaster(Protocol):
     """Forecasts of waiting or hypothetical sessions. Implemented by a module."""
 
-    def foresee(self, question: "Question") -> "Outlook":
+    def forecast_start(self, question: "HypotheticalSession") -> "StartForecast":
         """Return the outlook of a session if it were enqueued now."""
 
-    def prospect_of(self, session: ComputeSession) -> "Prospect | None":
+    def forecast_wait(self, session: ComputeSession) -> "WaitForecast | None":
         """Return the prospect of a waiting session; None if it is in no queue."""
 
 

@@ -40,11 +40,11 @@ def visible_sessions(actor: Actor) -> ComputeSessionQuerySet:
     Own sessions; those of administered projects; all of the domain for its admin and monitor; all
     for superadmins.
     """
-    sessions: ComputeSessionQuerySet = ComputeSession.objects.filter(seen_by(actor))
+    sessions: ComputeSessionQuerySet = ComputeSession.objects.filter(visible_to(actor))
     return sessions
 
 
-def seen_by(actor: Actor) -> Q:
+def visible_to(actor: Actor) -> Q:
     """Return the condition for sessions and arrays that the actor may see."""
     if sees_everything(actor):
         return Q()
@@ -103,7 +103,7 @@ def session_by_host_label(host_label: str) -> ComputeSession | None:
     return ComputeSession.objects.select_related("image").filter(host_label=host_label).first()
 
 
-def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
+def find_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
     """Return the kernel called `name`. Raises NotFound."""
     for kernel in session.kernels.all():
         if kernel.name == name:
@@ -117,7 +117,7 @@ def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
 
     Raises NotFound, Conflict if not running.
     """
-    kernel = kernel_named(session, name)
+    kernel = find_kernel(session, name)
     if not session.is_running or kernel.agent is None:
         raise Conflict(
             _("The session “{session}” is {status}; this needs a running one.").format(

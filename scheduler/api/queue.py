@@ -16,7 +16,7 @@ from common.rest.input import query_value
 from common.rest.pagination import StandardPagination
 from common.token_scopes import EVERY_TOKEN
 from sessions_app.models import ComputeSession
-from sessions_app.queue.listing import places, waiting_in
+from sessions_app.queue.listing import queue_places, queued_sessions
 
 
 class WaitingOut(serializers.Serializer[Any]):
@@ -70,9 +70,9 @@ class QueueView(GenericAPIView[ComputeSession]):
         """
         actor = actor_of(request)
         group = group_to_look_at(actor, query_value(request, "resource_group"))
-        page = self.paginate_queryset(waiting_in([group.pk]))
+        page = self.paginate_queryset(queued_sessions([group.pk]))
         assert self.paginator is not None
         assert page is not None
         first = self.paginator.page.start_index()  # type: ignore[attr-defined]
-        rows = places(actor, list(page), first=first)
+        rows = queue_places(actor, list(page), first=first)
         return self.get_paginated_response(WaitingOut(rows, many=True).data)

@@ -56,7 +56,7 @@ def write_waiting(plan: Plan) -> None:
 
 def _update_waiting(
     deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
-) -> list[updates.Told]:
+) -> list[updates.SessionAudience]:
     messages = message_table(column_of(deferrals, "why"), group_name)
     values: dict[str, Any] = {
         "ids": list(column_of(deferrals, "session_id")),
@@ -67,5 +67,5 @@ def _update_waiting(
     }
     with connection.cursor() as cursor:
         cursor.execute(_WRITE_DOWN, values)
-        told: list[updates.Told] = cursor.fetchall()
+        told: list[updates.SessionAudience] = cursor.fetchall()
         return told

@@ -28,7 +28,7 @@ from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
-from sessions_app.termination.preemption import Leave, give_notice
+from sessions_app.termination.preemption import PreemptionPlan, record_preemptions
 
 GROUP_WAIT_S = 1  # commits are short: waiting for one costs less than discarding a plan
 # SQL for both, as `bulk_update` and `bulk_create` of a large plan take several times as long.
@@ -83,8 +83,11 @@ def commit_plan(plan: Plan) -> list[UUID]:
         if not is_newest:
             raise _overtaken(plan)
         write_waiting(plan)
-        give_notice(
-            [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
+        record_preemptions(
+            [
+                PreemptionPlan(each.session_id, each.agent_id, each.victims, each.ends_at)
+                for each in plan.evictions
+            ]
         )
         placements = _of_these(
             plan, _lock_sessions([each.id for each in column_of(plan.placements, "session")])
@@ -162,7 +165,7 @@ def _place(placements: Sequence[Placement], agents: _LockedAgents) -> list[UUID]
     _allocate(kernels, _cpusets(kernels, agents.cores), _deal(kernels))
     moved = transitions.transition_many(
         [placement.session_id for placement in placements],
-        frm=Status.PENDING,
+        from_status=Status.PENDING,
         to=Status.SCHEDULED,
         reason=Reason.PLACED,
         actor=SYSTEM,

@@ -45,7 +45,7 @@ from sessions_app.admission.forecast import STARTS_NOW
 from sessions_app.core.start_estimate import StartRange
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.ports import Outlook, Prospect, Question
+from sessions_app.ports import HypotheticalSession, StartForecast, WaitForecast
 
 STARTS = gettext_noop("Starts now on {agent}.")
 NO_LIMIT = gettext_noop(
@@ -91,7 +91,7 @@ class Estimate(NamedTuple):
 _starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
 
 
-def foresee(question: Question) -> Outlook:
+def forecast_start(question: HypotheticalSession) -> StartForecast:
     """Return the outlook of a session that would be enqueued now, behind all pending ones of its
     priority, on this process's cached snapshot. At most 8 queries, 4 more if it would wait, none if
     the same question was answered a moment ago. No capacity is reserved for it.
@@ -126,7 +126,7 @@ def foresee(question: Question) -> Outlook:
         if foreseen.placement is not None:
             agent = picture.agent_named(foreseen.placement.agent_ids[0])
             sentence = StoredMessage(STARTS, {"agent": agent})
-            return Outlook(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
+            return StartForecast(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
         assert deferral is not None
         of_asked = (asked.needs, asked.scopes, asked.priority, asked.lasts, question.kind)
         key = (deferral.position, _is_for_room(deferral), *of_asked)
@@ -140,7 +140,7 @@ def foresee(question: Question) -> Outlook:
     sentence = sentence_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
     reason, who = deferral.reason.value, who_may_raise(why)
-    return Outlook(
+    return StartForecast(
         "",
         reason,
         sentence,
@@ -154,7 +154,7 @@ def foresee(question: Question) -> Outlook:
     )
 
 
-def prospect_of(session: ComputeSession) -> Prospect | None:
+def forecast_wait(session: ComputeSession) -> WaitForecast | None:
     """Return the outlook of a pending session; None if it is not pending, is held, or was just
     placed. At most 9 queries, any number of rows.
     """
@@ -167,9 +167,9 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     foreseen = Planner().foresee(snapshot, asked, now)
     deferral = foreseen.deferral
     if deferral is None:
-        return Prospect(NEXT_TICK)
+        return WaitForecast(NEXT_TICK)
     estimate, why = _estimate_of(deferral, asked, snapshot, foreseen, now), deferral.why
-    return Prospect(
+    return WaitForecast(
         estimate.start_range,
         ResourceSlots() if why.excess else why.best_agent,
         who_may_raise(why),

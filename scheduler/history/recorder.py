@@ -26,7 +26,7 @@ from scheduler.group_cache import KeptByGroup
 from scheduler.history.snapshot_codec import pack_snapshot
 from scheduler.models import KeptTick, WaitingReason
 from sessions_app.models import ComputeSession
-from sessions_app.ports import Standing
+from sessions_app.ports import HoldState
 
 log = structlog.get_logger(__name__)
 KEPT_FOR = timedelta(days=7)
@@ -187,11 +187,11 @@ def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
     _execute(values)
 
 
-def keep_standing(session_ids: Collection[UUID], standing: Standing) -> None:
+def keep_standing(session_ids: Collection[UUID], state: HoldState) -> None:
     """Record that pending sessions were held or released; their earlier pending reason no longer
     applies.
     """
-    said = {"number": 0, "reason": standing.reason.value, "message": standing.message.to_json()}
+    said = {"number": 0, "reason": state.reason.value, "message": state.message.to_json()}
     nothing = [0] * len(session_ids)
     values = {"ids": list(session_ids), "positions": nothing, "numbers": nothing, "sentences": Jsonb([said])}
     _execute({**values, "since": clock.now()})

@@ -9,7 +9,13 @@ from functools import cached_property
 from agents.models import ResourceGroup
 from scheduler.engine import Allowance
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER
-from sessions_app.limits.group_limits import NOTHING, Held, InForce, held_in, in_force
+from sessions_app.limits.group_limits import (
+    NOTHING_ALLOCATED,
+    ActiveLimit,
+    Allocated,
+    active_limits,
+    allocations_by_group,
+)
 
 PREFIX = "group-limit"
 
@@ -21,7 +27,7 @@ class GroupLimits:
 
     def __init__(self, group: ResourceGroup, now: datetime) -> None:
         self._group_id = group.pk
-        self._limits = in_force(group, now)
+        self._limits = active_limits(group, now)
         self._owners: set[int] = set()
 
     def __bool__(self) -> bool:
@@ -43,7 +49,7 @@ class GroupLimits:
         """
         return [allowance for each in self._limits for allowance in self._allowances(each)]
 
-    def _allowances(self, each: InForce) -> Iterator[Allowance]:
+    def _allowances(self, each: ActiveLimit) -> Iterator[Allowance]:
         limit, used, until = each.limit, each.used(self._held), each.until
         if limit.together:
             yield Allowance(_key(each), GROUP, limit.name, limit.together, used.together, until=until)
@@ -52,14 +58,14 @@ class GroupLimits:
             yield Allowance(key, GROUP_USER, limit.name, limit.each, own, until=until)
 
     @cached_property
-    def _held(self) -> Held:
-        return held_in([self._group_id]).get(self._group_id, NOTHING)
+    def _held(self) -> Allocated:
+        return allocations_by_group([self._group_id]).get(self._group_id, NOTHING_ALLOCATED)
 
 
 def texts_in_force(group: ResourceGroup, now: datetime) -> tuple[str, ...]:
     """Return texts that are equal as long as the same limits are in force."""
-    return tuple([repr(each) for each in in_force(group, now)])
+    return tuple([repr(each) for each in active_limits(group, now)])
 
 
-def _key(each: InForce, owner_id: int | None = None) -> str:
+def _key(each: ActiveLimit, owner_id: int | None = None) -> str:
     return f"{PREFIX}:{each.number}" if owner_id is None else f"{PREFIX}:{each.number}:{owner_id}"

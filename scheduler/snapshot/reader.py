@@ -48,7 +48,7 @@ from scheduler.snapshot.placement_groups import KEY, companions_in, hosts_of
 from scheduler.snapshot.reservations import Reserved, reserved_in
 from scheduler.snapshot.running_sessions import expected_of, leaving_of, preemptible_of, running_of
 from sessions_app.core.queue_options import LOWEST_PRIORITY, Hold
-from sessions_app.limits.policy_limits import owners_of
+from sessions_app.limits.policy_limits import budget_owners
 from sessions_app.models import ComputeSession, Kernel
 
 ScopeKey = tuple[Level, int]
@@ -262,7 +262,7 @@ def scope_key(level: Level, scope_id: int) -> str:
 
 
 def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
-    return allowances_of(scopes_of(scopes), budget_states(owners_of(scopes)))
+    return allowances_of(scopes_of(scopes), budget_states(budget_owners(scopes)))
 
 
 def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Allowance]:

@@ -22,10 +22,10 @@ from scheduler.snapshot.start_time_model import outlived_left_s
 from sessions_app.core.states import Status
 from sessions_app.lifecycle.expected_end import (
     END_COLUMNS,
-    HAS_KNOWN_END,
+    HAS_EXPECTED_END,
     HAS_MAX_RUNTIME,
-    known_end,
-    removed_at,
+    expected_end,
+    latest_removal,
 )
 from sessions_app.models import KernelAllocation, Preemption, PreemptionOutcome
 
@@ -64,8 +64,8 @@ def leaving_of(group: ResourceGroup) -> Leaving:
     columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
     now = clock.now()
     for session_id, status, changed_at, ends_at, by_id, agent_id in rows.order_by("pk").values_list(*columns):
-        until = ends_at if status == Status.RUNNING else removed_at(changed_at)
-        if now >= (removed_at(ends_at) if status == Status.RUNNING else until):
+        until = ends_at if status == Status.RUNNING else latest_removal(changed_at)
+        if now >= (latest_removal(ends_at) if status == Status.RUNNING else until):
             continue  # undelivered notice, or it does not end: the preempting session may choose others
         if status == Status.RUNNING:
             ends[session_id] = ends_at
@@ -80,7 +80,7 @@ def running_of(
     """Return the allocations with a known end by agent, with their devices if `has_devices`. 1
     query.
     """
-    known = HAS_KNOWN_END
+    known = HAS_EXPECTED_END
     if leaving:
         known |= Q(kernel__session__in=list(leaving))
     allocations = KernelAllocation.objects.filter(known, agent__resource_group=group)
@@ -104,7 +104,7 @@ def expected_of(
     ends_itself = HAS_MAX_RUNTIME & Q(**{f"{session}status": Status.RUNNING.value})
     is_ending = Q(**{f"{session}status": Status.TERMINATING.value})
     is_late = (ends_itself & Q(**{f"{session}deadline_at__lte": now})) | (
-        is_ending & Q(**{f"{session}status_changed_at__lte": now - (removed_at(now) - now)})
+        is_ending & Q(**{f"{session}status_changed_at__lte": now - (latest_removal(now) - now)})
     )
     allocations = (
         KernelAllocation.objects.filter(agent__resource_group=group)
@@ -169,7 +169,7 @@ def _by_kernel(allocations: QuerySet[KernelAllocation], *columns: str, has_devic
 
 def _known_end(row: Any) -> datetime | None:
     """Return the known end of an allocation, of which `row` has END_COLUMNS."""
-    return known_end(*[getattr(row, column) for column in END_COLUMNS])
+    return expected_end(*[getattr(row, column) for column in END_COLUMNS])
 
 
 def _slots(amounts: list[dict[str, Any]]) -> ResourceSlots:

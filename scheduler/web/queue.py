@@ -19,8 +19,8 @@ from common.db.pagination import ROWS_PER_PAGE
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 from common.values.resources import format_slot_list
-from sessions_app.limits.group_limits import NOTHING, held_in, in_force
-from sessions_app.queue.listing import places, queues, waiting_in
+from sessions_app.limits.group_limits import NOTHING_ALLOCATED, active_limits, allocations_by_group
+from sessions_app.queue.listing import queue_places, queued_sessions, queues
 
 
 @require_GET
@@ -41,10 +41,10 @@ def queue_page(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
     }
     if group is not None:
-        page = Paginator(waiting_in([group.pk]), ROWS_PER_PAGE).get_page(request.GET.get("page"))
+        page = Paginator(queued_sessions([group.pk]), ROWS_PER_PAGE).get_page(request.GET.get("page"))
         first = page.start_index() or 1
         [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
-        rows = places(actor, list(page), first=first)
+        rows = queue_places(actor, list(page), first=first)
         context |= {
             "page": page,
             "rows": [(row, format_slot_list(row.slots)) for row in rows],
@@ -71,8 +71,8 @@ def _tab(group: ResourceGroup, is_active: bool, counts: Any) -> dict[str, Any]:
 
 def _limits_in_force(group: ResourceGroup, user_id: int | None) -> list[dict[str, Any]]:
     """Return the limits in force with their use. One query, none without limits."""
-    limits = in_force(group, clock.now())
-    held = held_in([group.pk]).get(group.pk, NOTHING) if limits else NOTHING
+    limits = active_limits(group, clock.now())
+    held = allocations_by_group([group.pk]).get(group.pk, NOTHING_ALLOCATED) if limits else NOTHING_ALLOCATED
     used = [each.used(held) for each in limits]
     return [
         {

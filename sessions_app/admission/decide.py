@@ -19,8 +19,8 @@ from sessions_app.admission.names import name_is_used
 from sessions_app.core.request import clash_sentence, clashing_path
 from sessions_app.limits.accelerator_model import check_device_model
 from sessions_app.limits.designated_agent import check_designated_agent
-from sessions_app.limits.group_rules import check_group_takes
-from sessions_app.limits.policy_limits import limit_hits, priority_hits
+from sessions_app.limits.group_rules import check_group_rules
+from sessions_app.limits.policy_limits import exceeded_limits, exceeded_priority_limits
 from sessions_app.queue.dependencies import check_possible
 
 
@@ -42,7 +42,7 @@ def require_admissible(inputs: AdmissionInputs) -> None:
 
 
 def _check_group(inputs: AdmissionInputs) -> None:
-    check_group_takes(inputs.group, inputs.request)
+    check_group_rules(inputs.group, inputs.request)
 
 
 def _check_mounts(inputs: AdmissionInputs) -> None:
@@ -139,8 +139,8 @@ def _check_limits(inputs: AdmissionInputs) -> None:
     scopes, request = inputs.scopes, inputs.request
     check_room(
         (
-            *limit_hits(scopes, request, len(inputs.requests)),
-            *priority_hits(inputs.actor, scopes, request.priority),
+            *exceeded_limits(scopes, request, len(inputs.requests)),
+            *exceeded_priority_limits(inputs.actor, scopes, request.priority),
             *inputs.folder_limits,
         ),
         selectors.refusals(inputs.budgets),

@@ -21,14 +21,14 @@ from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.service import check_session
 from sessions_app.core.placement import key_of_group
 from sessions_app.core.request import SessionRequest
-from sessions_app.limits.group_limits import refusing_now
-from sessions_app.limits.group_rules import takes
-from sessions_app.limits.policy_limits import longest_lifetime_s, own_session_limit
+from sessions_app.limits.group_limits import groups_at_limit
+from sessions_app.limits.group_rules import admits_request
+from sessions_app.limits.policy_limits import max_lifetime_s, own_session_limit
 from sessions_app.models import ComputeSession
-from sessions_app.ports import Outlook, Prospect, Question, start_forecaster
+from sessions_app.ports import HypotheticalSession, StartForecast, WaitForecast, start_forecaster
 from sessions_app.queue import holds
 from sessions_app.queue.array_release import elements_of
-from sessions_app.queue.dependencies import hold_for
+from sessions_app.queue.dependencies import dependency_message
 from sessions_app.selectors import own_sessions
 
 STARTS_NOW = "starts_now"
@@ -43,7 +43,7 @@ class Forecast:
     """
 
     inputs: AdmissionInputs
-    outlook: Outlook
+    outlook: StartForecast
     other_groups: Sequence[str]
     live_sessions: int
     live_limit: int | None
@@ -51,13 +51,13 @@ class Forecast:
     rooms: Mapping[str, SlotRoom]
 
 
-def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
+def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForecast | None:
     """Return when and where a waiting session may start; None if it is in no queue.
 
     `other_groups` is filled only if the actor owns the session. At most 14 queries, any number of
     rows.
     """
-    prospect = start_forecaster.get().prospect_of(session)
+    prospect = start_forecaster.get().forecast_wait(session)
     if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
         return prospect
     slots, image = ResourceSlots(session.requested_slots), session.image
@@ -84,16 +84,16 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     """
     inputs = check_session(actor, elements_of(request))
     image, group = inputs.image, inputs.group
-    outlook = _outlook(
+    outlook = _start_forecast(
         inputs,
-        Question(
+        HypotheticalSession(
             group=group,
             architecture=image.architecture,
             slots=request.slots,
             keys=inputs.scope_keys,
             scopes=inputs.scopes,
             budgets=inputs.budgets,
-            lasts_s=request.timeout_s or longest_lifetime_s(inputs.scopes, group),
+            lasts_s=request.timeout_s or max_lifetime_s(inputs.scopes, group),
             priority=request.priority,
             kind=(actor.user_id or 0, image.pk, request.type),
             designated_agent_id=inputs.agent.pk if inputs.agent else None,
@@ -119,15 +119,15 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     )
 
 
-def _outlook(inputs: AdmissionInputs, question: Question) -> Outlook:
+def _start_forecast(inputs: AdmissionInputs, question: HypotheticalSession) -> StartForecast:
     """Return the outlook of the request; for a request under a queue hold, only the hold reason."""
-    held_by = hold_for(inputs.dependencies, inputs.project.pk)
-    standing = holds.standing_of(inputs.request.start_at, held_by)
-    if not standing.hold:
-        standing = inputs.image_hold or standing
-    if standing.hold:
-        return Outlook("", standing.reason.value, standing.message)
-    return start_forecaster.get().foresee(question)
+    held_by = dependency_message(inputs.dependencies, inputs.project.pk)
+    state = holds.initial_hold_state(inputs.request.start_at, held_by)
+    if not state.hold:
+        state = inputs.image_hold or state
+    if state.hold:
+        return StartForecast("", state.reason.value, state.message)
+    return start_forecaster.get().forecast_start(question)
 
 
 def _other_groups(
@@ -139,8 +139,10 @@ def _other_groups(
     lasts: timedelta,
 ) -> list[str]:
     """Return names of other groups where it would start at once. At most 4 queries."""
-    taking = [each for each in _usable_groups(actor, project) if each != group and takes(each, request)]
-    limiting = refusing_now(taking, request.type, actor.user_id or 0, request.slots, clock.now())
+    taking = [
+        each for each in _usable_groups(actor, project) if each != group and admits_request(each, request)
+    ]
+    limiting = groups_at_limit(taking, request.type, actor.user_id or 0, request.slots, clock.now())
     others = {each.pk: each.name for each in taking if each.pk not in limiting}
     sought = Sought(
         slots=request.slots,

@@ -13,7 +13,7 @@ from common.actors import Actor
 from common.errors import BerthError
 from images.models import ContainerImage
 from sessions_app.core.request import SessionRequest
-from sessions_app.ports import Standing
+from sessions_app.ports import HoldState
 from sessions_app.queue.dependencies import Dependency
 from vfolders.models import VFolder
 
@@ -49,7 +49,7 @@ class AdmissionInputs:
     used_names: Collection[str]
     has_machine: bool  # an empty machine of the group could run the request
     machine_sizes: Mapping[str, Sequence[MachineSize]]  # by name of usable group; empty if `has_machine`
-    image_hold: Standing | None  # None: a machine of the group has the image, or can pull it
+    image_hold: HoldState | None  # None: a machine of the group has the image, or can pull it
     device_models: Sequence[str] = ()  # in the group; empty if the request names none
     mounts: Sequence[ResolvedMount] = ()
     dependencies: Sequence[Dependency] = ()

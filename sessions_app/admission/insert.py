@@ -11,11 +11,11 @@ from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
 from sessions_app.callbacks.delivery import insert_callbacks
 from sessions_app.core.states import Status
-from sessions_app.limits.policy_limits import longest_lifetime_s
+from sessions_app.limits.policy_limits import max_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
 from sessions_app.queue import holds
-from sessions_app.queue.array_release import element_standings, insert_array
-from sessions_app.queue.dependencies import hold_for
+from sessions_app.queue.array_release import element_hold_states, insert_array
+from sessions_app.queue.dependencies import dependency_message
 
 STEP = timedelta(microseconds=1)
 """Offset between the `created_at` of two sessions of a batch, which keeps their order in the queue.
@@ -29,9 +29,9 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     entry of each. At most 9 queries, any number of sessions.
     """
     now = clock.now()
-    shared, standings = _shared_values(inputs, now), _standings_of(inputs)
+    shared, states = _shared_values(inputs, now), _hold_states(inputs)
     timeout_s = inputs.request.pending_timeout_s
-    deadlines = {hold: holds.deadline_of(hold, timeout_s) for hold in {each.hold for each in standings}}
+    deadlines = {hold: holds.pending_deadline(hold, timeout_s) for hold in {each.hold for each in states}}
     indices: Sequence[int | None] = inputs.request.array.indices if inputs.request.array else ()
     sessions = [
         ComputeSession(
@@ -40,34 +40,36 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
             command=request.command,
             environment=dict(request.environment),
             array_index=indices[number] if indices else None,
-            status_reason=standing.reason.value,
-            status_message=standing.message,
-            held_for=standing.hold.value,
-            deadline_at=deadlines[standing.hold],
+            status_reason=state.reason.value,
+            status_message=state.message,
+            held_for=state.hold.value,
+            deadline_at=deadlines[state.hold],
             host_label=new_host_label(),
             app_token=new_app_token(),
             created_at=now + number * STEP,
         )
-        for number, (request, standing) in enumerate(zip(inputs.requests, standings, strict=True))
+        for number, (request, state) in enumerate(zip(inputs.requests, states, strict=True))
     ]
     ComputeSession.objects.bulk_create(sessions)
     Kernel.objects.bulk_create(Kernel(session=session) for session in sessions)
-    SessionTransition.objects.bulk_create(_transition_of(inputs, session, now) for session in sessions)
+    SessionTransition.objects.bulk_create(_first_transition(inputs, session, now) for session in sessions)
     _insert_parts(inputs, sessions)
     done: list[tuple[ComputeSession, dict[str, Any]]] = [(session, {}) for session in sessions]
     audit_log.record_many(actor=inputs.actor, action="sessions.enqueue_session", done=done)
     return sessions
 
 
-def _standings_of(inputs: AdmissionInputs) -> list[ports.Standing]:
+def _hold_states(inputs: AdmissionInputs) -> list[ports.HoldState]:
     """Return the hold state for each request: in the queue, or the reason why it is held."""
     request = inputs.request
-    first = holds.standing_of(request.start_at, hold_for(inputs.dependencies, inputs.project.pk))
+    first = holds.initial_hold_state(
+        request.start_at, dependency_message(inputs.dependencies, inputs.project.pk)
+    )
     if not first.hold:
         first = inputs.image_hold or first
     if request.array is None:
         return [first] * len(inputs.requests)
-    return element_standings(request.array, first)
+    return element_hold_states(request.array, first)
 
 
 def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
@@ -101,11 +103,11 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
         "device_model": request.device_model,
         "placement_group": request.placement_group,
         "placement_rule": request.placement_rule,
-        "lifetime_s": longest_lifetime_s(inputs.scopes, inputs.group),
+        "lifetime_s": max_lifetime_s(inputs.scopes, inputs.group),
     }
 
 
-def _transition_of(inputs: AdmissionInputs, session: ComputeSession, now: datetime) -> SessionTransition:
+def _first_transition(inputs: AdmissionInputs, session: ComputeSession, now: datetime) -> SessionTransition:
     return SessionTransition(
         session=session,
         to_status=Status.PENDING.value,

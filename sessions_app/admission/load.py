@@ -43,7 +43,7 @@ from sessions_app.core.container_spec import HOME
 from sessions_app.core.request import FolderRequest, SessionRequest
 from sessions_app.limits.accelerator_model import device_models_in
 from sessions_app.limits.designated_agent import find_designated_agent
-from sessions_app.limits.policy_limits import load_scopes, owners_of
+from sessions_app.limits.policy_limits import budget_owners, load_scopes
 from sessions_app.queue import holds
 from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_dependencies
 from sessions_app.selectors import own_sessions
@@ -88,12 +88,12 @@ def load_admission_inputs(
         image=image,
         group=group,
         scopes=scopes,
-        budgets=budget_states(owners_of(keys)),
+        budgets=budget_states(budget_owners(keys)),
         folder_limits=folder_limits,
         used_names=() if is_locked else _used_names(actor, requests),
         has_machine=has_machine,
         machine_sizes={} if has_machine else machine_sizes(actor, project),
-        image_hold=holds.standing_of_image(group, image),
+        image_hold=holds.missing_image_hold(group, image),
         device_models=device_models_in([group], image.architecture) if request.device_model else (),
         mounts=mounts,
         dependencies=lock_awaited(dependencies) if is_locked else dependencies,

@@ -14,7 +14,13 @@ from common.rest.actor import actor_of
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.views import REFUSALS
 from sessions_app.models import SessionArray
-from sessions_app.queue.arrays import Progress, access_array, end_array, progress_of, visible_arrays
+from sessions_app.queue.arrays import (
+    Progress,
+    access_array,
+    progress_by_array,
+    terminate_array,
+    visible_arrays,
+)
 from sessions_app.selectors import Action
 
 
@@ -68,7 +74,7 @@ class ArrayListView(ListAPIView[SessionArray]):
     def list(self, request: Request, *args: object, **kwargs: object) -> Response:
         page = self.paginate_queryset(self.get_queryset()) or []
         return self.get_paginated_response(
-            ArrayOut(page, many=True, context={"progress": progress_of(page)}).data
+            ArrayOut(page, many=True, context={"progress": progress_by_array(page)}).data
         )
 
 
@@ -83,8 +89,8 @@ class ArrayView(APIView):
     @extend_schema(operation_id="stop_array", responses={202: ArrayOut, **REFUSALS})
     def delete(self, request: Request, array_id: UUID) -> Response:
         """Stop all elements of an array that have not ended. Idempotent."""
-        return Response(_shown(end_array(actor=actor_of(request), array_id=array_id)), status=202)
+        return Response(_shown(terminate_array(actor=actor_of(request), array_id=array_id)), status=202)
 
 
 def _shown(array: SessionArray) -> dict[str, object]:
-    return dict(ArrayOut(array, context={"progress": progress_of([array])}).data)
+    return dict(ArrayOut(array, context={"progress": progress_by_array([array])}).data)

@@ -35,7 +35,7 @@ from sessions_app.models import (
     SessionTransition,
     SessionType,
 )
-from sessions_app.queue.dependencies import is_named
+from sessions_app.queue.dependencies import may_see_name
 from sessions_app.termination import oom_kills
 
 _AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
@@ -266,7 +266,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         reader_id = self.context["request"].user.pk
         prefetch_related_objects([session], *DEPENDENCIES)  # does nothing if the list was prefetched
         told = [
-            row for row in session.dependencies.all() if is_named(row.awaited, session, user_id=reader_id)
+            row for row in session.dependencies.all() if may_see_name(row.awaited, session, user_id=reader_id)
         ]
         return list(DependencyOut(told, many=True).data)
 
@@ -312,7 +312,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "killed_at": kernel.memory_killed_at,
             "peak_bytes": kernel.memory_peak_bytes,
             "limit_bytes": session.slots[MEM],
-            "message": str(oom_kills.sentence(session, kernel)),
+            "message": str(oom_kills.memory_kill_message(session, kernel)),
         }
 
 

@@ -18,7 +18,7 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import query_flag
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.admission.forecast import forecast_session, prospect_of
+from sessions_app.admission.forecast import forecast_session, forecast_waiting_session
 from sessions_app.admission.service import enqueue_session
 from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.serializers import (
@@ -34,8 +34,8 @@ from sessions_app.core.request import parse_request
 from sessions_app.core.states import Status
 from sessions_app.idle.extension import extend_session
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
-from sessions_app.ports import Prospect
-from sessions_app.selectors import Action, access_session, kernel_named, visible_sessions
+from sessions_app.ports import WaitForecast
+from sessions_app.selectors import Action, access_session, find_kernel, visible_sessions
 from sessions_app.termination.service import terminate_session
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 422)}
@@ -107,7 +107,7 @@ class ExpectedStartView(APIView):
         """Estimate the start of a waiting session, and show what would let it start."""
         actor = actor_of(request)
         session = access_session(actor, session_id, Action.VIEW)
-        prospect = prospect_of(actor, session) or Prospect()
+        prospect = forecast_waiting_session(actor, session) or WaitForecast()
         return Response(ExpectedStartOut({"status": session.status, "prospect": prospect}).data)
 
 
@@ -176,7 +176,7 @@ class SessionLogView(APIView):
         line that begins with `[Berth:`.
         """
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
-        kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
+        kernel = find_kernel(session, request.query_params.get("kernel", "main1"))
         if query_flag(request, "follow"):
             response = StreamingHttpResponse(
                 follow_log(

@@ -14,7 +14,7 @@ from common.values.text import quoted
 from images.core.labels import AppHint
 from sessions_app.core.container_spec import HOME, build_app_argv
 from sessions_app.models import ComputeSession
-from sessions_app.selectors import kernel_named
+from sessions_app.selectors import find_kernel
 
 APP_START_S = 10
 
@@ -32,7 +32,7 @@ def start_app(session_id: UUID, app_name: str) -> None:
             sentence.format(session=session.name, status=status_style(session.status).label.lower())
         )
     app = declared_app(session, app_name)
-    kernel = kernel_named(session)
+    kernel = find_kernel(session)
     if not app.command or not _is_first_ask(session_id, app_name):
         return  # the image starts it by itself, or it is starting
     argv = build_app_argv(app.command, port=app.port, start_dir=start_dir_of(session))

@@ -122,7 +122,7 @@ def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
     return theirs.order_by("transition_id").select_related("transition")
 
 
-def shift_instants(step: ClockJump) -> None:
+def shift_timestamps(step: ClockJump) -> None:
     """Shift timestamps after a clock jump: waiting deliveries keep their remaining time until due
     and until given up, and the rate limit keeps its minute. Rows written since use the new clock.
     """

@@ -173,12 +173,12 @@ def _is_open_internet(address: Address) -> bool:
     return address.is_global and not is_special and not any(address in network for network in _AROUND_US)
 
 
-def news_of(frm: str, to: str) -> News | None:
+def news_of(from_status: str, to: str) -> News | None:
     """Return the event that a change of status causes; None if it causes none."""
     if to == Status.RUNNING:
         return News.STARTED
     if to == Status.PENDING:
-        return News.RETRIED if frm else None
+        return News.RETRIED if from_status else None
     return News.ENDED if Status(to).is_terminal else None
 
 

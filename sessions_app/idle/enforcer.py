@@ -349,7 +349,7 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
     return told.values_list("told_at", flat=True).first()
 
 
-def shift_instants(step: ClockJump) -> None:
+def shift_timestamps(step: ClockJump) -> None:
     """Shift idle timestamps after a clock jump, which must neither add idle time nor void warnings.
 
     Utilisation is measured anew from now on, so that no window spans the jump.

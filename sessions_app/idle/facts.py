@@ -164,13 +164,13 @@ def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
 def outlook_of(session: ComputeSession) -> Outlook | None:
     """Return the next end of a running session; None if it is not running. No query.
 
-    The session must have come with its group and `idle`, and `with_leaving` to include preemption.
+    The session must have come with its group and `idle`, and `with_preemption` to include preemption.
     """
     if not session.is_running:
         return None
     idle = idle_of(session)
-    if leaves_at := getattr(session, "leaves_at", None):
-        return _outlook(session, idle, leaves_at, Cause.PREEMPTION.value, is_near=True)
+    if preempted_at := getattr(session, "preempted_at", None):
+        return _outlook(session, idle, preempted_at, Cause.PREEMPTION.value, is_near=True)
     facts = facts_of(session, idle)
     end = next((end for end in ends_of(facts) if _is_shown(session, end)), None)
     own = session.deadline_at if is_own_limit(session) else None

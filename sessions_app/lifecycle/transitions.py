@@ -49,7 +49,7 @@ _OWN_LIMITS = {Status.PENDING: "pending_timeout_s", Status.RUNNING: "max_runtime
 _WRITE_HISTORY = f"""
     INSERT INTO {SessionTransition._meta.db_table}
         (session_id, from_status, to_status, reason, message, actor_label, happened_at)
-    SELECT id, %(frm)s, status, status_reason, status_message, %(actor)s, status_changed_at
+    SELECT id, %(from_status)s, status, status_reason, status_message, %(actor)s, status_changed_at
     FROM {ComputeSession._meta.db_table} WHERE id = ANY(%(ids)s::uuid[])
 """
 
@@ -105,28 +105,30 @@ def transition(
 def transition_many(
     session_ids: Collection[UUID],
     *,
-    frm: Status,
+    from_status: Status,
     to: Status,
     reason: Reason,
     actor: Actor,
     messages: Mapping[UUID, StoredMessage] | None = None,
     exit_code: int | None = None,
 ) -> list[UUID]:
-    """Move those of the sessions that are in `frm` to `to`; return the ids moved.
+    """Move those of the sessions that are in `from_status` to `to`; return the ids moved.
 
     Skips sessions that are locked or have moved, without waiting. `messages` replace the sentence
     of `reason` by session. 3 queries for any number of sessions; one more to release allocations,
     and one more if elements of arrays end. Raises IllegalTransition.
     """
-    if not is_legal(frm, to):
-        raise IllegalTransition(f"No session that is {frm} can become {to}.")
+    if not is_legal(from_status, to):
+        raise IllegalTransition(f"No session that is {from_status} can become {to}.")
     if not session_ids:
         return []
-    waiting = ComputeSession.objects.filter(pk__in=session_ids, status=frm.value).order_by("pk")
+    waiting = ComputeSession.objects.filter(pk__in=session_ids, status=from_status.value).order_by("pk")
     locked = waiting.select_for_update(no_key=True, skip_locked=True)
     moved = [_Moved._make(row) for row in locked.values_list(*_Moved._fields)]
     if moved:
-        _move(moved, frm, to, reason=reason, actor=actor, messages=messages or {}, exit_code=exit_code)
+        _move(
+            moved, from_status, to, reason=reason, actor=actor, messages=messages or {}, exit_code=exit_code
+        )
     return [each.id for each in moved]
 
 
@@ -162,7 +164,7 @@ def postpone_end(session_id: UUID) -> None:
 
 
 @transaction.atomic
-def shift_instants(step: ClockJump) -> None:
+def shift_timestamps(step: ClockJump) -> None:
     """Shift deadlines and queue times after a clock jump, keeping the order of the queue."""
     live = ComputeSession.objects.live()
     list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # lock in the order of ADR 8
@@ -187,7 +189,7 @@ def shift_instants(step: ClockJump) -> None:
 
 def _move(
     moved: Sequence[_Moved],
-    frm: Status,
+    from_status: Status,
     to: Status,
     *,
     reason: Reason,
@@ -195,17 +197,17 @@ def _move(
     messages: Mapping[UUID, StoredMessage],
     exit_code: int | None,
 ) -> None:
-    """Write the legal transition of these locked sessions from `frm` to `to`."""
+    """Write the legal transition of these locked sessions from `from_status` to `to`."""
     now = clock.now()
-    if frm in HOLDING and to not in HOLDING:
+    if from_status in HOLDING and to not in HOLDING:
         _release(moved)  # before the status: agent slots are locked before counted limits (ADR 8)
     changes = _changes(to, reason, messages, now) | ({} if exit_code is None else {"exit_code": exit_code})
     ids = [each.id for each in moved]
     # One statement: it locks counted limits by level and scope, not by session (ADR 8).
     ComputeSession.objects.filter(pk__in=ids).update(**changes)
     with connection.cursor() as cursor:
-        cursor.execute(_WRITE_HISTORY, {"ids": ids, "frm": frm.value, "actor": actor.label})
-    _notify(moved, frm, to, reason, actor)
+        cursor.execute(_WRITE_HISTORY, {"ids": ids, "from_status": from_status.value, "actor": actor.label})
+    _notify(moved, from_status, to, reason, actor)
 
 
 def _changes(
@@ -255,8 +257,8 @@ def _release(moved: Sequence[_Moved]) -> None:
             publish(CapacityReleased(resource_group_id=group_id))
 
 
-def _notify(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
-    if frm is Status.RUNNING:
+def _notify(moved: Sequence[_Moved], from_status: Status, to: Status, reason: Reason, actor: Actor) -> None:
+    if from_status is Status.RUNNING:
         broadcast_revocation_on_commit()
     push_sessions_changed([(each.id, each.owner_id, each.project_id, each.domain_id) for each in moved], to)
     if to.is_terminal:
@@ -265,14 +267,16 @@ def _notify(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, ac
             if each.is_awaited:
                 enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(each.id))
         array_end.look_on_commit({each.array_id for each in moved})
-    transaction.on_commit(partial(_log_moves, moved, frm, to, reason, actor))
+    transaction.on_commit(partial(_log_moves, moved, from_status, to, reason, actor))
 
 
-def _log_moves(moved: Sequence[_Moved], frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
+def _log_moves(
+    moved: Sequence[_Moved], from_status: Status, to: Status, reason: Reason, actor: Actor
+) -> None:
     log.info(
         "session.transitions",
         session_ids=[str(each.id) for each in moved],
-        frm=frm.value,
+        frm=from_status.value,
         to=to.value,
         reason=reason.value,
         actor=actor.label,

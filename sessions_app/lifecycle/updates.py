@@ -7,7 +7,7 @@ from common.messaging.live_updates import Audience, push_many_on_commit
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
-Told = tuple[UUID, int, int, int]  # session id and its audience: owner, project, domain
+SessionAudience = tuple[UUID, int, int, int]  # session id and its audience: owner, project, domain
 
 _CHANGED = "session-changed"
 
@@ -18,7 +18,7 @@ def push_session_change(session: ComputeSession) -> None:
     push_sessions_changed([whose], Status(session.status))
 
 
-def push_sessions_changed(told: Sequence[Told], status: Status) -> None:
+def push_sessions_changed(told: Sequence[SessionAudience], status: Status) -> None:
     """Notify open pages after commit that these sessions, all in `status`, have changed."""
     push_many_on_commit(
         _CHANGED,

@@ -9,7 +9,7 @@ from common.values.text import quoted
 from images.models import ContainerImage
 from sessions_app.core.request import SessionRequest
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 
 
 def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agent | None:
@@ -25,7 +25,7 @@ def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agen
         sentence = _("The resource group “{group}” has no machine {name}.").format(
             group=group.name, name=quoted(request.designated_agent)
         )
-        names = ", ".join(machines.values_list("name", flat=True)[:MOST_NAMED])
+        names = ", ".join(machines.values_list("name", flat=True)[:MAX_NAMED])
         hint = _("It has {names}.").format(names=names) if names else ""
         raise NotFound(sentence, hint=hint, fields={"designated_agent": [sentence]})
     return agent

@@ -12,20 +12,20 @@ from agents.models import ResourceGroup
 from common.values.resources import ResourceSlots
 from sessions_app.models import KernelAllocation
 
-Held = Mapping[tuple[str, int], Mapping[str, int]]
+Allocated = Mapping[tuple[str, int], Mapping[str, int]]
 """Amounts by slot, for each (type, owner) of sessions."""
-NOTHING: Held = {}
+NOTHING_ALLOCATED: Allocated = {}
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class ActiveLimit:
     """Limit of a group that is in force now."""
 
     number: int  # index among the limits of the group, from 0
     limit: GroupLimit
     until: datetime | None  # None: always in force
 
-    def used(self, held: Held) -> "Used":
+    def used(self, held: Allocated) -> "Used":
         used = Used()
         for (kind, owner_id), amounts in held.items():
             if self.limit.counts(kind):
@@ -33,10 +33,10 @@ class InForce:
                 used.by_owner[owner_id].update(amounts)
         return used
 
-    def refuses(self, slots: ResourceSlots, held: Held, owner_id: int) -> bool:
+    def refuses(self, slots: ResourceSlots, held: Allocated, owner_id: int) -> bool:
         """Return True if the limit does not allow the owner these additional slots now."""
         used = self.used(held)
-        return is_above(self.limit.together, slots, used.together) or is_above(
+        return exceeds_limit(self.limit.together, slots, used.together) or exceeds_limit(
             self.limit.each, slots, used.by_owner[owner_id]
         )
 
@@ -49,7 +49,7 @@ class Used:
     by_owner: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
-def is_above(limit: Mapping[str, int], asked: Mapping[str, int], held: Mapping[str, int]) -> bool:
+def exceeds_limit(limit: Mapping[str, int], asked: Mapping[str, int], held: Mapping[str, int]) -> bool:
     """Return True if `asked` on top of `held` exceeds the limit.
 
     Ignores slots that are not in `asked`: they may exceed a limit that was lowered.
@@ -59,15 +59,17 @@ def is_above(limit: Mapping[str, int], asked: Mapping[str, int], held: Mapping[s
     )
 
 
-def in_force(group: ResourceGroup, now: datetime) -> tuple[InForce, ...]:
+def active_limits(group: ResourceGroup, now: datetime) -> tuple[ActiveLimit, ...]:
     """Return the limits of the group that are in force now, in order."""
     if not group.limits:
         return ()
     limits = enumerate(limits_in(group.limits))
-    return tuple([InForce(number, each, each.until(now)) for number, each in limits if each.is_in_force(now)])
+    return tuple(
+        [ActiveLimit(number, each, each.until(now)) for number, each in limits if each.is_in_force(now)]
+    )
 
 
-def held_in(group_ids: Collection[int]) -> dict[int, Held]:
+def allocations_by_group(group_ids: Collection[int]) -> dict[int, Allocated]:
     """Return the allocations of sessions of these groups, on any machine. One query."""
     session = "kernel__session__"
     held = (
@@ -84,18 +86,18 @@ def held_in(group_ids: Collection[int]) -> dict[int, Held]:
     return {**found}
 
 
-def refusing_now(
+def groups_at_limit(
     groups: Iterable[ResourceGroup], session_type: str, owner_id: int, slots: ResourceSlots, now: datetime
 ) -> set[int]:
     """Return ids of the groups whose own limits would make such a session wait. One query at most."""
     limits = {
-        group.pk: [each for each in in_force(group, now) if each.limit.counts(session_type)]
+        group.pk: [each for each in active_limits(group, now) if each.limit.counts(session_type)]
         for group in groups
     }
     limited = [pk for pk, found in limits.items() if found]
-    held = held_in(limited) if limited else {}
+    held = allocations_by_group(limited) if limited else {}
     return {
         pk
         for pk in limited
-        if any(each.refuses(slots, held.get(pk, NOTHING), owner_id) for each in limits[pk])
+        if any(each.refuses(slots, held.get(pk, NOTHING_ALLOCATED), owner_id) for each in limits[pk])
     }

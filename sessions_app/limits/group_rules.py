@@ -27,7 +27,7 @@ def session_counts(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
     return {row["resource_group_id"]: {"waiting": row["waiting"], "running": row["running"]} for row in rows}
 
 
-def check_type_taken(group: ResourceGroup, session_type: str) -> None:
+def check_session_type(group: ResourceGroup, session_type: str) -> None:
     """Raise InvalidInput if the group does not admit sessions of this type."""
     if session_type in group.session_types:
         return
@@ -39,10 +39,10 @@ def check_type_taken(group: ResourceGroup, session_type: str) -> None:
     )
 
 
-def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
+def check_group_rules(group: ResourceGroup, request: SessionRequest) -> None:
     """Raise InvalidInput for an excluded type, LimitExceeded above the group's limits per session."""
-    check_type_taken(group, request.type)
-    most_of = most_of_one(group, request.type)
+    check_session_type(group, request.type)
+    most_of = max_slots_per_session(group, request.type)
     sentences = [
         _("In the resource group “{group}” one session gets at most {amount}.").format(
             group=group.name, amount=format_amount(name, most)
@@ -67,7 +67,7 @@ def check_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
         )
 
 
-def most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
+def max_slots_per_session(group: ResourceGroup, session_type: str) -> dict[str, int]:
     """Return the maximum amount by slot that one session may request.
 
     Includes the group's permanent limits per user and in total.
@@ -80,9 +80,9 @@ def most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
     return most
 
 
-def takes(group: ResourceGroup, request: SessionRequest) -> bool:
+def admits_request(group: ResourceGroup, request: SessionRequest) -> bool:
     try:
-        check_group_takes(group, request)
+        check_group_rules(group, request)
     except (InvalidInput, LimitExceeded):
         return False
     return True
@@ -92,7 +92,7 @@ def is_open_to_all(group: ResourceGroup) -> bool:
     return group.is_public and set(group.session_types) >= set(SessionType.values)
 
 
-def closed_in(group: ResourceGroup) -> Q:
+def refused_by(group: ResourceGroup) -> Q:
     """Return the condition for sessions that the group does not admit now.
 
     Same rules as `access_resource_group` and `check_type_taken`.
@@ -108,17 +108,17 @@ def closed_in(group: ResourceGroup) -> Q:
     return is_refused | (~Exists(theirs) & ~Q(owner__role=Role.SUPERADMIN))
 
 
-def is_closed_to(session: ComputeSession) -> bool:
+def is_refused_by_group(session: ComputeSession) -> bool:
     """Return True if the session's group does not admit it now.
 
     One query at most if the group was read.
     """
     group = session.resource_group
-    theirs = ComputeSession.objects.filter(closed_in(group), pk=session.pk)
+    theirs = ComputeSession.objects.filter(refused_by(group), pk=session.pk)
     return not is_open_to_all(group) and theirs.exists()
 
 
-def group_words(group: ResourceGroup) -> str:
+def group_label(group: ResourceGroup) -> str:
     """Return the group's name for a choice; the group must have come `with_agent_counts`."""
     if not group.agent_count:  # type: ignore[attr-defined]
         return _("{group} (has no machines)").format(group=group.name)

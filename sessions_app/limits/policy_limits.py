@@ -17,13 +17,13 @@ from common.actors import Actor
 from common.values.resources import ResourceSlots
 from images.allowed import lists_asked
 from sessions_app.core.request import SessionRequest
-from sessions_app.limits.group_rules import check_type_taken
+from sessions_app.limits.group_rules import check_session_type
 from sessions_app.models import ComputeSession
 from vfolders.models import VFolder
 from vfolders.usage import scopes_of_folders
 
 
-def check_allowed_again(session: ComputeSession) -> None:
+def check_retry_allowed(session: ComputeSession) -> None:
     """Check policies, budgets, project and group for a session that is to be retried.
 
     Raises NotFound, PermissionDenied, LimitExceeded, and InvalidInput if the group no longer admits
@@ -32,14 +32,14 @@ def check_allowed_again(session: ComputeSession) -> None:
     actor = actor_for(session.owner)
     project = access_usable_project(actor, session.project.name)
     group = access_resource_group(actor, session.resource_group.name, project)
-    check_type_taken(group, session.type)
+    check_session_type(group, session.type)
     keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
     mounts = session.mounts.filter(is_readonly=False).select_related("folder")
     scopes, full = load_scopes(keys, [mount.folder for mount in mounts if mount.folder])
-    too_much = never(scopes, of_slots(Limit.SLOTS, session.slots))
+    too_much = never(scopes, slot_limits(Limit.SLOTS, session.slots))
     check_room(
         (*too_much, *hits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
-        selectors.refusals(selectors.budget_states(owners_of(keys))),
+        selectors.refusals(selectors.budget_states(budget_owners(keys))),
         allow_lists.refusals(scopes, lists_asked(session.image)),
     )
 
@@ -57,31 +57,33 @@ def load_scopes(
     return [scope for scope in found if (scope.level, scope.id) in keys], full
 
 
-def owners_of(keys: Collection[tuple[Level, int]]) -> list[selectors.Owner]:
+def budget_owners(keys: Collection[tuple[Level, int]]) -> list[selectors.Owner]:
     """Return the scopes that may have budgets."""
     return [key for key in keys if key[0] in (Level.PROJECT, Level.USER)]
 
 
-def limit_hits(scopes: Sequence[Scope], request: SessionRequest, count: int = 1) -> tuple[LimitState, ...]:
+def exceeded_limits(
+    scopes: Sequence[Scope], request: SessionRequest, count: int = 1
+) -> tuple[LimitState, ...]:
     """Return every limit that refuses `count` sessions of this request.
 
     Slots allocated to other sessions do not count: the session waits for them.
     """
-    return hits(scopes, requested_at_once(request, count)) + never(
-        scopes, of_slots(Limit.SLOTS, request.slots)
+    return hits(scopes, requested_amounts(request, count)) + never(
+        scopes, slot_limits(Limit.SLOTS, request.slots)
     )
 
 
-def requested_at_once(request: SessionRequest, count: int = 1) -> Mapping[str, int]:
+def requested_amounts(request: SessionRequest, count: int = 1) -> Mapping[str, int]:
     """Return the amounts by limit that count as soon as `count` sessions are enqueued."""
     asked = {Limit.SESSIONS.value: count, Limit.PENDING_SESSIONS.value: count, Limit.CONTAINERS.value: 1}
     if request.timeout_s is not None:
         asked[Limit.LIFETIME.value] = request.timeout_s
-    waiting = of_slots(Limit.PENDING_SLOTS, request.slots)
+    waiting = slot_limits(Limit.PENDING_SLOTS, request.slots)
     return {**asked, **{name: amount * count for name, amount in waiting.items()}}
 
 
-def priority_hits(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple[LimitState, ...]:
+def exceeded_priority_limits(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple[LimitState, ...]:
     """Return every policy that allows only a lower priority.
 
     If no central policy (`Scope.is_central`) allows a priority above 0, returns that refusal
@@ -91,11 +93,11 @@ def priority_hits(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple
     return none_allows or hits(scopes, {Limit.PRIORITY.value: priority})
 
 
-def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
+def slot_limits(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
     return {limit.of_slot(name): amount for name, amount in slots.items()}
 
 
-def longest_lifetime_s(scopes: Sequence[Scope], group: ResourceGroup) -> int | None:
+def max_lifetime_s(scopes: Sequence[Scope], group: ResourceGroup) -> int | None:
     """Return the maximum lifetime in seconds, the minimum of all levels and the group, or None.
 
     The session keeps it even if policies or the group change.

@@ -74,11 +74,11 @@ KEEP_COUNTERS = f"""
 _MEANS = {name: f"{'ceil' if name == 'device_percent' else 'round'}(avg({name}))" for name in SERIES}
 ROLL_UP = f"""
     INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES + _MOST)})
-    SELECT kernel_id, %(to)s, date_bin(make_interval(secs => %(to)s), at, timestamptz 'epoch'),
+    SELECT kernel_id, %(to_s)s, date_bin(make_interval(secs => %(to_s)s), at, timestamptz 'epoch'),
         {", ".join(_MEANS.values())},
         {", ".join(f"max(coalesce({name}_max, {name}))" for name in SERIES)}
     FROM {_METRICS}
-    WHERE kernel_id = ANY(%(kernels)s) AND span_s = %(frm)s AND at >= %(since)s AND at < %(until)s
+    WHERE kernel_id = ANY(%(kernels)s) AND span_s = %(from_s)s AND at >= %(since)s AND at < %(until)s
     GROUP BY 1, 3
     ON CONFLICT (kernel_id, span_s, at) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in SERIES + _MOST)}
 """
@@ -221,8 +221,8 @@ def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
     shares = [list(column) for column in zip(*(sample.share for sample in samples), strict=True)]
     series = [list(column) for column in zip(*(sample.values for sample in samples), strict=True)]
     minute: dict[str, Any] = {
-        "frm": SAMPLE_S,
-        "to": MINUTE_S,
+        "from_s": SAMPLE_S,
+        "to_s": MINUTE_S,
         "kernels": ids,
         "since": start_of(now, MINUTE_S),
         "until": now + timedelta(seconds=1),
@@ -258,8 +258,8 @@ def shorten_minutes(now: datetime) -> None:
         return
     long_ago = until - timedelta(days=365)
     quarters: dict[str, Any] = {
-        "frm": MINUTE_S,
-        "to": QUARTER_S,
+        "from_s": MINUTE_S,
+        "to_s": QUARTER_S,
         "kernels": ids,
         "since": long_ago,
         "until": until,

@@ -8,7 +8,7 @@ from sessions_app.models.idle import Gap, GatewayReport, IdleWatch, Interaction,
 from sessions_app.models.kernel import Kernel, KernelAllocation, KernelLog, KernelMetric, KernelUsage
 from sessions_app.models.network import Mooring
 from sessions_app.models.personal import Dotfile, PersonalSetup, StartupScript, Written
-from sessions_app.models.preemption import Preemption, PreemptionOutcome, close_notices_of
+from sessions_app.models.preemption import Preemption, PreemptionOutcome, close_preemptions
 from sessions_app.models.preset import ResourcePreset
 from sessions_app.models.priority_change import PriorityChange
 from sessions_app.models.session import (
@@ -55,5 +55,5 @@ __all__ = [
     "SessionWarning",
     "StartupScript",
     "Written",
-    "close_notices_of",
+    "close_preemptions",
 ]

@@ -43,7 +43,7 @@ class Preemption(models.Model):
         return f"{self.session_id} leaves for {self.by_id}"
 
 
-def close_notices_of(session_id: UUID) -> None:
+def close_preemptions(session_id: UUID) -> None:
     """Close the open preemption of a session whose attempt has ended."""
     notices = Preemption.objects.filter(session=session_id, outcome=PreemptionOutcome.OPEN)
     notices.update(outcome=PreemptionOutcome.ENDED)

@@ -67,20 +67,22 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         related = (
             "project", "domain", "owner", "image", "resource_group", "array", "setup", "idle", "callback",
         )  # fmt: skip
-        joined = self.with_leaving().select_related(*related, "designated_agent")
+        joined = self.with_preemption().select_related(*related, "designated_agent")
         return joined.prefetch_related(kernels)
 
-    def with_leaving(self) -> "ComputeSessionQuerySet":
-        """Annotate `leaves_at`: end by an open preemption, or None. No additional query."""
+    def with_preemption(self) -> "ComputeSessionQuerySet":
+        """Annotate `preempted_at`: end by an open preemption, or None. No additional query."""
         notices = Preemption.objects.filter(session=models.OuterRef("pk"), outcome=PreemptionOutcome.OPEN)
-        return self.annotate(leaves_at=models.Subquery(notices.values("ends_at")[:1]))
+        return self.annotate(preempted_at=models.Subquery(notices.values("ends_at")[:1]))
 
     def for_rows(self) -> "ComputeSessionQuerySet":
         """Load only what a list row shows. 2 queries, any number of sessions."""
         kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("role", "index")
         related = ("project", "owner", "image", "resource_group", "array", "idle")
         prefetched = (
-            self.with_leaving().select_related(*related).prefetch_related(models.Prefetch("kernels", kernels))
+            self.with_preemption()
+            .select_related(*related)
+            .prefetch_related(models.Prefetch("kernels", kernels))
         )
         return prefetched.only(*_SHOWN_IN_ROWS)
 

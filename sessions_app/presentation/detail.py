@@ -134,7 +134,7 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
             return _troubles_of_setup(session) if is_own else None
         return {
             "title": _("A program ran out of memory."),
-            "text": str(oom_kills.sentence(session, kernel)),
+            "text": str(oom_kills.memory_kill_message(session, kernel)),
             "remedies": _more_memory(session) if is_own else [],
         }
     reason = _reason_of_end(session)
@@ -187,7 +187,7 @@ def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     queries while the session waits.
     """
     is_waiting = session.status == Status.PENDING and session.stops_at is None
-    change = queue_priority.last_change(session) if is_waiting or session.priority else None
+    change = queue_priority.last_priority_change(session) if is_waiting or session.priority else None
     governed_id = queue_priority.governed_domain_id(actor) if is_waiting else None
     return {
         "number": session.priority,

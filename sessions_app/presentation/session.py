@@ -63,7 +63,7 @@ def memory_kill(session: ComputeSession) -> str:
     kernel = oom_kills.killed_kernel(session)
     if kernel is None or session.outcome_reason == Reason.OUT_OF_MEMORY:
         return ""
-    return str(oom_kills.sentence(session, kernel))
+    return str(oom_kills.memory_kill_message(session, kernel))
 
 
 def headline(session: ComputeSession) -> str:

@@ -28,7 +28,7 @@ from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionA
 from sessions_app.queue import holds
 
 # Released elements. One that is held later, for a closed group or a missing image, keeps its place.
-_LET_IN = (Hold.NOTHING.value, Hold.GROUP.value, Hold.IMAGE.value)
+_RELEASED = (Hold.NOTHING.value, Hold.GROUP.value, Hold.IMAGE.value)
 
 
 def elements_of(request: SessionRequest) -> list[SessionRequest]:
@@ -56,15 +56,15 @@ def insert_array(
     )
 
 
-def element_standings(array: ArraySpec, first: ports.Standing) -> list[ports.Standing]:
+def element_hold_states(array: ArraySpec, first: ports.HoldState) -> list[ports.HoldState]:
     """Return the initial hold state of each element, by place.
 
     The first ones have the state `first`; those above the maximum are held.
     """
     most = array.most_at_once
-    if most is None or first.hold.value not in _LET_IN:
+    if most is None or first.hold.value not in _RELEASED:
         return [first] * len(array.indices)
-    turn = holds.its_turn(most)
+    turn = holds.array_throttle_hold(most)
     return [first if place < most else turn for place in range(len(array.indices))]
 
 
@@ -77,43 +77,43 @@ def release_elements(array_id: UUID) -> int:
     array = SessionArray.objects.select_for_update(no_key=True).filter(pk=array_id).first()
     if array is None or array.most_at_once is None:
         return 0
-    let_in = array.elements.filter(ended_at=None, held_for__in=_LET_IN).count()
+    let_in = array.elements.filter(ended_at=None, held_for__in=_RELEASED).count()
     room = max(0, array.most_at_once - let_in)
     held = _held().filter(array=array).order_by("array_index").select_related("resource_group", "image")
     # A locked row is being ended, or is about to be: another element is released instead.
     free = held.select_for_update(skip_locked=True, no_key=True, of=("self",))
     chosen = list(free[:room]) if room else []
-    _let_in(array, chosen)
+    _release(array, chosen)
     return len(chosen)
 
 
-def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
+def _release(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
     if not chosen:
         return
     told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
-    standing = holds.standing_in_group(chosen[0])  # elements differ only in name and index
+    state = holds.group_hold_state(chosen[0])  # elements differ only in name and index
     # Elements were created a microsecond apart; this keeps their order in the queue.
     since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
     ComputeSession.objects.filter(pk__in=[each.pk for each in chosen]).update(
-        held_for=standing.hold.value,
+        held_for=state.hold.value,
         eligible_at=ExpressionWrapper(Value(clock.now()) + since_first, output_field=DateTimeField()),
-        status_reason=standing.reason.value,
-        status_message=standing.message,
-        deadline_at=holds.deadline_of(standing.hold, chosen[0].pending_timeout_s),
+        status_reason=state.reason.value,
+        status_message=state.message,
+        deadline_at=holds.pending_deadline(state.hold, chosen[0].pending_timeout_s),
     )
     push_sessions_changed(told, Status.PENDING)
-    if not standing.hold:
+    if not state.hold:
         publish(SessionsEnqueued(chosen[0].resource_group_id))
 
 
-def release_all() -> None:
+def release_all_arrays() -> None:
     """Release elements of all arrays with free places, for ends that were missed in a crash.
 
     One query if there is nothing to do.
     """
     waiting = _held().order_by().values("array")
     arrays = SessionArray.objects.filter(pk__in=waiting)
-    let_in = Count("elements", filter=Q(elements__ended_at=None, elements__held_for__in=_LET_IN))
+    let_in = Count("elements", filter=Q(elements__ended_at=None, elements__held_for__in=_RELEASED))
     due = arrays.annotate(let_in=let_in).filter(let_in__lt=F("most_at_once"))
     for array_id in list(due.order_by("pk").values_list("pk", flat=True)):
         release_elements(array_id)

@@ -23,14 +23,14 @@ from sessions_app.core.states import LIVE, Reason, Status
 from sessions_app.lifecycle import transitions, updates
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queue.endings import Ending, ended_as
-from sessions_app.selectors import Action, is_stoppable, may, seen_by
+from sessions_app.selectors import Action, is_stoppable, may, visible_to
 
 UNDO_S = 10
 
 
 def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
     """Return the arrays that the actor may see, newest first, with owner, project and domain."""
-    return SessionArray.objects.filter(seen_by(actor)).select_related("owner", "project", "domain")
+    return SessionArray.objects.filter(visible_to(actor)).select_related("owner", "project", "domain")
 
 
 def access_array(actor: Actor, array_id: UUID, action: Action) -> SessionArray:
@@ -65,7 +65,7 @@ class Progress:
         return sum(self.statuses.values()) - self.live
 
 
-def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
+def progress_by_array(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
     """Return the progress by array id. One query for any number of arrays and elements."""
     elements = ComputeSession.objects.filter(array__in=[array.pk for array in arrays]).order_by()
     is_held = Q(status=Status.PENDING.value, held_for=Hold.ARRAY_LIMIT.value)
@@ -88,70 +88,76 @@ def progress_of(arrays: Sequence[SessionArray]) -> dict[UUID, Progress]:
 
 
 @transaction.atomic
-def end_array(*, actor: Actor, array_id: UUID) -> SessionArray:
+def terminate_array(*, actor: Actor, array_id: UUID) -> SessionArray:
     """Terminate all live elements; no element is released meanwhile.
 
     Waiting elements become CANCELLED at once, terminating ones are not retried, ended ones stay as
     they are. A fixed number of statements per status, not per element.
     """
     array = access_array(actor, array_id, Action.TERMINATE)
-    _end_elements(actor, array, _hold_live(array))
+    _terminate_elements(actor, array, _lock_live_elements(array))
     return array
 
 
 @transaction.atomic
-def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
+def schedule_array_stop(*, actor: Actor, array_id: UUID) -> int:
     """Schedule a stop of all elements in UNDO_S, which can be cancelled; return their number.
 
     Elements with a scheduled stop keep it.
     """
     array = access_array(actor, array_id, Action.TERMINATE)
-    stopped = [each for each in _hold_live(array) if not each.stops_at and is_stoppable(each)]
+    stopped = [each for each in _lock_live_elements(array) if not each.stops_at and is_stoppable(each)]
     at = clock.now() + timedelta(seconds=UNDO_S)
     _elements(stopped).update(stops_at=at, stops_by=user_of(actor))
-    _tell_elements(actor, "sessions.stop_soon", stopped)
+    _record_and_push(actor, "sessions.stop_soon", stopped)
     return len(stopped)
 
 
 @transaction.atomic
-def keep_array(*, actor: Actor, array_id: UUID) -> int:
+def cancel_array_stop(*, actor: Actor, array_id: UUID) -> int:
     """Cancel the scheduled stops of all elements that have not begun to stop; return their number."""
     array = access_array(actor, array_id, Action.TERMINATE)
-    kept = [each for each in _hold_live(array) if each.stops_at and is_stoppable(each)]
+    kept = [each for each in _lock_live_elements(array) if each.stops_at and is_stoppable(each)]
     _elements(kept).update(stops_at=None, stops_by=None)
-    _tell_elements(actor, "sessions.keep_session", kept)
+    _record_and_push(actor, "sessions.keep_session", kept)
     return len(kept)
 
 
 @transaction.atomic
-def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -> None:
+def terminate_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -> None:
     """Terminate elements whose scheduled stop is due and was requested by `stops_by_id`."""
     array = SessionArray.objects.get(pk=array_id)
     now = clock.now()
-    due = [each for each in _hold_live(array) if each.stops_at and each.stops_at <= now]
-    _end_elements(actor, array, [each for each in due if each.stops_by_id == stops_by_id])
+    due = [each for each in _lock_live_elements(array) if each.stops_at and each.stops_at <= now]
+    _terminate_elements(actor, array, [each for each in due if each.stops_by_id == stops_by_id])
 
 
-def _hold_live(array: SessionArray) -> list[ComputeSession]:
+def _lock_live_elements(array: SessionArray) -> list[ComputeSession]:
     """Lock the array, then its live elements (ADR 8); no element is released meanwhile."""
     SessionArray.objects.select_for_update(no_key=True).get(pk=array.pk)
     live = ComputeSession.objects.live().filter(array=array).order_by("pk").select_for_update(no_key=True)
     return list(live)
 
 
-def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
+def _terminate_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
     """Terminate these locked elements."""
     ids: dict[Status, list[UUID]] = {}
     for each in elements:
         ids.setdefault(Status(each.status), []).append(each.pk)
     reason = Reason.USER_REQUESTED if array.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
     transitions.transition_many(
-        ids.get(Status.PENDING, []), frm=Status.PENDING, to=Status.CANCELLED, reason=reason, actor=actor
+        ids.get(Status.PENDING, []),
+        from_status=Status.PENDING,
+        to=Status.CANCELLED,
+        reason=reason,
+        actor=actor,
     )
     ending: list[UUID] = []
     for status in sorted(ids.keys() - {Status.PENDING, Status.TERMINATING}):
         to = Status.TERMINATING
-        ending += transitions.transition_many(ids[status], frm=status, to=to, reason=reason, actor=actor)
+        ending += transitions.transition_many(
+            ids[status], from_status=status, to=to, reason=reason, actor=actor
+        )
     retrying = ComputeSession.objects.filter(pk__in=ids.get(Status.TERMINATING, []))
     retrying.update(max_retries=F("retry_count"), requeues=False)
     _record_elements(
@@ -166,7 +172,7 @@ def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:
     return found
 
 
-def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+def _record_and_push(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     _record_elements(actor, action, sessions)
     for status in {each.status for each in sessions}:
         told = [

@@ -18,51 +18,51 @@ from agents.resource_groups import service
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Status
 from sessions_app.lifecycle.updates import push_sessions_changed
-from sessions_app.limits.group_rules import closed_in, is_open_to_all
+from sessions_app.limits.group_rules import is_open_to_all, refused_by
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
-from sessions_app.queue.holds import AT_ONCE, go_on, put_outside
+from sessions_app.queue.holds import BATCH_SIZE, place_group_hold, release_hold
 
 
-def settle_closed_groups() -> None:
+def update_group_holds() -> None:
     """Hold sessions whose group was closed to them, and release those whose group is open again.
 
     Safe if it runs twice, late or never.
     """
-    hold_closed(ResourceGroup.objects.present())
+    hold_refused_sessions(ResourceGroup.objects.present())
     held = _held()
     for group in ResourceGroup.objects.filter(pk__in=held.values("resource_group_id")):
-        ids = list(held.filter(~closed_in(group), resource_group=group).values_list("pk", flat=True))
-        for first in range(0, len(ids), AT_ONCE):
+        ids = list(held.filter(~refused_by(group), resource_group=group).values_list("pk", flat=True))
+        for first in range(0, len(ids), BATCH_SIZE):
             with transaction.atomic():
-                again = held.filter(~closed_in(group), pk__in=ids[first : first + AT_ONCE]).order_by("pk")
+                again = held.filter(~refused_by(group), pk__in=ids[first : first + BATCH_SIZE]).order_by("pk")
                 for session in again.select_for_update(skip_locked=True, of=("self",)):
-                    go_on(session)
+                    release_hold(session)
 
 
-def hold_closed(asked: Iterable[ResourceGroup]) -> None:
+def hold_refused_sessions(asked: Iterable[ResourceGroup]) -> None:
     """Hold the queued sessions that these groups no longer admit. One query per restricted group."""
     for group in asked:
         if not is_open_to_all(group):
-            _hold_closed_in(group)
+            _hold_refused_in(group)
 
 
 def hold_excluded_sessions(group_id: int) -> None:
     """Hold the queued sessions that this group no longer admits."""
-    hold_closed(ResourceGroup.objects.filter(pk=group_id))
+    hold_refused_sessions(ResourceGroup.objects.filter(pk=group_id))
 
 
 @transaction.atomic
-def _hold_closed_in(group: ResourceGroup) -> None:
+def _hold_refused_in(group: ResourceGroup) -> None:
     """Hold the queued sessions that the group no longer admits, skipping locked rows.
 
     It must not wait: the caller may have locked the group, and holders of a session's lock may wait
     for the group. The next round finds the skipped ones.
     """
-    closed = _queued_in(group).filter(closed_in(group)).order_by("pk")
+    closed = _queued_in(group).filter(refused_by(group)).order_by("pk")
     columns = ("pk", "owner_id", "project_id", "domain_id")
     locked = closed.select_for_update(no_key=True, skip_locked=True, of=("self",))
     if found := list(locked.values_list(*columns)):
-        put_outside([row[0] for row in found], group)
+        place_group_hold([row[0] for row in found], group)
         push_sessions_changed(found, Status.PENDING)
 
 
@@ -72,7 +72,7 @@ def count_excluded(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
     for column in service.ADMITTING:
         setattr(changed, column, changes.get(column, getattr(group, column)))
     is_same = all(getattr(changed, column) == getattr(group, column) for column in service.ADMITTING)
-    return 0 if is_same or is_open_to_all(changed) else _queued_in(group).filter(closed_in(changed)).count()
+    return 0 if is_same or is_open_to_all(changed) else _queued_in(group).filter(refused_by(changed)).count()
 
 
 def count_excluded_by_grant(group: ResourceGroup, grants: Collection[GroupGrant]) -> Mapping[int, int]:

@@ -23,12 +23,12 @@ from common.values.text import quoted
 from sessions_app.core.queue_options import DependencyRequest, When
 from sessions_app.core.states import REASON_SENTENCES, Reason
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency
-from sessions_app.queue.arrays import progress_of, visible_arrays
+from sessions_app.queue.arrays import progress_by_array, visible_arrays
 from sessions_app.queue.endings import Ending, ending_of
 from sessions_app.selectors import visible_sessions
 
 # By kind and condition; {others} is the number of further dependencies.
-_WAITS = {
+_WAITING = {
     (ComputeSession, When.SUCCESS): gettext_noop("Waits until “{name}” has succeeded."),
     (ComputeSession, When.ANY): gettext_noop("Waits until “{name}” has ended."),
     (ComputeSession, When.FAILURE): gettext_noop("Waits until “{name}” has failed."),
@@ -36,7 +36,7 @@ _WAITS = {
     (SessionArray, When.ANY): gettext_noop("Waits until all of “{name}” have ended."),
     (SessionArray, When.FAILURE): gettext_noop("Waits until all of “{name}” have ended and one has failed."),
 }
-_WAITS_FOR_MORE = {
+_WAITING_FOR_MORE = {
     (ComputeSession, When.SUCCESS): gettext_noop(
         "Waits until “{name}” has succeeded, and for {others} more."
     ),
@@ -69,7 +69,7 @@ _NEVER_RAN = {
     When.SUCCESS: gettext_noop("It was to start after “{name}” had succeeded, but “{name}” never ran."),
     When.FAILURE: gettext_noop("It was to start after “{name}” had failed, but “{name}” never ran."),
 }
-_AHEAD = {
+_CONDITIONS = {
     (ComputeSession, When.SUCCESS): gettext_noop("once it has succeeded"),
     (ComputeSession, When.ANY): gettext_noop("once it has ended"),
     (ComputeSession, When.FAILURE): gettext_noop("once it has failed"),
@@ -97,25 +97,25 @@ class Dependency:
     @property
     def words(self) -> str:
         """Text for the required outcome, or for the one reached."""
-        if self.is_in_vain:
+        if self.is_impossible:
             return _("never ran") if self.never_ran else _("condition not met")
         if self.is_met:
             return _("has ended")
-        return _(_AHEAD[type(self.after), self.when])
+        return _(_CONDITIONS[type(self.after), self.when])
 
     @property
     def progress(self) -> str:
         """Text for the progress of an awaited array; "" otherwise."""
-        if not self.is_array or self.is_met or self.is_in_vain:
+        if not self.is_array or self.is_met or self.is_impossible:
             return ""
         return _("{ended} of {count} have ended").format(ended=self.ended, count=self.count)
 
     @property
     def is_met(self) -> bool:
-        return self.ended == self.count and not self.is_in_vain
+        return self.ended == self.count and not self.is_impossible
 
     @property
-    def is_in_vain(self) -> bool:
+    def is_impossible(self) -> bool:
         """True if the condition can never be met, as ends are final.
 
         For an array, success is impossible after one element that did not succeed; failure is
@@ -158,15 +158,15 @@ def resolve_dependencies(
     """
     if not asked:
         return ()
-    meant = _meant(actor, project, {_key_of(each.session) for each in asked})
-    known = tuple(_known(meant, index, each) for index, each in enumerate(asked))
+    found_by_key = _find_awaited(actor, project, {_key_of(each.session) for each in asked})
+    known = tuple(_resolve_one(found_by_key, index, each) for index, each in enumerate(asked))
     if len({each.after.pk for each in known}) < len(known):
         sentence = _("Name each session once.")
         raise InvalidInput(sentence, fields={"dependencies": [sentence]})
     return known
 
 
-def _meant(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID | str, Dependency]:
+def _find_awaited(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID | str, Dependency]:
     """Return the sessions and arrays for these ids and names, with the condition ANY."""
     scope = Q(owner_id=actor.user_id) | Q(project=project)
     sessions, arrays = visible_sessions(actor).filter(scope), visible_arrays(actor).filter(scope)
@@ -181,15 +181,17 @@ def _meant(actor: Actor, project: Project, keys: set[UUID | str]) -> dict[UUID |
         for rows in (sessions, arrays):
             named = rows.filter(own).annotate(lives=ExpressionWrapper(lives[rows.model], BooleanField()))
             by_name += named.order_by("name", "-lives", "-created_at").distinct("name")
-    standing = _as_they_are([(each, When.ANY) for each in (*by_id, *by_name)])
-    meant: dict[UUID | str, Dependency] = {each.after.pk: each for each in standing[: len(by_id)]}
-    for each in sorted(standing[len(by_id) :], key=lambda each: (not each.is_met, each.after.created_at)):
-        meant[each.after.name] = each
-    return meant
+    current = _current([(each, When.ANY) for each in (*by_id, *by_name)])
+    found_by_key: dict[UUID | str, Dependency] = {each.after.pk: each for each in current[: len(by_id)]}
+    for each in sorted(current[len(by_id) :], key=lambda each: (not each.is_met, each.after.created_at)):
+        found_by_key[each.after.name] = each
+    return found_by_key
 
 
-def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: DependencyRequest) -> Dependency:
-    found = meant.get(_key_of(asked.session))
+def _resolve_one(
+    found_by_key: Mapping[UUID | str, Dependency], index: int, asked: DependencyRequest
+) -> Dependency:
+    found = found_by_key.get(_key_of(asked.session))
     if found is None:
         sentence = _("There is no session or array {name} on which yours may depend.").format(
             name=quoted(asked.session)
@@ -202,7 +204,7 @@ def _known(meant: Mapping[UUID | str, Dependency], index: int, asked: Dependency
 
 def check_possible(index: int, dependency: Dependency) -> None:
     """Raise InvalidInput if the dependency can never be met."""
-    if dependency.is_in_vain:
+    if dependency.is_impossible:
         sentence = _("“{name}” has ended already and does not meet the condition, so this would never start.")
         if dependency.never_ran:
             sentence = _("“{name}” was cancelled before it ran, so this would never start.")
@@ -227,7 +229,7 @@ def lock_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
     locked = {row.pk: row for row in rows} if named else {}
     if named:
         ComputeSession.objects.filter(pk__in=named, is_awaited=False).update(is_awaited=True)
-    return tuple(_as_they_are([(locked.get(each.after.pk, each.after), each.when) for each in dependencies]))
+    return tuple(_current([(locked.get(each.after.pk, each.after), each.when) for each in dependencies]))
 
 
 def _mark_arrays(array_ids: Sequence[UUID]) -> None:
@@ -241,7 +243,7 @@ def _mark_arrays(array_ids: Sequence[UUID]) -> None:
         enqueue_on_commit(TaskName.LOOK_AT_ARRAY, array_id=str(array_id))
 
 
-def hold_for(dependencies: Sequence[Dependency], project_id: int) -> StoredMessage | None:
+def dependency_message(dependencies: Sequence[Dependency], project_id: int) -> StoredMessage | None:
     """Return the hold message for a session with these dependencies; None if all are met.
 
     Everyone who sees the session reads it, so it does not name sessions of other projects.
@@ -253,38 +255,38 @@ def hold_for(dependencies: Sequence[Dependency], project_id: int) -> StoredMessa
         return REASON_SENTENCES[Reason.DEPENDENCY]
     kind, name, others = (type(ahead[0].after), ahead[0].when), ahead[0].after.name, len(ahead) - 1
     if not others:
-        return StoredMessage(_WAITS[kind], {"name": name})
-    return StoredMessage(_WAITS_FOR_MORE[kind], {"name": name, "others": others})
+        return StoredMessage(_WAITING[kind], {"name": name})
+    return StoredMessage(_WAITING_FOR_MORE[kind], {"name": name, "others": others})
 
 
 def dependencies_of(session: ComputeSession) -> list[Dependency]:
     """Return the current dependencies of the session. One query, two if it depends on arrays."""
-    return dependencies_of_each([session])[0]
+    return dependencies_by_session([session])[0]
 
 
-def dependencies_of_each(sessions: Sequence[ComputeSession]) -> list[list[Dependency]]:
+def dependencies_by_session(sessions: Sequence[ComputeSession]) -> list[list[Dependency]]:
     """Return the current dependencies of each session, in order. One query, two with arrays."""
     rows = SessionDependency.objects.filter(session__in=sessions).select_related("after", "after_array")
     found: dict[UUID, list[Dependency]] = {session.pk: [] for session in sessions}
     known = list(rows)
-    standing = _as_they_are([(row.awaited, When(row.when)) for row in known])
-    for row, dependency in zip(known, standing, strict=True):
+    current = _current([(row.awaited, When(row.when)) for row in known])
+    for row, dependency in zip(known, current, strict=True):
         found[row.session_id].append(dependency)
     return list(found.values())
 
 
-def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
+def _current(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
     """Return the current state: of sessions by their rows, of arrays by their elements.
 
     One query if there are arrays.
     """
     arrays = {after.pk: after for after, _when in asked if isinstance(after, SessionArray)}
-    progress = progress_of(list(arrays.values())) if arrays else {}
+    progress = progress_by_array(list(arrays.values())) if arrays else {}
     found = []
     for after, when in asked:
         if isinstance(after, SessionArray):
-            standing = progress[after.pk]
-            found.append(Dependency(after, when, standing.ended, standing.succeeded, standing.failed))
+            current = progress[after.pk]
+            found.append(Dependency(after, when, current.ended, current.succeeded, current.failed))
         else:
             ending = ending_of(after)
             counts = (ending is not None, ending is Ending.SUCCESS, ending is Ending.FAILURE)
@@ -292,7 +294,9 @@ def _as_they_are(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) ->
     return found
 
 
-def is_named(after: ComputeSession | SessionArray, session: ComputeSession, *, user_id: int | None) -> bool:
+def may_see_name(
+    after: ComputeSession | SessionArray, session: ComputeSession, *, user_id: int | None
+) -> bool:
     """Return True if viewers of `session` may see the name of `after`.
 
     The owner may; others only if it is in the same project.

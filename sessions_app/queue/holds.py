@@ -25,35 +25,37 @@ from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import DEADLINES_S, HELD_DEADLINE_S, REASON_SENTENCES, Reason, Status
 from sessions_app.events import SessionEnqueued
 from sessions_app.lifecycle.updates import push_session_change
-from sessions_app.limits.group_rules import is_closed_to
+from sessions_app.limits.group_rules import is_refused_by_group
 from sessions_app.models import ComputeSession
-from sessions_app.ports import Standing, hold_recorder
+from sessions_app.ports import HoldState, hold_recorder
 
-FURTHEST_START = timedelta(days=365)
+MAX_START_DELAY = timedelta(days=365)
 
-AT_ONCE = 100
+BATCH_SIZE = 100
 
-TOLERATED = timedelta(minutes=1)  # for a start time that has just passed while it was typed
+PAST_START_TOLERANCE = timedelta(minutes=1)  # for a start time that has just passed while it was typed
 
-UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
+START_TIME_MESSAGE = gettext_noop("Waits for its start time, {time} UTC.")
 
-JUST_ADDED = timedelta(minutes=1)  # heartbeats may not have reported a newly built image yet
+IMAGE_REPORT_DELAY = timedelta(minutes=1)  # heartbeats may not have reported a newly built image yet
 
-KEPT_OUTSIDE = timedelta(days=1)
+CLOSED_GROUP_TIMEOUT = timedelta(days=1)
 
-OUTSIDE = gettext_noop(
+CLOSED_GROUP_MESSAGE = gettext_noop(
     "The resource group “{group}” is not open to it any more. It starts there if an administrator allows it again before"
     " {time} UTC, and is cancelled then: start it in another group."
 )
 
-TURN = gettext_noop("Waits until others of its array have ended: at most {most} of them may run at once.")
+ARRAY_THROTTLE_MESSAGE = gettext_noop(
+    "Waits until others of its array have ended: at most {most} of them may run at once."
+)
 
-WITHOUT_IMAGE = gettext_noop(
+MISSING_IMAGE_MESSAGE = gettext_noop(
     "None of the machines of resource group “{group}” that could run it ({count}) has the image {image}, and no registry has"
     " it. It starts when an administrator puts it there; or start it with another image or in another group."
 )
 
-_STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
+_HOLD_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
 
 
 def check_start_time(request: SessionRequest) -> None:
@@ -61,11 +63,11 @@ def check_start_time(request: SessionRequest) -> None:
     if request.start_at is None:
         return
     ahead = request.start_at - clock.now()
-    if ahead < -TOLERATED:
+    if ahead < -PAST_START_TOLERANCE:
         sentence = _(
             "{time} UTC is past. Give a time that is to come, or none to start as soon as there is room."
         )
-    elif ahead > FURTHEST_START:
+    elif ahead > MAX_START_DELAY:
         sentence = _("{time} UTC is more than a year ahead. Give an earlier time.")
     else:
         return
@@ -73,123 +75,125 @@ def check_start_time(request: SessionRequest) -> None:
     raise InvalidInput(sentence, fields={"start_at": [sentence]})
 
 
-def note_standing(session_ids: Collection[UUID], standing: Standing) -> None:
+def record_hold_state(session_ids: Collection[UUID], state: HoldState) -> None:
     """Record the new hold state of these waiting sessions."""
     if session_ids:
-        hold_recorder.get()(session_ids, standing)
+        hold_recorder.get()(session_ids, state)
 
 
-def standing_of(start_at: datetime | None, waits_for: StoredMessage | None = None) -> Standing:
+def initial_hold_state(start_at: datetime | None, waits_for: StoredMessage | None = None) -> HoldState:
     """Return the hold state by dependencies and start time.
 
     `waits_for` is the message of unmet dependencies, or None.
     """
     if waits_for is not None:
-        return Standing(Hold.DEPENDENCY, Reason.DEPENDENCY, waits_for)
+        return HoldState(Hold.DEPENDENCY, Reason.DEPENDENCY, waits_for)
     if start_at is not None and start_at > clock.now():
-        message = StoredMessage(UNTIL, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
-        return Standing(Hold.START_TIME, Reason.START_TIME, message)
-    return Standing(Hold.NOTHING, Reason.ENQUEUED, REASON_SENTENCES[Reason.ENQUEUED])
+        message = StoredMessage(START_TIME_MESSAGE, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
+        return HoldState(Hold.START_TIME, Reason.START_TIME, message)
+    return HoldState(Hold.NOTHING, Reason.ENQUEUED, REASON_SENTENCES[Reason.ENQUEUED])
 
 
-def standing_outside(group: ResourceGroup) -> Standing:
+def closed_group_hold(group: ResourceGroup) -> HoldState:
     """Return the hold state of a session whose group no longer admits it."""
-    until = clock.now() + KEPT_OUTSIDE
-    message = StoredMessage(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
-    return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
+    until = clock.now() + CLOSED_GROUP_TIMEOUT
+    message = StoredMessage(CLOSED_GROUP_MESSAGE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
+    return HoldState(Hold.GROUP, Reason.GROUP_CLOSED, message)
 
 
-def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
+def place_group_hold(session_ids: Collection[UUID], group: ResourceGroup) -> None:
     """Hold these locked sessions because their group does not admit them."""
-    standing = standing_outside(group)
+    state = closed_group_hold(group)
     ComputeSession.objects.filter(pk__in=session_ids).update(
-        held_for=standing.hold.value,
-        status_reason=standing.reason.value,
-        status_message=standing.message,
+        held_for=state.hold.value,
+        status_reason=state.reason.value,
+        status_message=state.message,
         queue_position=None,
-        deadline_at=deadline_of(standing.hold, None),
+        deadline_at=pending_deadline(state.hold, None),
     )
-    note_standing(session_ids, standing)
+    record_hold_state(session_ids, state)
 
 
-def its_turn(most_at_once: int) -> Standing:
+def array_throttle_hold(most_at_once: int) -> HoldState:
     """Return the hold state of an element under the array throttle."""
-    message = StoredMessage(TURN, {"most": most_at_once})
-    return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
+    message = StoredMessage(ARRAY_THROTTLE_MESSAGE, {"most": most_at_once})
+    return HoldState(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
 
 
-def standing_of_image(
+def missing_image_hold(
     group: ResourceGroup, image: ContainerImage, count: int | None = None
-) -> Standing | None:
+) -> HoldState | None:
     """Return the hold state if no machine of the group has or can pull the image; else None.
 
     `count`: result of `machines_without`, if just read. Otherwise one query, none for an image with
     a registry.
     """
-    if image.registry_id is not None or image.created_at > clock.now() - JUST_ADDED:
+    if image.registry_id is not None or image.created_at > clock.now() - IMAGE_REPORT_DELAY:
         return None
     if count is None:
         count = machines_without(group, image.reference, image.architecture)
-    message = StoredMessage(WITHOUT_IMAGE, {"image": image.reference, "group": group.name, "count": count})
-    return Standing(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
+    message = StoredMessage(
+        MISSING_IMAGE_MESSAGE, {"image": image.reference, "group": group.name, "count": count}
+    )
+    return HoldState(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
 
 
-def standing_in_group(session: ComputeSession) -> Standing:
+def group_hold_state(session: ComputeSession) -> HoldState:
     """Return the hold state by group access and image, for a session without any other hold.
 
     At most two queries if group and image were read.
     """
     group = session.resource_group
-    if is_closed_to(session):
-        return standing_outside(group)
-    return standing_of_image(group, session.image) or standing_of(None)
+    if is_refused_by_group(session):
+        return closed_group_hold(group)
+    return missing_image_hold(group, session.image) or initial_hold_state(None)
 
 
-def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
+def pending_deadline(hold: Hold, pending_timeout_s: int | None) -> datetime:
     """Return the deadline of PENDING; the pending timeout counts from the release into the queue."""
     if hold is Hold.GROUP:
-        return clock.now() + KEPT_OUTSIDE
+        return clock.now() + CLOSED_GROUP_TIMEOUT
     usual_s = pending_timeout_s or DEADLINES_S[Status.PENDING]
     is_long = hold not in (Hold.NOTHING, Hold.IMAGE)
     return clock.now() + timedelta(seconds=HELD_DEADLINE_S if is_long else usual_s)
 
 
-def release_what_is_due() -> None:
+def release_due_starts() -> None:
     """Release sessions whose start time has come, in batches of one transaction each."""
     due = ComputeSession.objects.waiting().filter(held_for=Hold.START_TIME.value, start_at__lte=clock.now())
     ids = list(due.order_by("start_at", "pk").values_list("pk", flat=True))
-    for first in range(0, len(ids), AT_ONCE):
+    for first in range(0, len(ids), BATCH_SIZE):
         with transaction.atomic():
-            batch = due.filter(pk__in=ids[first : first + AT_ONCE])
+            batch = due.filter(pk__in=ids[first : first + BATCH_SIZE])
             batch = batch.select_related("resource_group", "image", "array").order_by("pk")
             for session in batch.select_for_update(of=("self",), skip_locked=True):
-                go_on(session)
+                release_hold(session)
 
 
-def go_on(session: ComputeSession) -> None:
+def release_hold(session: ComputeSession) -> None:
     """Release the locked session from its hold: into the queue, or to its next hold.
 
     The next hold may be its start time, the array throttle, its group or its image.
     """
-    standing, was_held_for = standing_of(session.start_at), session.held_for
+    state, was_held_for = initial_hold_state(session.start_at), session.held_for
     most_at_once = session.array.most_at_once if session.array is not None else None
     # After a hold that administrators caused (group, image) a session keeps its place and does not
     # wait for the array throttle again.
     keeps_place = was_held_for in (Hold.GROUP, Hold.IMAGE)
-    if not standing.hold and most_at_once is not None and not keeps_place:
-        standing = its_turn(most_at_once)
-    elif not standing.hold:
-        standing = standing_in_group(session)
-    session.held_for = standing.hold.value
-    session.status_reason = standing.reason.value
-    session.status_message = standing.message
-    if was_held_for != Hold.IMAGE or standing.hold:  # time under an image hold counts towards the deadline
-        session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
-    if standing.hold != Hold.START_TIME and not keeps_place:
+    if not state.hold and most_at_once is not None and not keeps_place:
+        state = array_throttle_hold(most_at_once)
+    elif not state.hold:
+        state = group_hold_state(session)
+    session.held_for = state.hold.value
+    session.status_reason = state.reason.value
+    session.status_message = state.message
+    if was_held_for != Hold.IMAGE or state.hold:  # time under an image hold counts towards the deadline
+        session.deadline_at = pending_deadline(state.hold, session.pending_timeout_s)
+    if state.hold != Hold.START_TIME and not keeps_place:
         session.eligible_at = clock.now()
-    if not standing.hold:
+    if not state.hold:
         publish(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
-    session.save(update_fields=_STANDING_FIELDS)
-    if standing.hold or keeps_place:  # otherwise the scheduler records it next
-        note_standing([session.pk], standing)
+    session.save(update_fields=_HOLD_FIELDS)
+    if state.hold or keeps_place:  # otherwise the scheduler records it next
+        record_hold_state([session.pk], state)
     push_session_change(session)

@@ -21,7 +21,7 @@ from sessions_app.queue.priority import governed_domain_id, may_prioritize
 from sessions_app.selectors import visible_sessions
 
 # By the last position tried, then sessions that were never tried.
-_IN_ORDER = (
+_QUEUE_ORDER = (
     F("queue_position").asc(nulls_last=True),
     F("priority").desc(),
     Coalesce("eligible_at", "created_at").asc(),
@@ -49,13 +49,13 @@ def queues(actor: Actor) -> dict[int, Queue]:
     same_group = [F("resource_group_id")]
     firsts = pending.annotate(
         count=Window(Count("pk"), partition_by=same_group),
-        place=Window(RowNumber(), partition_by=same_group, order_by=_IN_ORDER),
+        place=Window(RowNumber(), partition_by=same_group, order_by=_QUEUE_ORDER),
     ).filter(place=1)
     return {
         session.resource_group_id: Queue(
             count=session.count,
             since=_queued_since(session, is_seen=session.owner_id == actor.user_id),
-            why=why_of(session, is_seen=session.owner_id == actor.user_id),
+            why=visible_reason(session, is_seen=session.owner_id == actor.user_id),
             first_id=session.pk if session.owner_id == actor.user_id else None,
             first_name=session.name if session.owner_id == actor.user_id else "",
         )
@@ -83,7 +83,7 @@ OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuePlace:
     """Place in a queue.
 
     Id, name, owner and priority are "" or None, and `since` is rounded to the minute, unless the
@@ -104,18 +104,18 @@ class Waiting:
     can_prioritize: bool
 
 
-def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
+def queued_sessions(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
     """Return the waiting sessions of these groups, in queue order."""
     pending = ComputeSession.objects.waiting().filter(
         resource_group_id__in=list(group_ids), held_for="", stops_at=None
     )
-    return pending.order_by(*_IN_ORDER).only(  # type: ignore[no-any-return]
+    return pending.order_by(*_QUEUE_ORDER).only(  # type: ignore[no-any-return]
         "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "eligible_at", "owner_id", "domain_id",
         "queue_position",
     )  # fmt: skip
 
 
-def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) -> list[Waiting]:
+def queue_places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) -> list[QueuePlace]:
     """Return the places of these sessions as the actor may see them. Two queries at most.
 
     `first` is the position of the first one.
@@ -124,7 +124,7 @@ def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) 
     seen = visible_sessions(actor).filter(pk__in=[session.pk for session in sessions])
     names = {pk: (name, email) for pk, name, email in seen.values_list("pk", "name", "owner__email")}
     return [
-        Waiting(
+        QueuePlace(
             position=position,
             id=session.pk if session.pk in names else None,
             name=names.get(session.pk, ("", ""))[0],
@@ -135,7 +135,7 @@ def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) 
             priority=session.priority if session.pk in names else None,
             since=_queued_since(session, is_seen=session.pk in names),
             reason=session.status_reason if session.pk in names else _public_code(session.status_reason),
-            why=why_of(session, is_seen=session.pk in names),
+            why=visible_reason(session, is_seen=session.pk in names),
             can_prioritize=session.pk in names and may_prioritize(actor, session, governed_id),
         )
         for position, session in enumerate(sessions, start=first)
@@ -151,7 +151,7 @@ def _queued_since(session: ComputeSession, *, is_seen: bool) -> datetime:
     return since if is_seen else since.replace(second=0, microsecond=0)
 
 
-def why_of(session: ComputeSession, *, is_seen: bool) -> str:
+def visible_reason(session: ComputeSession, *, is_seen: bool) -> str:
     """Return the session's own sentence if visible, else a sentence without names."""
     if is_seen:
         return str(session.status_message)

@@ -12,47 +12,47 @@ from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Status
 from sessions_app.lifecycle.updates import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
-from sessions_app.queue.holds import AT_ONCE, go_on, note_standing, standing_of_image
+from sessions_app.queue.holds import BATCH_SIZE, missing_image_hold, record_hold_state, release_hold
 
 
-def settle_missing_images() -> None:
+def update_image_holds() -> None:
     """Hold sessions whose image has disappeared, and release those whose image is available.
 
     One query per image and group with waiting sessions. Safe if it runs twice, late or never.
     """
-    for group, image in _wanted(_in(Hold.NOTHING)):
-        hold_without_image(group, image)
-    for group, image in _wanted(_in(Hold.IMAGE)):
-        if standing_of_image(group, image) is None:
-            _let_go_on(_in(Hold.IMAGE).filter(resource_group=group, image=image))
+    for group, image in _groups_and_images(_sessions_under(Hold.NOTHING)):
+        place_image_hold(group, image)
+    for group, image in _groups_and_images(_sessions_under(Hold.IMAGE)):
+        if missing_image_hold(group, image) is None:
+            _release(_sessions_under(Hold.IMAGE).filter(resource_group=group, image=image))
 
 
 @transaction.atomic
-def hold_without_image(group: ResourceGroup, image: ContainerImage) -> None:
-    standing = standing_of_image(group, image)
-    if standing is None:
+def place_image_hold(group: ResourceGroup, image: ContainerImage) -> None:
+    state = missing_image_hold(group, image)
+    if state is None:
         return
-    theirs = _in(Hold.NOTHING).filter(resource_group=group, image=image).order_by("pk")
+    theirs = _sessions_under(Hold.NOTHING).filter(resource_group=group, image=image).order_by("pk")
     columns = ("pk", "owner_id", "project_id", "domain_id")
     found = list(theirs.select_for_update(no_key=True, of=("self",)).values_list(*columns))
     ids = [row[0] for row in found]
     ComputeSession.objects.filter(pk__in=ids).update(
-        held_for=standing.hold.value,
-        status_reason=standing.reason.value,
-        status_message=standing.message,
+        held_for=state.hold.value,
+        status_reason=state.reason.value,
+        status_message=state.message,
         queue_position=None,
     )
-    note_standing(ids, standing)
+    record_hold_state(ids, state)
     push_sessions_changed(found, Status.PENDING)
 
 
-def _in(hold: Hold) -> ComputeSessionQuerySet:
+def _sessions_under(hold: Hold) -> ComputeSessionQuerySet:
     """Return sessions under `hold` whose image has no registry."""
     waiting: ComputeSessionQuerySet = ComputeSession.objects.waiting()
     return waiting.filter(held_for=hold.value, image__registry=None)
 
 
-def _wanted(sessions: ComputeSessionQuerySet) -> list[tuple[ResourceGroup, ContainerImage]]:
+def _groups_and_images(sessions: ComputeSessionQuerySet) -> list[tuple[ResourceGroup, ContainerImage]]:
     """Return the distinct pairs of group and image of these sessions. 3 queries."""
     pairs = list(sessions.order_by().values_list("resource_group_id", "image_id").distinct())
     groups = ResourceGroup.objects.in_bulk({group_id for group_id, _image in pairs})
@@ -60,10 +60,10 @@ def _wanted(sessions: ComputeSessionQuerySet) -> list[tuple[ResourceGroup, Conta
     return [(groups[group_id], images[image_id]) for group_id, image_id in pairs]
 
 
-def _let_go_on(sessions: ComputeSessionQuerySet) -> None:
+def _release(sessions: ComputeSessionQuerySet) -> None:
     ids = list(sessions.values_list("pk", flat=True))
-    for first in range(0, len(ids), AT_ONCE):
+    for first in range(0, len(ids), BATCH_SIZE):
         with transaction.atomic():
-            batch = sessions.filter(pk__in=ids[first : first + AT_ONCE]).order_by("pk")
+            batch = sessions.filter(pk__in=ids[first : first + BATCH_SIZE]).order_by("pk")
             for session in batch.select_for_update(skip_locked=True, of=("self",)):
-                go_on(session)
+                release_hold(session)

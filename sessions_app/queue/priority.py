@@ -19,7 +19,7 @@ from sessions_app.core.queue_options import check_priority
 from sessions_app.core.states import Status
 from sessions_app.events import SessionReprioritized
 from sessions_app.lifecycle import updates
-from sessions_app.limits.policy_limits import priority_hits
+from sessions_app.limits.policy_limits import exceeded_priority_limits
 from sessions_app.models import ComputeSession, PriorityChange
 from sessions_app.selectors import Action, access_session
 
@@ -39,7 +39,7 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
             ),
             hint=_("Ask one of them."),
         )
-    wanted = _checked(priority)
+    wanted = _parse_priority(priority)
     if session.status != Status.PENDING or session.stops_at is not None:
         raise Conflict(
             _("“{session}” does not wait any more: it is {status}.").format(
@@ -50,7 +50,7 @@ def change_priority(*, actor: Actor, session_id: UUID, priority: object) -> Comp
     if wanted == session.priority:
         return session
     if wanted > session.priority:
-        _demand_may_raise(actor, session, wanted)
+        _require_may_raise(actor, session, wanted)
 
     was, session.priority = session.priority, wanted
     session.save(update_fields=["priority"])
@@ -76,25 +76,25 @@ def may_prioritize(actor: Actor, session: ComputeSession, governed_id: int | Non
     return session.owner_id == actor.user_id or is_governed or may_do_everything(actor)
 
 
-def last_change(session: ComputeSession) -> PriorityChange | None:
+def last_priority_change(session: ComputeSession) -> PriorityChange | None:
     return PriorityChange.objects.filter(session=session).last()
 
 
-def _checked(priority: object) -> int:
+def _parse_priority(priority: object) -> int:
     try:
         return check_priority(priority)
     except ValueError as error:
         raise InvalidInput(str(error), fields={"priority": [str(error)]}) from error
 
 
-def _demand_may_raise(actor: Actor, session: ComputeSession, wanted: int) -> None:
+def _require_may_raise(actor: Actor, session: ComputeSession, wanted: int) -> None:
     """Raise LimitExceeded unless the policies of the session and of the actor's keypair allow it.
 
     The owner may also not exceed the last value that somebody else has set.
     """
     ids = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id)
     keys = {*ids.keys(), *ScopeIds(keypair=actor.keypair_id).keys()}
-    check_room(priority_hits(actor, scopes_of(keys), wanted))
+    check_room(exceeded_priority_limits(actor, scopes_of(keys), wanted))
     if session.owner_id == actor.user_id and not may_do_everything(actor):
         by_others = PriorityChange.objects.filter(session=session, is_by_owner=False).last()
         if by_others is not None and wanted > by_others.priority:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import structlog
 from django.db import transaction
 
-from agents.machines.service import shift_instants
+from agents.machines import service as agents_service
 from common import clock
 from common.clock import ClockJump
 from common.messaging.cache import delete_deduplication_keys
@@ -61,8 +61,8 @@ def _look() -> bool:
 
 def _shift(step: ClockJump) -> None:
     """Shift all timestamps once, in lock order (ADR 8)."""
-    transitions.shift_instants(step)
-    enforcer.shift_instants(step)
-    preemption.shift_instants(step)
-    delivery.shift_instants(step)
-    shift_instants(step)
+    transitions.shift_timestamps(step)
+    enforcer.shift_timestamps(step)
+    preemption.shift_timestamps(step)
+    delivery.shift_timestamps(step)
+    agents_service.shift_instants(step)

@@ -18,9 +18,9 @@ from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import Kernel
 from sessions_app.termination.oom_kills import (
     has_ended_for_memory,
-    note_memory_kill_at_end,
+    record_memory_kill_at_end,
 )
-from sessions_app.termination.oom_kills import sentence as memory_sentence
+from sessions_app.termination.oom_kills import memory_kill_message as memory_sentence
 from sessions_app.termination.service import begin_termination
 
 log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
     if exit_code is not None:
         Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
     if state is not None:
-        note_memory_kill_at_end(kernel, state)
+        record_memory_kill_at_end(kernel, state)
     message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
     message = StoredMessage(STARTED_ANEW) if went_down else message
     begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)

@@ -30,18 +30,18 @@ from sessions_app.launch.work_lock import work_lock
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
-from sessions_app.queue.array_release import release_all
-from sessions_app.queue.closed_groups import settle_closed_groups
-from sessions_app.queue.dependents import settle_all
-from sessions_app.queue.holds import release_what_is_due
-from sessions_app.queue.missing_images import settle_missing_images
+from sessions_app.queue.array_release import release_all_arrays
+from sessions_app.queue.closed_groups import update_group_holds
+from sessions_app.queue.dependents import settle_all_dependents
+from sessions_app.queue.holds import release_due_starts
+from sessions_app.queue.missing_images import update_image_holds
 from sessions_app.reconciler.clock_change import follow_the_clock
 from sessions_app.reconciler.container_check import LOST_GRACE, begin_end, check_running, is_up, note_address
 from sessions_app.reconciler.garbage import ids_in, reap, stop_before_reaping
 from sessions_app.selectors import sessions_past_deadline
-from sessions_app.termination.delayed_stop import stop_what_is_due
+from sessions_app.termination.delayed_stop import run_due_stops
 from sessions_app.termination.oom_kills import (
-    note_memory_kills,
+    record_memory_kills,
 )
 from sessions_app.termination.preemption import settle_preemptions
 from sessions_app.termination.retries import finish_or_retry
@@ -69,13 +69,13 @@ def reconcile_sessions() -> None:
     began_at = clock.now()
     if follow_the_clock():
         return  # timestamps read earlier are of the old clock
-    stop_what_is_due()
+    run_due_stops()
     settle_preemptions(began_at)
-    release_what_is_due()
-    settle_all()
-    settle_closed_groups()
-    release_all()
-    settle_missing_images()
+    release_due_starts()
+    settle_all_dependents()
+    update_group_holds()
+    release_all_arrays()
+    update_image_holds()
     enforcer.judge_sessions(began_at)
     reconcile_agents()
     # Compared with the start of the round: if the clock jumps meanwhile, deadlines are not shifted
@@ -139,7 +139,7 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
             # container, perhaps restored. The administrator decides; `bin/down --purge` removes
             # what is left.
             log.error("reconcile.unknown", container=name, agent=agent.name)
-    note_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
+    record_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
 
 
 def end_sessions_of_lost_agents(now: datetime) -> None:

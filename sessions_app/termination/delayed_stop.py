@@ -17,13 +17,13 @@ from common.audit import audit_log
 from common.errors import Conflict
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession
-from sessions_app.queue.arrays import UNDO_S, end_due_elements
+from sessions_app.queue.arrays import UNDO_S, terminate_due_elements
 from sessions_app.selectors import Action, access_session, is_stoppable, sessions_due_to_stop
-from sessions_app.termination.service import end_asked
+from sessions_app.termination.service import terminate_locked
 
 
 @transaction.atomic
-def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
+def schedule_stop(*, actor: Actor, session_id: UUID) -> ComputeSession:
     """Schedule a stop in UNDO_S, which can be cancelled; return the session.
 
     A session with a scheduled stop keeps it. A session that ends or has ended is not changed,
@@ -42,7 +42,7 @@ def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
 
 
 @transaction.atomic
-def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
+def cancel_stop(*, actor: Actor, session_id: UUID) -> ComputeSession:
     """Cancel a scheduled stop. Raises Conflict if the stop has begun."""
     access_session(actor, session_id, Action.TERMINATE)
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
@@ -59,7 +59,7 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     return session
 
 
-def stop_what_is_due() -> None:
+def run_due_stops() -> None:
     """Execute all due stops as the user who scheduled each; elements of one array together."""
     done: set[tuple[UUID, int | None]] = set()
     for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
@@ -68,13 +68,15 @@ def stop_what_is_due() -> None:
             asked = (session.array_id, session.stops_by_id)
             if asked not in done:
                 done.add(asked)
-                end_due_elements(actor=actor, array_id=session.array_id, stops_by_id=session.stops_by_id)
+                terminate_due_elements(
+                    actor=actor, array_id=session.array_id, stops_by_id=session.stops_by_id
+                )
             continue
         with transaction.atomic():
             # The stop may have been cancelled or rescheduled since it was read.
             fresh = ComputeSession.objects.select_for_update().get(pk=session.pk)
             if fresh.stops_at == session.stops_at:
-                end_asked(fresh, actor=actor)
+                terminate_locked(fresh, actor=actor)
 
 
 def _actor_of(person: User | None) -> Actor:

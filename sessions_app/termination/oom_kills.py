@@ -21,7 +21,7 @@ from sessions_app.models import ComputeSession, Kernel
 
 log = structlog.get_logger(__name__)
 
-KILLED = 137
+KILLED_EXIT_CODE = 137
 KILLED_ONCE = gettext_noop(
     "Program killed: it wanted more memory than the session's {limit} (peak {peak})."
     " Work on less at a time, or start again with more memory."
@@ -32,7 +32,7 @@ KILLED_OFTEN = gettext_noop(
 )
 
 
-def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
+def record_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
     """Record new kills of these kernels, given by container name.
 
     One engine call if there are none.
@@ -44,13 +44,13 @@ def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) 
         known = kernel.memory_killed_at
         news = [kill.at for kill in kills if kill.container == name and (known is None or kill.at > known)]
         if news:
-            _note(kernel, len(news), max(news))
+            _record(kernel, len(news), max(news))
 
 
-def note_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:
+def record_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:
     """Record a kill of a container that has ended; its engine reports only that there was one."""
     if state.was_oom_killed and not kernel.memory_kills and state.finished_at is not None:
-        _note(kernel, 1, state.finished_at)
+        _record(kernel, 1, state.finished_at)
 
 
 def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
@@ -61,11 +61,11 @@ def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
     """
     if not state.was_oom_killed:
         return False
-    return state.exit_code != 0 if kernel.session.command else state.exit_code == KILLED
+    return state.exit_code != 0 if kernel.session.command else state.exit_code == KILLED_EXIT_CODE
 
 
 @transaction.atomic
-def _note(kernel: Kernel, count: int, at: datetime) -> None:
+def _record(kernel: Kernel, count: int, at: datetime) -> None:
     """Record the kills once, even with concurrent calls.
 
     The peak is the limit, where the kernel kills.
@@ -91,7 +91,7 @@ def killed_kernel(session: ComputeSession) -> Kernel | None:
     return max(killed)[-1] if killed else None
 
 
-def sentence(session: ComputeSession, kernel: Kernel) -> StoredMessage:
+def memory_kill_message(session: ComputeSession, kernel: Kernel) -> StoredMessage:
     """Return a sentence about the kills for users; empty (false) if there were none."""
     if not kernel.memory_kills or kernel.memory_peak_bytes is None:
         return StoredMessage()

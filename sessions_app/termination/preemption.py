@@ -23,7 +23,7 @@ from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
 from sessions_app.events import SessionEndsSoon
 from sessions_app.lifecycle import updates
-from sessions_app.lifecycle.expected_end import END_COLUMNS, known_end, removed_at
+from sessions_app.lifecycle.expected_end import END_COLUMNS, expected_end, latest_removal
 from sessions_app.models import (
     ComputeSession,
     KernelAllocation,
@@ -39,7 +39,7 @@ MAKING_ROOM = "making_room"
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class PreemptionPlan:
     """Preemption of sessions on an agent for one waiting session."""
 
     by: UUID
@@ -48,34 +48,34 @@ class Leave:
     ends_at: datetime
 
 
-def give_notice(leaves: Sequence[Leave]) -> None:
+def record_preemptions(plans: Sequence[PreemptionPlan]) -> None:
     """Record preemptions; call it in a transaction.
 
     Skips a preemption unless all its sessions run, are not preempted yet and are unlocked, and the
     preempting session still waits: it would be in vain.
     """
-    if not leaves:
+    if not plans:
         return
     now = clock.now()
-    locked, waiting = _lock(leaves)
-    known = [leave for leave in leaves if locked.keys() >= set(leave.session_ids) and leave.by in waiting]
+    locked, waiting = _lock(plans)
+    known = [plan for plan in plans if locked.keys() >= set(plan.session_ids) and plan.by in waiting]
     Preemption.objects.bulk_create(
         Preemption(
             session_id=session_id,
-            by_id=leave.by,
-            agent_id=leave.agent_id,
+            by_id=plan.by,
+            agent_id=plan.agent_id,
             decided_at=now,
-            ends_at=leave.ends_at,
+            ends_at=plan.ends_at,
         )
-        for leave in known
-        for session_id in leave.session_ids
+        for plan in known
+        for session_id in plan.session_ids
     )
-    leaving = {session_id: leave.ends_at for leave in known for session_id in leave.session_ids}
-    _warn(leaving, now)
+    leaving = {session_id: plan.ends_at for plan in known for session_id in plan.session_ids}
+    _write_warnings(leaving, now)
     updates.push_sessions_changed([locked[session_id] for session_id in leaving], Status.RUNNING)
-    for leave in known:
-        told = [str(session_id) for session_id in leave.session_ids]
-        log.info("preemption.notice", session_ids=told, by=str(leave.by), ends_at=leave.ends_at.isoformat())
+    for plan in known:
+        told = [str(session_id) for session_id in plan.session_ids]
+        log.info("preemption.notice", session_ids=told, by=str(plan.by), ends_at=plan.ends_at.isoformat())
 
 
 def settle_preemptions(now: datetime) -> None:
@@ -85,7 +85,7 @@ def settle_preemptions(now: datetime) -> None:
         _settle(pk, session_id, by_id, now)
 
 
-def shift_instants(step: ClockJump) -> None:
+def shift_timestamps(step: ClockJump) -> None:
     """Shift the ends of open preemptions after a clock jump, so that grace periods keep their
     length.
     """
@@ -103,16 +103,16 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
     session, by = locked[session_id], locked[by_id]
     if session.status != Status.RUNNING:
         _close(preemption, PreemptionOutcome.ENDED)
-    elif not (_has_to_leave(session, by) and _would_suffice(preemption, by, now)):
+    elif not (_is_still_needed(session, by) and _is_sufficient(preemption, by, now)):
         _close(preemption, PreemptionOutcome.SPARED)
         SessionWarning.objects.filter(session=session, cause=Cause.PREEMPTION, told_at=None).delete()
         updates.push_session_change(session)
-    elif now >= preemption.ends_at and _had_its_grace(preemption, now):
+    elif now >= preemption.ends_at and _grace_is_over(preemption, now):
         _close(preemption, PreemptionOutcome.ENDED)
         begin_termination(session_id, reason=Reason.PREEMPTED, actor=SYSTEM)
 
 
-def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
+def _is_still_needed(session: ComputeSession, by: ComputeSession) -> bool:
     """Return True if `by` waits only for its preemptions and its group may still preempt `session`."""
     waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
     starts = by.status_reason == MAKING_ROOM and by.resource_group.is_active
@@ -122,7 +122,7 @@ def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
     return waits and starts and gives_way and is_of_group
 
 
-def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) -> bool:
+def _is_sufficient(preemption: Preemption, by: ComputeSession, now: datetime) -> bool:
     """Return True if `by` would fit on the agent after all its preemptions and known ends.
 
     Sessions placed meanwhile may have taken some of the room.
@@ -133,12 +133,12 @@ def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) ->
     there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
     room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
     leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
-    leaves = set(leaving.values_list("session_id", flat=True))
+    preempted = set(leaving.values_list("session_id", flat=True))
     held = KernelAllocation.objects.filter(agent=preemption.agent_id)
     columns = ("slot_name", "amount", "kernel__session_id", *END_COLUMNS)
-    gone_at = removed_at(max(preemption.ends_at, now))
+    gone_at = latest_removal(max(preemption.ends_at, now))
     for name, amount, session_id, *when in held.values_list(*columns):
-        goes = session_id in leaves or _ends_between(known_end(*when), now, gone_at)
+        goes = session_id in preempted or _ends_between(expected_end(*when), now, gone_at)
         if goes and name in room:  # else the machine was moved to another group
             room[name] += amount
     return all(amount <= room.get(name, 0) for name, amount in by.slots.items())
@@ -146,10 +146,10 @@ def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) ->
 
 def _ends_between(ends_at: datetime | None, now: datetime, gone_at: datetime) -> bool:
     """Return True if the session ends by `gone_at`; overdue ends do not count."""
-    return ends_at is not None and ends_at <= gone_at and now < removed_at(ends_at)
+    return ends_at is not None and ends_at <= gone_at and now < latest_removal(ends_at)
 
 
-def _had_its_grace(preemption: Preemption, now: datetime) -> bool:
+def _grace_is_over(preemption: Preemption, now: datetime) -> bool:
     """Return True if the owner was notified and has had the promised time since."""
     warnings = SessionWarning.objects.filter(
         session=preemption.session_id, cause=Cause.PREEMPTION, ends_at=preemption.ends_at
@@ -164,12 +164,12 @@ def _close(preemption: Preemption, outcome: PreemptionOutcome) -> None:
     log.info("preemption.settled", session_id=str(preemption.session_id), outcome=outcome.value)
 
 
-def _lock(leaves: Sequence[Leave]) -> tuple[dict[UUID, updates.Told], set[UUID]]:
+def _lock(plans: Sequence[PreemptionPlan]) -> tuple[dict[UUID, updates.SessionAudience], set[UUID]]:
     """Lock the sessions, skipping locked rows.
 
     Returns running sessions without an open preemption, and ids of the waiting ones.
     """
-    asked = {session_id for leave in leaves for session_id in (leave.by, *leave.session_ids)}
+    asked = {session_id for plan in plans for session_id in (plan.by, *plan.session_ids)}
     locked = ComputeSession.objects.filter(pk__in=asked).order_by("pk")
     rows = locked.select_for_update(skip_locked=True, no_key=True).values_list(
         "pk", "owner_id", "project_id", "domain_id", "status"
@@ -182,7 +182,7 @@ def _lock(leaves: Sequence[Leave]) -> tuple[dict[UUID, updates.Told], set[UUID]]
     return running, {row[0] for row in found if row[4] == Status.PENDING}
 
 
-def _warn(leaving: dict[UUID, datetime], now: datetime) -> None:
+def _write_warnings(leaving: dict[UUID, datetime], now: datetime) -> None:
     """Write the warnings; owners are notified after commit, or by the next round for missed ones."""
     SessionWarning.objects.bulk_create(
         [

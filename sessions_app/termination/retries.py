@@ -22,7 +22,7 @@ from common.i18n import gettext_noop
 from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason, Status, next_try
 from sessions_app.lifecycle import transitions
-from sessions_app.limits.policy_limits import check_allowed_again
+from sessions_app.limits.policy_limits import check_retry_allowed
 from sessions_app.models import (
     ComputeSession,
     Kernel,
@@ -30,16 +30,16 @@ from sessions_app.models import (
     PersonalSetup,
     SessionIdle,
     SessionWarning,
-    close_notices_of,
+    close_preemptions,
 )
 
-MOST_ATTEMPTS = 100  # for a session that moves from one lost agent to the next
-TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
-GAVE_WAY = StoredMessage(
+MAX_ATTEMPTS = 100  # for a session that moves from one lost agent to the next
+RETRY_MESSAGE = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
+PREEMPTED_MESSAGE = StoredMessage(
     gettext_noop("It was preempted by a session with a higher priority, so it waits for another machine.")
 )
-NOT_AGAIN = gettext_noop("It is not tried again: {why}")
-_BEFORE_AN_ATTEMPT = {
+NO_RETRY_MESSAGE = gettext_noop("It is not tried again: {why}")
+_KERNEL_RESET = {
     "agent": None, "container_id": "", "address": None, "exit_code": None, "memory_kills": 0,
     "memory_killed_at": None, "memory_peak_bytes": None,
 }  # fmt: skip
@@ -57,8 +57,8 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
     if reason := _reason_to_retry(session):
         try:
             with transaction.atomic():
-                check_allowed_again(session)
-                return _wait_again(session, reason, actor)
+                check_retry_allowed(session)
+                return _requeue(session, reason, actor)
         except BerthError as refusal:
             return _end_refused(session, refusal, actor)
         except IntegrityError as error:
@@ -73,7 +73,7 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
 def _end_refused(session: ComputeSession, refusal: BerthError, actor: Actor) -> ComputeSession:
     """Finish the session with its recorded outcome, and a message why it is not retried."""
     to, reason = Status(session.outcome or Status.ERROR), Reason(session.outcome_reason)
-    message = StoredMessage(NOT_AGAIN, {"why": refusal.message})
+    message = StoredMessage(NO_RETRY_MESSAGE, {"why": refusal.message})
     return transitions.transition(session.pk, to=to, reason=reason, actor=actor, message=message)
 
 
@@ -89,19 +89,19 @@ def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
 def _reason_to_retry(session: ComputeSession) -> Reason | None:
     has_retries = session.retry_count < session.max_retries
     reason = next_try(session.outcome_reason, has_retries=has_retries, requeues=session.requeues)
-    if reason is Reason.REQUEUED and not session.kernels.filter(attempt__lt=MOST_ATTEMPTS).exists():
+    if reason is Reason.REQUEUED and not session.kernels.filter(attempt__lt=MAX_ATTEMPTS).exists():
         return None
     return reason
 
 
-def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
+def _requeue(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
     """Queue the session again: at its old place after an agent loss, else at the end of the queue.
 
     For a preempted session the time that it ran does not count as waiting; ageing could otherwise
     place it before the session that preempted it.
     """
     fields = ["outcome", "outcome_reason", "started_at", "exit_code"]
-    message = GAVE_WAY if session.outcome_reason == Reason.PREEMPTED else None
+    message = PREEMPTED_MESSAGE if session.outcome_reason == Reason.PREEMPTED else None
     if session.outcome_reason != Reason.AGENT_LOST:
         session.eligible_at = clock.now()
         fields.append("eligible_at")
@@ -110,7 +110,7 @@ def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> Comput
     if reason is Reason.RETRIED:
         session.retry_count += 1
         fields.append("retry_count")
-        message = StoredMessage(TRIED_AGAIN, {"number": session.retry_count, "most": session.max_retries})
+        message = StoredMessage(RETRY_MESSAGE, {"number": session.retry_count, "most": session.max_retries})
     session.save(update_fields=fields)
     kernels = Kernel.objects.filter(session=session)
     KernelUsage.objects.filter(kernel__in=kernels).delete()
@@ -118,7 +118,7 @@ def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> Comput
     SessionWarning.objects.filter(session=session, told_at=None).delete()
     # activity, utilisation and extensions belong to the old attempt
     SessionIdle.objects.filter(session=session).delete()
-    close_notices_of(session.pk)
+    close_preemptions(session.pk)
     moved = transitions.transition(session.pk, to=Status.PENDING, reason=reason, actor=actor, message=message)
-    kernels.update(attempt=F("attempt") + 1, **_BEFORE_AN_ATTEMPT)
+    kernels.update(attempt=F("attempt") + 1, **_KERNEL_RESET)
     return moved

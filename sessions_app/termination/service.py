@@ -19,10 +19,10 @@ def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     """Terminate a session. A waiting one becomes CANCELLED at once; an ended one is not changed."""
     access_session(actor, session_id, Action.TERMINATE)
     with transaction.atomic():
-        return end_asked(ComputeSession.objects.select_for_update().get(pk=session_id), actor=actor)
+        return terminate_locked(ComputeSession.objects.select_for_update().get(pk=session_id), actor=actor)
 
 
-def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
+def terminate_locked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     """Terminate a locked session, without access checks; otherwise like `terminate_session`."""
     status = Status(session.status)
     if status is Status.TERMINATING:

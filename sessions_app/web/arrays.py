@@ -22,7 +22,12 @@ from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.queue.arrays import keep_array, progress_of, stop_array_soon, visible_arrays
+from sessions_app.queue.arrays import (
+    cancel_array_stop,
+    progress_by_array,
+    schedule_array_stop,
+    visible_arrays,
+)
 from sessions_app.selectors import Action, may
 
 
@@ -50,7 +55,7 @@ def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
     array = visible_arrays(actor).filter(pk=array_id).first() if array_id else None
     if array is None:
         return None
-    progress = progress_of([array])[array.pk]
+    progress = progress_by_array([array])[array.pk]
     order = [status.value for status in Status]
     statuses = sorted(progress.statuses.items(), key=lambda each: order.index(each[0]))
     return {
@@ -66,7 +71,7 @@ def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
 @login_required
 def array_stop(request: HttpRequest, array_id: UUID) -> HttpResponse:
     """Schedule a stop of all elements in ten seconds and offer an undo until then."""
-    count = stop_array_soon(actor=actor_of(request), array_id=array_id)
+    count = schedule_array_stop(actor=actor_of(request), array_id=array_id)
     if count:
         sentence = ngettext("{count} session is being stopped.", "{count} sessions are being stopped.", count)
         offer_undo(request, sentence.format(count=count), reverse("array-keep", args=[array_id]), {})
@@ -79,7 +84,7 @@ def array_stop(request: HttpRequest, array_id: UUID) -> HttpResponse:
 @login_required
 def array_keep(request: HttpRequest, array_id: UUID) -> HttpResponse:
     """Cancel the scheduled stops that have not begun."""
-    count = keep_array(actor=actor_of(request), array_id=array_id)
+    count = cancel_array_stop(actor=actor_of(request), array_id=array_id)
     sentence = ngettext("{count} session goes on.", "{count} sessions go on.", count)
     messages.success(request, sentence.format(count=count))
     return redirect(address_of(array_id))

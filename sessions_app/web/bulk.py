@@ -17,7 +17,7 @@ from common.pages.bulk_actions import Outcome, chosen_ids, done_count, run_bulk_
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from sessions_app.selectors import visible_sessions
-from sessions_app.termination.delayed_stop import keep_session, stop_soon
+from sessions_app.termination.delayed_stop import cancel_stop, schedule_stop
 
 
 @require_POST
@@ -34,7 +34,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
     stopping: list[UUID] = []
 
     def stop(session_id: UUID) -> str:
-        session = stop_soon(actor=actor, session_id=session_id)
+        session = schedule_stop(actor=actor, session_id=session_id)
         if session.stops_at is None or not session.is_live:
             return _("Had ended before.")
         stopping.append(session_id)
@@ -61,7 +61,7 @@ def keep_many(request: HttpRequest) -> HttpResponse:
     ids = chosen_ids(request.POST, "session")
 
     def keep(session_id: UUID) -> str:
-        session = keep_session(actor=actor, session_id=session_id)
+        session = cancel_stop(actor=actor, session_id=session_id)
         return _("“{session}” goes on.").format(session=session.name)
 
     outcomes = _outcomes(request, actor, ids, keep)

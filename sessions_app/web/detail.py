@@ -19,7 +19,7 @@ from common.pages.htmx import closed_during_impersonation, render_page_or_fragme
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
-from sessions_app.admission.forecast import prospect_of
+from sessions_app.admission.forecast import forecast_waiting_session
 from sessions_app.app_services.urls import apps_of
 from sessions_app.container_io.logs import read_log
 from sessions_app.core.placement import placement_words_of
@@ -31,9 +31,9 @@ from sessions_app.metrics.history import unmeasured_since
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.presentation import detail
 from sessions_app.presentation import session as presentation_session
-from sessions_app.queue.dependencies import Dependency, dependencies_of, is_named
-from sessions_app.selectors import Action, access_session, kernel_named, may
-from sessions_app.termination.delayed_stop import keep_session, stop_soon
+from sessions_app.queue.dependencies import Dependency, dependencies_of, may_see_name
+from sessions_app.selectors import Action, access_session, find_kernel, may
+from sessions_app.termination.delayed_stop import cancel_stop, schedule_stop
 from sessions_app.web.arrays import address_of
 from sessions_app.web.rows import element_words
 
@@ -51,7 +51,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "session": session,
         "row": presentation_session.row(actor, session),
-        "prospect": prospect_of(actor, session),
+        "prospect": forecast_waiting_session(actor, session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
         "ending": idle_messages.ending(actor, session),
@@ -107,13 +107,13 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
 def _address_of(dependency: Dependency, session: ComputeSession, actor: Actor) -> str:
     """Return the URL of the session or array that `session` depends on; "" if the actor may not see it."""
     after = dependency.after
-    if not is_named(after, session, user_id=actor.user_id):
+    if not may_see_name(after, session, user_id=actor.user_id):
         return ""
     return address_of(after.pk) if dependency.is_array else reverse("session-detail", args=[after.pk])
 
 
 def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
-    kernel = kernel_named(session, request.GET.get("kernel", "main1"))
+    kernel = find_kernel(session, request.GET.get("kernel", "main1"))
     query = f"kernel={kernel.name}"
     return {
         "kernel_name": kernel.name,
@@ -140,7 +140,7 @@ def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Download the log of one container."""
     session = access_session(actor_of(request), session_id, Action.READ_LOGS)
-    kernel = kernel_named(session, request.GET.get("kernel", "main1"))
+    kernel = find_kernel(session, request.GET.get("kernel", "main1"))
     response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")
     name = session.name if len(session.kernels.all()) == 1 else f"{session.name}-{kernel.name}"
     response["Content-Disposition"] = content_disposition_header(True, f"{name}.log") or "attachment"
@@ -151,7 +151,7 @@ def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @login_required
 def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Schedule a stop in ten seconds with undo, and return to the page of the button."""
-    session = stop_soon(actor=actor_of(request), session_id=session_id)
+    session = schedule_stop(actor=actor_of(request), session_id=session_id)
     back = request.POST.get("back", "")
     if session.stops_at is not None and session.is_live:
         undo_url = reverse("session-keep", args=[session_id])
@@ -166,7 +166,7 @@ def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Cancel a scheduled stop."""
     try:
-        session = keep_session(actor=actor_of(request), session_id=session_id)
+        session = cancel_stop(actor=actor_of(request), session_id=session_id)
     except Conflict as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}")
     else:

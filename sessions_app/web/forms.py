@@ -25,8 +25,8 @@ from sessions_app.core.queue_options import instant_of
 from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
 from sessions_app.core.template_rules import Sharing
 from sessions_app.limits.accelerator_model import device_models_in
-from sessions_app.limits.group_rules import group_words, most_of_one
-from sessions_app.limits.policy_limits import of_slots
+from sessions_app.limits.group_rules import group_label, max_slots_per_session
+from sessions_app.limits.policy_limits import slot_limits
 from sessions_app.models import SessionType
 from sessions_app.selectors import own_sessions
 from sessions_app.session_templates.presets import offered_presets
@@ -65,7 +65,7 @@ class LauncherForm(LauncherFields):
         self._choose("project", [(project.name, str(project)) for project in self._projects])
         self._choose("image", [(image.reference, str(image)) for image in self.images])
         self.fields["image"].widget.closed = self.image_objections  # type: ignore[attr-defined]
-        self._choose("resource_group", [(group.name, group_words(group)) for group in self.groups])
+        self._choose("resource_group", [(group.name, group_label(group)) for group in self.groups])
         self.sizes = self._offered_sizes(actor)
         by_key = {**BY_KEY, **{size.key: size for size in self.sizes}}
         self._size_of = by_key.get
@@ -154,10 +154,10 @@ class LauncherForm(LauncherFields):
         if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
             sentence = _("No machine of “{group}” is that large")
             return sentence.format(group=group.name if group else "")
-        most_of = most_of_one(group, self.said("type") or SessionType.INTERACTIVE) if group else {}
+        most_of = max_slots_per_session(group, self.said("type") or SessionType.INTERACTIVE) if group else {}
         if any(slots.get(name, 0) > most for name, most in most_of.items()):
             return _("More than this resource group gives")
-        if never(self.scopes, of_slots(Limit.SLOTS, ResourceSlots(slots))):
+        if never(self.scopes, slot_limits(Limit.SLOTS, ResourceSlots(slots))):
             return _("More than your limits allow")
         return ""
 

@@ -30,7 +30,7 @@ from images.selectors import visible_images
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.names import suggest_name
 from sessions_app.core.request import parse_request
-from sessions_app.limits.group_rules import group_words
+from sessions_app.limits.group_rules import group_label
 
 
 class CouldStartForm(forms.Form):
@@ -53,7 +53,7 @@ class CouldStartForm(forms.Form):
         groups = with_agent_counts(usable_resource_groups(actor)).order_by("name")
         self._choose("image", images)
         self._choose(
-            "resource_group", [("", _("Default")), *((each.name, group_words(each)) for each in groups)]
+            "resource_group", [("", _("Default")), *((each.name, group_label(each)) for each in groups)]
         )
 
     def raw_request(self, *, name: str, project: str) -> dict[str, Any]:

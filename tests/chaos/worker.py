@@ -47,7 +47,7 @@ from sessions_app.models import (
     SessionArray,
     SessionTransition,
 )
-from sessions_app.queue.arrays import end_array
+from sessions_app.queue.arrays import terminate_array
 from sessions_app.termination.service import terminate_session
 from tests.chaos.world import GROUP_LIMITS, LIMITS, World, enter, silence
 
@@ -199,7 +199,7 @@ class Worker:
         if found is None:
             return 0
         began_at = clock.now()
-        end_array(actor=actor, array_id=found)
+        terminate_array(actor=actor, array_id=found)
         ended = SessionTransition.objects.filter(
             session__array=found, reason=Reason.USER_REQUESTED, happened_at__gte=began_at
         )

@@ -21,8 +21,8 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import array_end, transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency
 from sessions_app.queue import dependencies
-from sessions_app.queue.arrays import end_array
-from sessions_app.queue.dependents import settle_after_array, settle_all
+from sessions_app.queue.arrays import terminate_array
+from sessions_app.queue.dependents import settle_after_array, settle_all_dependents
 from sessions_app.termination.retries import finish_or_retry
 from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, make_project, make_user
@@ -67,7 +67,7 @@ def settle_by_its_end(array: SessionArray, index: int, reason: Reason) -> None:
 
 def settle_by_reconciling(array: SessionArray, index: int, reason: Reason) -> None:
     end(array, index, reason)
-    settle_all()
+    settle_all_dependents()
 
 
 STARTS, WAITS, NEVER = "starts", "waits", "never"
@@ -171,7 +171,7 @@ def test_stopping_the_array_ends_who_waited_for_its_success(place: Place) -> Non
     array = array_of(place, "1-3")
     elements = list(array.elements.values_list("pk", flat=True))
     well, whatever = after(place, array), after(place, array, "any")
-    end_array(actor=actor_for(place.owner), array_id=array.pk)
+    terminate_array(actor=actor_for(place.owner), array_id=array.pk)
     for element in elements:
         if ComputeSession.objects.live().filter(pk=element).exists():
             transitions.finish(element, actor=SYSTEM)
@@ -315,7 +315,7 @@ def test_an_array_that_lives_is_meant_though_a_newer_one_has_ended(place: Place)
 def test_elements_that_come_after_others_are_let_in_by_index(
     place: Place, monkeypatch: pytest.MonkeyPatch, spec: str
 ) -> None:
-    monkeypatch.setattr("sessions_app.queue.holds.AT_ONCE", 5)
+    monkeypatch.setattr("sessions_app.queue.holds.BATCH_SIZE", 5)
     first = array_of(place)
     second = after(place, first, type="batch", command="true", name="collect", array=spec).array
     assert second is not None
@@ -417,7 +417,7 @@ def test_those_who_waited_in_vain_take_what_limits_count_in_one_order(place: Pla
     def settle() -> None:
         assert holds_low.wait(timeout=30)
         settling.set()
-        settle_all()
+        settle_all_dependents()
         connection.close()
 
     with ThreadPoolExecutor(2) as pool:

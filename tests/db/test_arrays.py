@@ -29,13 +29,13 @@ from sessions_app.launch.plan import plan_of
 from sessions_app.launch.terminator import end_session
 from sessions_app.lifecycle import array_end, transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
-from sessions_app.queue.array_release import release_all, release_elements
-from sessions_app.queue.arrays import Progress, end_array, progress_of
-from sessions_app.queue.closed_groups import settle_closed_groups
+from sessions_app.queue.array_release import release_all_arrays, release_elements
+from sessions_app.queue.arrays import Progress, progress_by_array, terminate_array
+from sessions_app.queue.closed_groups import update_group_holds
 from sessions_app.queue.dependents import settle_dependents
-from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler import loop
-from sessions_app.termination.delayed_stop import stop_soon
+from sessions_app.termination.delayed_stop import schedule_stop
 from sessions_app.termination.retries import finish_or_retry
 from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_user
@@ -166,7 +166,7 @@ def test_ends_of_many_ask_once_for_the_next(
     for each in ids:
         begin_termination(each, reason=Reason.COMMAND_FINISHED, actor=SYSTEM)
     ends: dict[str, Any] = {
-        "frm": Status.TERMINATING,
+        "from_status": Status.TERMINATING,
         "to": Status.TERMINATED,
         "reason": Reason.COMMAND_FINISHED,
     }
@@ -191,7 +191,7 @@ def test_reconciling_lets_nobody_in_where_there_is_no_place(
 ) -> None:
     array = ask(place, "1-4%2")
     with django_assert_num_queries(1):
-        release_all()
+        release_all_arrays()
     assert let_in(array) == [1, 2]
 
 
@@ -200,19 +200,19 @@ def test_another_attempt_keeps_its_place(place: Place) -> None:
     end(place, array, 1, Reason.COMMAND_FAILED)
     again = array.elements.get(array_index=1)
     assert (again.status, again.retry_count) == (Status.PENDING, 1)
-    release_all()
+    release_all_arrays()
     assert let_in(array) == [1]
     end(place, array, 1, Reason.COMMAND_FAILED)
-    release_all()
+    release_all_arrays()
     assert let_in(array) == [2]
 
 
 def test_one_that_is_stopped_while_held_is_passed_over(place: Place) -> None:
     array = ask(place, "1-4%1")
     terminate_session(actor=actor_for(place.owner), session_id=array.elements.get(array_index=2).pk)
-    stop_soon(actor=actor_for(place.owner), session_id=array.elements.get(array_index=3).pk)
+    schedule_stop(actor=actor_for(place.owner), session_id=array.elements.get(array_index=3).pk)
     end(place, array, 1)
-    release_all()
+    release_all_arrays()
     assert let_in(array) == [4]
 
 
@@ -220,8 +220,8 @@ def test_a_group_that_is_closed_for_a_while_changes_no_places(place: Place) -> N
     array = ask(place, "1-4%2")
     for types in (["interactive"], ["interactive", "batch"]):
         update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": types})
-        settle_closed_groups()
-        release_all()
+        update_group_holds()
+        release_all_arrays()
         held = "group_closed" if "batch" not in types else ""
         assert [each.held_for for each in elements(array)] == [held, held, "array_limit", "array_limit"]
 
@@ -238,8 +238,8 @@ def test_after_others_and_a_start_time_it_still_waits_its_turn(place: Place) -> 
     assert {each.held_for for each in elements(array)} == {"start_time"}
 
     with clock.frozen_at(at + timedelta(seconds=1)):
-        release_what_is_due()
-        release_all()
+        release_due_starts()
+        release_all_arrays()
         assert [each.held_for for each in elements(array)] == ["", "", "array_limit", "array_limit"]
         waits = {each.deadline_at for each in elements(array) if not each.held_for}
         assert waits == {clock.now() + timedelta(minutes=1)}
@@ -323,9 +323,9 @@ def test_all_elements_end_in_one_go(place: Place) -> None:
     failed = array.elements.get(array_index=2)
     begin_termination(failed.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
 
-    end_array(actor=actor_for(place.owner), array_id=array.pk)
-    end_array(actor=actor_for(place.owner), array_id=array.pk)
-    release_all()
+    terminate_array(actor=actor_for(place.owner), array_id=array.pk)
+    terminate_array(actor=actor_for(place.owner), array_id=array.pk)
+    release_all_arrays()
     for each in array.elements.filter(status=Status.TERMINATING):
         end_session(each.pk)
 
@@ -337,7 +337,7 @@ def test_all_elements_end_in_one_go(place: Place) -> None:
     assert use_of(place.owner) == {}
     lines = AuditEntry.objects.filter(action="sessions.terminate_session")
     assert {each.target_label for each in lines} == {f"sweep-{index}" for index in (1, 3, 4, 5, 6)}
-    assert progress_of([array])[array.pk] == Progress({"TERMINATED": 4, "CANCELLED": 2}, failed=2)
+    assert progress_by_array([array])[array.pk] == Progress({"TERMINATED": 4, "CANCELLED": 2}, failed=2)
 
 
 def test_who_may_not_stop_a_session_stops_no_array(place: Place) -> None:
@@ -347,10 +347,10 @@ def test_who_may_not_stop_a_session_stops_no_array(place: Place) -> None:
         (make_user(domain=place.project.domain, role=Role.DOMAIN_MONITOR), PermissionDenied),
     ):
         with pytest.raises(refusal):
-            end_array(actor=actor_for(person), array_id=array.pk)
+            terminate_array(actor=actor_for(person), array_id=array.pk)
     with pytest.raises(NotFound):
-        end_array(actor=actor_for(place.owner), array_id=uuid4())
-    end_array(actor=actor_for(make_user(admin_of=place.project)), array_id=array.pk)
+        terminate_array(actor=actor_for(place.owner), array_id=uuid4())
+    terminate_array(actor=actor_for(make_user(admin_of=place.project)), array_id=array.pk)
     assert {each.status_reason for each in elements(array)} == {"admin_requested"}
 
 
@@ -396,7 +396,7 @@ def test_ending_all_while_others_are_let_in_leaves_none(place: Place) -> None:
     def end_all() -> None:
         try:
             barrier.wait(timeout=30)
-            end_array(actor=actor_for(place.owner), array_id=array.pk)
+            terminate_array(actor=actor_for(place.owner), array_id=array.pk)
         finally:
             connection.close()
 

@@ -21,7 +21,7 @@ from sessions_app.idle import enforcer
 from sessions_app.idle.facts import outlook_of
 from sessions_app.metrics import collector
 from sessions_app.models import ComputeSession, KernelMetric, Preemption, SessionIdle
-from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler import clock_change, loop
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place, measure_nothing_used
@@ -228,7 +228,7 @@ def test_whoever_dies_over_it_has_moved_nothing_and_the_next_round_moves_all(
     session, now = place.enqueue(pending_timeout_s=600), clock.now()
     due = place.fresh(session).deadline_at
     with monkeypatch.context() as patched, at(now + step):
-        patched.setattr(clock_change.delivery, "shift_instants", die)
+        patched.setattr(clock_change.delivery, "shift_timestamps", die)
         with pytest.raises(Killed):
             jump(step)
         assert place.fresh(session).deadline_at == due
@@ -272,7 +272,7 @@ def test_whoever_was_let_into_the_queue_before_that_round_waits_as_long_as_was_a
     now = begun + 11 * MINUTE + step
     ComputeSession.objects.filter(pk=session.pk).update(start_at=now - MINUTE)
     with at(now):
-        release_what_is_due()
+        release_due_starts()
     with at(now + SHORTLY):
         jump(step)
     with at(now + 9 * MINUTE):

@@ -22,8 +22,8 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession
 from sessions_app.queue.array_release import release_elements
-from sessions_app.queue.closed_groups import settle_closed_groups
-from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.closed_groups import update_group_holds
+from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler.loop import enforce_deadlines
 from sessions_app.termination.service import begin_termination
 from tests.factories_sessions import Place, make_place
@@ -79,7 +79,7 @@ def test_whoever_has_another_grant_goes_on_waiting(place: Place) -> None:
     allow(place, place.owner)
     waits = place.enqueue()
     revoke(place, grant)
-    settle_closed_groups()
+    update_group_holds()
     assert standing(waits) == QUEUED
 
 
@@ -88,8 +88,8 @@ def test_a_slip_is_undone_and_costs_no_place(place: Place) -> None:
     service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
     assert standing(first) == standing(second) == OUTSIDE
     service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": True})
-    settle_closed_groups()
-    settle_closed_groups()
+    update_group_holds()
+    update_group_holds()
     assert standing(first) == standing(second) == QUEUED
     assert run_tick(place.group.pk) == [first.pk]
 
@@ -107,7 +107,7 @@ def test_what_a_process_that_died_left_undone_the_next_round_does(place: Place) 
     waits = place.enqueue()
     GroupGrant.objects.all().delete()
     assert standing(waits) == QUEUED
-    settle_closed_groups()
+    update_group_holds()
     assert standing(waits) == OUTSIDE
 
 
@@ -117,7 +117,7 @@ def test_what_comes_into_the_queue_later_is_held_then(place: Place, monkeypatch:
     revoke(place, grant)
     assert standing(waits)[1] == "start_time"
     ComputeSession.objects.update(start_at=clock.now() - timedelta(seconds=1))
-    release_what_is_due()
+    release_due_starts()
     assert standing(waits) == OUTSIDE
     assert not run_tick(place.group.pk)
 
@@ -140,7 +140,7 @@ def test_groups_that_are_open_to_all_cost_one_query_together(place: Place) -> No
     ResourceGroup.objects.create(name="other")
     place.enqueue()
     with CaptureQueriesContext(connection) as queries:
-        settle_closed_groups()
+        update_group_holds()
     assert len([each for each in queries if each["sql"].startswith("SELECT")]) <= 2
 
 
@@ -159,7 +159,7 @@ def test_whoever_has_locked_a_session_holds_up_nobody_who_closes_its_group(place
         ComputeSession.objects.select_for_update().get(pk=locked.pk)
         pool.submit(close).result(timeout=20)
     assert (standing(locked), standing(other)) == (QUEUED, OUTSIDE)
-    settle_closed_groups()
+    update_group_holds()
     assert standing(locked) == OUTSIDE
 
 
@@ -168,7 +168,7 @@ def test_a_plan_of_before_neither_starts_nor_renames_who_is_held_since(place: Pl
     fits, waits = place.enqueue(), place.enqueue(resources=ALL)
     planned = plan(read_snapshot(place.group.pk), clock.now())
     GroupGrant.objects.all().delete()  # as with its project
-    settle_closed_groups()
+    update_group_holds()
     commit_plan(planned)
     assert (standing(fits), standing(waits)) == (OUTSIDE, OUTSIDE)
 
@@ -203,5 +203,5 @@ def test_no_element_of_an_array_is_let_into_a_closed_group(place: Place) -> None
     assert list(held) == ["group_closed", "array_limit"]
     assert run_tick(place.group.pk) == []
     allow(place, place.owner)
-    settle_closed_groups()
+    update_group_holds()
     assert len(run_tick(place.group.pk)) == 1

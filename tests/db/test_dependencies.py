@@ -24,8 +24,8 @@ from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, SessionDependency
-from sessions_app.queue.dependents import settle_all, settle_dependents
-from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.dependents import settle_all_dependents, settle_dependents
+from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler import loop
 from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_project, make_user
@@ -109,7 +109,7 @@ def test_how_the_other_ends_decides(place: Place, when: str, reason: Reason, sta
     first = batch(place, name="prepare")
     second = place.enqueue(dependencies=after(first, when=when))
     end(place, first, reason)
-    settle_all()
+    settle_all_dependents()
 
     settled = place.fresh(second)
     if starts:
@@ -124,7 +124,7 @@ def test_a_notebook_has_ended_well_when_somebody_stopped_it(place: Place) -> Non
     first = place.run()
     second = place.enqueue(dependencies=after(first))
     place.end(first)
-    settle_all()
+    settle_all_dependents()
     assert place.fresh(second).held_for == ""
 
 
@@ -137,10 +137,10 @@ def test_several_are_all_waited_for(place: Place) -> None:
     settle_dependents(one.pk)
     assert str(place.fresh(last).status_message) == "Waits until “part-1” has succeeded, and for 1 more."
     end(place, three)
-    settle_all()
+    settle_all_dependents()
     assert place.fresh(last).held_for == "dependency"
     end(place, two)
-    settle_all()
+    settle_all_dependents()
     assert place.fresh(last).held_for == ""
 
 
@@ -154,8 +154,8 @@ def test_a_chain_that_breaks_ends_all_that_comes_after(
     otherwise = place.enqueue(dependencies=after(second, when="any"))
     end(place, first, Reason.COMMAND_FAILED)
     with django_capture_on_commit_callbacks(execute=True):
-        settle_all()
-        settle_all()
+        settle_all_dependents()
+        settle_all_dependents()
 
     assert [place.fresh(each).status for each in (second, third, in_vain_too)] == [Status.CANCELLED] * 3
     assert place.fresh(otherwise).held_for == ""
@@ -168,11 +168,11 @@ def test_after_the_others_it_still_waits_for_its_start_time(place: Place) -> Non
     at = clock.now() + timedelta(hours=1)
     second = place.enqueue(dependencies=after(first), start_at=at.isoformat(), pending_timeout_s=60)
     end(place, first)
-    settle_all()
+    settle_all_dependents()
     held = place.fresh(second)
     assert (held.held_for, held.status_reason) == ("start_time", "start_time")
     with clock.frozen_at(at + timedelta(seconds=1)):
-        release_what_is_due()
+        release_due_starts()
         assert place.fresh(second).deadline_at == clock.now() + timedelta(minutes=1)
 
 
@@ -262,7 +262,7 @@ def test_one_that_is_stopped_meanwhile_stays_stopped(place: Place) -> None:
     second = place.enqueue(dependencies=after(first))
     terminate_session(actor=actor_for(place.owner), session_id=second.pk)
     end(place, first)
-    settle_all()
+    settle_all_dependents()
     assert place.fresh(second).status_reason == "user_requested"
 
 

@@ -12,7 +12,7 @@ from common.actors import SYSTEM
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionType
-from sessions_app.queue.dependents import settle_all, settle_dependents
+from sessions_app.queue.dependents import settle_all_dependents, settle_dependents
 from sessions_app.queue.endings import Ending, ended_as, ending_of
 from sessions_app.reconciler.loop import enforce_deadlines
 from sessions_app.termination.retries import finish_or_retry
@@ -110,7 +110,7 @@ def test_each_end_meets_the_conditions_of_the_table(stage: str, type_: str, end:
     assert [each for each in Ending if rows.filter(ended_as(each)).exists()] == [ending]
 
     settle_dependents(first.pk)
-    settle_all()
+    settle_all_dependents()
     started = {when for when, session in later.items() if place.fresh(session).held_for == ""}
     in_vain = {
         when
@@ -172,7 +172,7 @@ def test_an_element_that_never_ran_is_no_failure_of_its_array(
     later = place.enqueue(dependencies=[{"session": "sweep", "when": when}])
     cancel(place, waiting)
     ended_by(of_the_last)(place, running)
-    settle_all()
+    settle_all_dependents()
     assert (place.fresh(later).status, place.fresh(later).held_for == "") == (
         (Status.PENDING, True) if starts else (Status.CANCELLED, False)
     )

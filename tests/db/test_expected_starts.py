@@ -19,7 +19,7 @@ from common import clock
 from common.actors import SYSTEM
 from scheduler.snapshot.start_time_model import MOST_AHEAD
 from scheduler.tick import run_tick
-from sessions_app.admission.forecast import prospect_of
+from sessions_app.admission.forecast import forecast_waiting_session
 from sessions_app.core.start_estimate import StartRange
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
@@ -39,7 +39,7 @@ def place() -> Place:
 
 
 def expected_start(session: ComputeSession) -> StartRange | None:
-    prospect = prospect_of(actor_for(session.owner), session)
+    prospect = forecast_waiting_session(actor_for(session.owner), session)
     return prospect and prospect.start_range
 
 
@@ -260,7 +260,7 @@ def test_who_waits_for_room_reads_what_is_free_and_which_group_has_it(place: Pla
     assert (found["best_room"]["cpu"], found["other_groups"]) == (1000, [elsewhere.group.name])
     page = browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
     assert f"In the resource group {elsewhere.group.name} it would start now." in page
-    assert prospect_of(actor_for(elsewhere.owner), waiting).other_groups == ()  # type: ignore[union-attr]
+    assert forecast_waiting_session(actor_for(elsewhere.owner), waiting).other_groups == ()  # type: ignore[union-attr]
 
 
 def test_who_starts_with_the_next_tick_is_not_sent_elsewhere(place: Place) -> None:

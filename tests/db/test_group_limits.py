@@ -20,7 +20,7 @@ from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Status
-from sessions_app.limits.group_limits import refusing_now
+from sessions_app.limits.group_limits import groups_at_limit
 from sessions_app.models import ComputeSession
 from tests import factories
 from tests.db.test_scheduler_concurrency import at_the_same_time
@@ -193,11 +193,11 @@ def test_other_groups_are_named_where_their_limits_let_it_start(place: Place) ->
     limit_group(place, {"each": {"cpu": 1000}})
     limit_group(other, {"session_types": ["batch"], "together": {"cpu": 500}})
     groups = [place.group, other.group]
-    assert refusing_now(groups, "interactive", owner_id, one_core, now) == set()
-    assert refusing_now(groups, "batch", owner_id, one_core, now) == {other.group.pk}
+    assert groups_at_limit(groups, "interactive", owner_id, one_core, now) == set()
+    assert groups_at_limit(groups, "batch", owner_id, one_core, now) == {other.group.pk}
     place.run()
-    assert refusing_now(groups, "interactive", owner_id, one_core, now) == {place.group.pk}
-    assert refusing_now(groups, "interactive", 0, one_core, now) == set()
+    assert groups_at_limit(groups, "interactive", owner_id, one_core, now) == {place.group.pk}
+    assert groups_at_limit(groups, "interactive", 0, one_core, now) == set()
 
 
 def test_a_kept_tick_is_decided_again_as_it_was(place: Place) -> None:

@@ -22,7 +22,7 @@ from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason, Status
 from sessions_app.models import ComputeSession
-from sessions_app.ports import Outlook
+from sessions_app.ports import StartForecast
 from tests.factories import actor_for, make_project
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -39,7 +39,7 @@ def place() -> Place:
     return make_place()
 
 
-def outlook(place: Place, **asked: Any) -> Outlook:
+def outlook(place: Place, **asked: Any) -> StartForecast:
     return forecast_session(actor_for(place.owner), parse_request(place.request(**asked))).outlook
 
 

@@ -309,7 +309,7 @@ def test_a_clock_that_jumps_makes_it_be_judged_anew(place: Place, began: datetim
     watch(began, began + 22 * MINUTE)
     step = timedelta(hours=1)
     with at(began + 22 * MINUTE + step), transaction.atomic():
-        enforcer.shift_instants(ClockJump(step, clock.now(), timedelta(seconds=10)))
+        enforcer.shift_timestamps(ClockJump(step, clock.now(), timedelta(seconds=10)))
     watch(began + 22 * MINUTE + step, began + 30 * MINUTE + step)
     assert (place.fresh(session).is_running, end_of(place, session)) == (True, None)
 

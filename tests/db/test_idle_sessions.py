@@ -240,7 +240,7 @@ def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
     before = outlook_of(place.fresh(session))
     with at(began + 40 * MINUTE + step):
         with transaction.atomic():
-            enforcer.shift_instants(ClockJump(step, clock.now(), timedelta(seconds=10)))
+            enforcer.shift_timestamps(ClockJump(step, clock.now(), timedelta(seconds=10)))
     after = outlook_of(place.fresh(session))
     assert before is not None
     assert after is not None

@@ -26,7 +26,7 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession
-from sessions_app.queue.closed_groups import settle_closed_groups
+from sessions_app.queue.closed_groups import update_group_holds
 from sessions_app.queue.priority import change_priority
 from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, api_client, make_user
@@ -211,10 +211,10 @@ def test_who_is_held_in_the_queue_does_not_wait_for_room_meanwhile() -> None:
     session = place.enqueue(type="batch", command="make")
     run_tick(place.group.pk)
     group.update(session_types=["interactive"])
-    settle_closed_groups()
+    update_group_holds()
     held = clock.now()
     group.update(session_types=["interactive", "batch"])
-    settle_closed_groups()
+    update_group_holds()
     run_tick(place.group.pk)  # which says what it said before, and adds nothing
     stays = stays_of(fresh(session))
     assert [stay.reason for stay in stays] == ["no_capacity", "group_closed", "enqueued"]

@@ -10,7 +10,7 @@ from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.presentation import session as presentation_session
 from sessions_app.reconciler import loop
-from sessions_app.termination.oom_kills import note_memory_kills
+from sessions_app.termination.oom_kills import record_memory_kills
 from tests import factories
 from tests.factories_sessions import Place, make_place
 
@@ -59,7 +59,7 @@ def test_kill_is_counted_once_however_often_the_engine_is_asked(place: Place) ->
         loop.reconcile_sessions()
     # Another round that read the row before.
     before.session = place.fresh(session)
-    note_memory_kills({before.container_name: before}, place.runtime)
+    record_memory_kills({before.container_name: before}, place.runtime)
     assert kernel_of(session).memory_kills == 2
 
     kill(place, session, NOON + timedelta(seconds=2))

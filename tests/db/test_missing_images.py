@@ -14,8 +14,8 @@ from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession, SessionArray
-from sessions_app.queue.array_release import release_all, release_elements
-from sessions_app.queue.missing_images import settle_missing_images
+from sessions_app.queue.array_release import release_all_arrays, release_elements
+from sessions_app.queue.missing_images import update_image_holds
 from sessions_app.reconciler.loop import enforce_deadlines
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
@@ -57,12 +57,12 @@ def test_it_waits_until_a_machine_has_the_image_and_keeps_its_place(place: Place
     first, second = place.enqueue(resources={"cpu": 8, "mem": "1g"}), place.enqueue()
     assert standing(first) == standing(second) == HELD
     assert not run_tick(place.group.pk)
-    settle_missing_images()
+    update_image_holds()
     assert standing(first) == HELD
 
     bring(place)
-    settle_missing_images()
-    settle_missing_images()
+    update_image_holds()
+    update_image_holds()
     assert standing(first) == standing(second) == QUEUED
     assert run_tick(place.group.pk) == [first.pk]
 
@@ -81,7 +81,7 @@ def test_an_image_that_goes_takes_who_waits_for_it_out_of_the_queue(place: Place
     waits = place.enqueue()
     assert standing(waits) == QUEUED
     AgentImage.objects.filter(reference=place.image.reference).delete()
-    settle_missing_images()
+    update_image_holds()
     assert standing(waits) == HELD
 
 
@@ -119,8 +119,8 @@ def test_of_an_array_no_more_are_in_the_queue_at_once_than_may(place: Place) -> 
     array = sweep(place, "1-3%1")
     assert held_for(array) == ["image_missing", "array_limit", "array_limit"]
     bring(place)
-    settle_missing_images()
-    release_all()
+    update_image_holds()
+    release_all_arrays()
     assert held_for(array) == ["", "array_limit", "array_limit"]
 
 
@@ -132,14 +132,14 @@ def test_an_image_that_goes_while_an_array_runs_costs_no_element(place: Place) -
     for session_id in runs:
         place.end(ComputeSession.objects.get(pk=session_id))
         release_elements(array.pk)
-        settle_missing_images()
-        release_all()
+        update_image_holds()
+        release_all_arrays()
     assert held_for(array) == ["image_missing", "image_missing", "array_limit"]
     assert not run_tick(place.group.pk)
 
     bring(place)
-    settle_missing_images()
-    release_all()
+    update_image_holds()
+    release_all_arrays()
     assert held_for(array) == ["", "", "array_limit"]
 
 
@@ -155,10 +155,10 @@ def test_elements_keep_their_place_and_the_time_that_they_waited(place: Place) -
 
     before = places()
     AgentImage.objects.filter(reference=place.image.reference).delete()
-    settle_missing_images()
+    update_image_holds()
     assert held_for(array) == ["image_missing", "image_missing", "array_limit"]
     bring(place)
-    settle_missing_images()
-    release_all()
+    update_image_holds()
+    release_all_arrays()
     assert held_for(array) == ["", "", "array_limit"]
     assert places() == before

@@ -12,7 +12,7 @@ from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
 from scheduler.forecast import snapshot_cache
-from sessions_app.admission.forecast import forecast_session, prospect_of
+from sessions_app.admission.forecast import forecast_session, forecast_waiting_session
 from sessions_app.core.request import parse_request
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
@@ -50,7 +50,7 @@ def is_offered(place: Place, other: Place, **asked: Any) -> bool:
     actor, raw = actor_for(place.owner), place.request(**{"resources": ALL, **asked})
     before = forecast_session(actor, parse_request(raw)).other_groups
     waiting = place.place(**raw)
-    prospect = prospect_of(actor, waiting)
+    prospect = forecast_waiting_session(actor, waiting)
     assert prospect is not None
     assert list(prospect.other_groups) == list(before)
     place.end(waiting)

@@ -29,7 +29,12 @@ from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Preemption, PreemptionOutcome, SessionWarning
 from sessions_app.selectors import Action, access_session
 from sessions_app.termination import preemption
-from sessions_app.termination.preemption import Leave, give_notice, settle_preemptions, shift_instants
+from sessions_app.termination.preemption import (
+    PreemptionPlan,
+    record_preemptions,
+    settle_preemptions,
+    shift_timestamps,
+)
 from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for
 from tests.factories_limits import limit
@@ -322,7 +327,7 @@ def test_a_notice_for_who_waits_no_more_is_not_given(place: Place) -> None:
     high = urgent(place, resources=ALL)
     terminate_session(actor=actor_for(place.owner), session_id=high.pk)
     with transaction.atomic():
-        give_notice([Leave(high.pk, place.agent.pk, (low.pk,), over())])
+        record_preemptions([PreemptionPlan(high.pk, place.agent.pk, (low.pk,), over())])
     assert notices(low) == []
 
 
@@ -397,8 +402,8 @@ def test_the_clock_takes_no_grace_away(place: Place) -> None:
     tick(place)
     hour = timedelta(hours=1)
     step = ClockJump(hour, clock.now() + hour, timedelta(seconds=10))
-    shift_instants(step)
-    enforcer.shift_instants(step)
+    shift_timestamps(step)
+    enforcer.shift_timestamps(step)
     settle_preemptions(step.now)
     assert place.fresh(low).is_running
     settle_preemptions(over() + hour)

@@ -15,8 +15,8 @@ from common.actors import SYSTEM
 from scheduler.engine.values import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
-from sessions_app.queue.holds import release_what_is_due
-from sessions_app.queue.listing import places, queues, waiting_in, why_of
+from sessions_app.queue.holds import release_due_starts
+from sessions_app.queue.listing import queue_places, queued_sessions, queues, visible_reason
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -44,15 +44,15 @@ def fill(place: Place, other: User) -> None:
 
 def test_own_sessions_are_named_and_others_are_someone(place: Place, other: User) -> None:
     fill(place, other)
-    rows = list(waiting_in([place.group.pk]))
-    mine, theirs = places(actor_for(place.owner), rows)
+    rows = list(queued_sessions([place.group.pk]))
+    mine, theirs = queue_places(actor_for(place.owner), rows)
     assert (mine.position, mine.name, mine.is_own, mine.owner) == (1, "mine", True, place.owner.email)
     assert "Waits for 1 core" in mine.why
     assert (theirs.position, theirs.id, theirs.name, theirs.owner, theirs.is_own) == (2, None, "", "", False)
     assert (theirs.slots["cpu"], theirs.why, theirs.reason) == (1000, "More than is free.", "no_capacity")
 
     admin = actor_for(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
-    assert [(each.name, each.is_own) for each in places(admin, rows)] == [
+    assert [(each.name, each.is_own) for each in queue_places(admin, rows)] == [
         ("mine", False),
         ("secret-plan", False),
     ]
@@ -64,7 +64,7 @@ def test_why_others_wait_names_no_project_person_or_limit(place: Place, other: U
     place.group.sessions.filter(name="secret-plan").update(
         status_reason="limit_reached", status_message={"text": "The secret project", "arguments": {}}
     )
-    _mine, theirs = places(actor_for(place.owner), list(waiting_in([place.group.pk])))
+    _mine, theirs = queue_places(actor_for(place.owner), list(queued_sessions([place.group.pk])))
     assert (theirs.why, theirs.reason) == ("Waits for a limit or a time of its own.", "")
 
 
@@ -122,8 +122,8 @@ def test_others_tell_no_priority_and_only_the_minute_since_when_they_wait(place:
 def test_waiting_counts_from_when_a_session_was_let_into_the_queue(place: Place) -> None:
     place.enqueue(start_at=(clock.now() + timedelta(days=7)).isoformat())
     with clock.frozen_at(clock.now() + timedelta(days=7, minutes=1)):
-        release_what_is_due()
-        [row] = places(actor_for(place.owner), list(waiting_in([place.group.pk])))
+        release_due_starts()
+        [row] = queue_places(actor_for(place.owner), list(queued_sessions([place.group.pk])))
         assert row.since == queues(actor_for(place.owner))[place.group.pk].since == clock.now()
 
 
@@ -133,7 +133,9 @@ def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
         session = place.enqueue(name=name, priority=0)
         ComputeSession.objects.filter(pk=session.pk).update(queue_position=position)
     assert queues(actor_for(place.owner))[place.group.pk].first_name == "young"
-    assert [row.name for row in places(actor_for(place.owner), list(waiting_in([place.group.pk])))] == [
+    assert [
+        row.name for row in queue_places(actor_for(place.owner), list(queued_sessions([place.group.pk])))
+    ] == [
         "young",
         "old",
     ]
@@ -141,10 +143,10 @@ def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
 
 def test_who_does_not_queue_is_not_in_it(place: Place) -> None:
     place.enqueue(start_at=(clock.now() + timedelta(days=1)).isoformat())
-    assert not waiting_in([place.group.pk]).exists()
+    assert not queued_sessions([place.group.pk]).exists()
 
 
 def test_everybody_reads_that_room_is_made(place: Place, other: User) -> None:
     waits = place.enqueue(resources={"cpu": 2, "mem": "1g"})
     ComputeSession.objects.filter(pk=waits.pk).update(status_reason=ReasonCode.MAKING_ROOM)
-    assert why_of(place.fresh(waits), is_seen=False) == "Preemption is in progress for it."
+    assert visible_reason(place.fresh(waits), is_seen=False) == "Preemption is in progress for it."

@@ -28,7 +28,7 @@ from sessions_app.models import (
     SessionTransition,
     SessionWarning,
 )
-from sessions_app.queue.dependents import settle_all
+from sessions_app.queue.dependents import settle_all_dependents
 from sessions_app.reconciler import container_check, loop
 from sessions_app.reconciler import container_check as reconciler_container_check
 from sessions_app.termination.retries import finish_or_retry
@@ -265,10 +265,10 @@ def test_whoever_comes_after_it_waits_for_the_last_attempt(place: Place) -> None
     session = batch(place, max_retries=1, name="train")
     later = place.enqueue(dependencies=[{"session": "train", "when": "failure"}])
     fail(place, session)
-    settle_all()
+    settle_all_dependents()
     assert place.fresh(later).held_for == "dependency"
     fail(place, run_again(place, session))
-    settle_all()
+    settle_all_dependents()
     assert place.fresh(later).held_for == ""
 
 

@@ -182,7 +182,11 @@ def test_many_sessions_make_no_move_that_the_table_does_not_have(place: Place) -
     session = place.place()
     with pytest.raises(IllegalTransition, match="SCHEDULED can become RUNNING"):
         transitions.transition_many(
-            [session.pk], frm=Status.SCHEDULED, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
+            [session.pk],
+            from_status=Status.SCHEDULED,
+            to=Status.RUNNING,
+            reason=Reason.CONTAINERS_UP,
+            actor=SYSTEM,
         )
     assert place.fresh(session).status == Status.SCHEDULED
 
@@ -193,7 +197,7 @@ def test_a_repeated_move_of_many_changes_nothing(place: Place) -> None:
     def prepare() -> list[UUID]:
         return transitions.transition_many(
             [each.pk for each in sessions],
-            frm=Status.SCHEDULED,
+            from_status=Status.SCHEDULED,
             to=Status.PREPARING,
             reason=Reason.PREPARING,
             actor=SYSTEM,
@@ -208,9 +212,11 @@ def test_a_repeated_move_of_many_changes_nothing(place: Place) -> None:
 def test_many_sessions_end_at_once_and_release_what_they_hold(place: Place) -> None:
     sessions = [place.run(name="one"), place.run(name="other")]
     ids = [each.pk for each in sessions]
-    for frm, to in ((Status.RUNNING, Status.TERMINATING), (Status.TERMINATING, Status.TERMINATED)):
+    for from_status, to in ((Status.RUNNING, Status.TERMINATING), (Status.TERMINATING, Status.TERMINATED)):
         assert place.occupied()
-        moved = transitions.transition_many(ids, frm=frm, to=to, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+        moved = transitions.transition_many(
+            ids, from_status=from_status, to=to, reason=Reason.USER_REQUESTED, actor=SYSTEM
+        )
         assert set(moved) == set(ids)
     assert place.occupied() == {}
     assert {place.fresh(each).ended_at is None for each in sessions} == {False}
@@ -230,7 +236,7 @@ def test_a_session_runs_for_the_shorter_of_its_limits(
     )
     why: dict[str, Any] = {"to": Status.RUNNING, "reason": Reason.CONTAINERS_UP, "actor": SYSTEM}
     if are_many:
-        transitions.transition_many([session.pk], frm=Status.STARTING, **why)
+        transitions.transition_many([session.pk], from_status=Status.STARTING, **why)
     else:
         transitions.transition(session.pk, **why)
     session = place.fresh(session)
@@ -242,7 +248,11 @@ def test_a_move_that_is_taken_back_is_told_to_nobody(place: Place) -> None:
 
     def move() -> None:
         transitions.transition_many(
-            [session.pk], frm=Status.SCHEDULED, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM
+            [session.pk],
+            from_status=Status.SCHEDULED,
+            to=Status.PREPARING,
+            reason=Reason.PREPARING,
+            actor=SYSTEM,
         )
 
     session = place.place()

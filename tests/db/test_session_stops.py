@@ -14,9 +14,9 @@ from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.terminator import end_session
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.queue.arrays import keep_array, stop_array_soon
+from sessions_app.queue.arrays import cancel_array_stop, schedule_array_stop
 from sessions_app.reconciler import loop
-from sessions_app.termination.delayed_stop import UNDO_S, keep_session, stop_soon, stop_what_is_due
+from sessions_app.termination.delayed_stop import UNDO_S, cancel_stop, run_due_stops, schedule_stop
 from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, make_user
 from tests.factories_sessions import Place, make_place
@@ -30,7 +30,7 @@ def place() -> Place:
 
 
 def ask_to_stop(place: Place, session: ComputeSession) -> ComputeSession:
-    return stop_soon(actor=actor_for(place.owner), session_id=session.pk)
+    return schedule_stop(actor=actor_for(place.owner), session_id=session.pk)
 
 
 def test_a_session_is_stopped_when_its_moment_has_come_and_not_before(place: Place) -> None:
@@ -54,11 +54,11 @@ def test_a_session_is_stopped_when_its_moment_has_come_and_not_before(place: Pla
 def test_a_session_that_is_kept_goes_on(place: Place) -> None:
     session = place.run()
     ask_to_stop(place, session)
-    kept = keep_session(actor=actor_for(place.owner), session_id=session.pk)
-    keep_session(actor=actor_for(place.owner), session_id=session.pk)
+    kept = cancel_stop(actor=actor_for(place.owner), session_id=session.pk)
+    cancel_stop(actor=actor_for(place.owner), session_id=session.pk)
     assert kept.stops_at is None
     with clock.frozen_at(clock.now() + timedelta(minutes=1)):
-        stop_what_is_due()
+        run_due_stops()
     assert place.fresh(session).is_running
 
 
@@ -70,17 +70,17 @@ def test_asked_twice_the_first_moment_holds_and_an_end_is_not_asked_for_again(pl
     ended = place.end(place.run())
     assert ask_to_stop(place, ended).stops_at is None
     with pytest.raises(Conflict, match="too late"):
-        keep_session(actor=actor_for(place.owner), session_id=ended.pk)
+        cancel_stop(actor=actor_for(place.owner), session_id=ended.pk)
 
 
 def test_who_asked_is_named_even_if_it_was_an_admin_or_their_account_is_gone(place: Place) -> None:
     admin = make_user(admin_of=place.project)
     by_admin, by_nobody = place.run(), place.run()
     for session in (by_admin, by_nobody):
-        stop_soon(actor=actor_for(admin), session_id=session.pk)
+        schedule_stop(actor=actor_for(admin), session_id=session.pk)
     ComputeSession.objects.filter(pk=by_nobody.pk).update(stops_by=None)
     with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
-        stop_what_is_due()
+        run_due_stops()
     for session, label in ((by_admin, admin.email), (by_nobody, "system")):
         assert place.fresh(session).status_reason == Reason.ADMIN_REQUESTED
         assert place.fresh(session).transitions.last().actor_label == label
@@ -91,7 +91,7 @@ def test_a_waiting_session_that_will_be_stopped_is_not_placed_but_one_that_is_ke
     ask_to_stop(place, session)
     run_tick(place.group.pk)
     assert place.fresh(session).status == Status.PENDING
-    keep_session(actor=actor_for(place.owner), session_id=session.pk)
+    cancel_stop(actor=actor_for(place.owner), session_id=session.pk)
     run_tick(place.group.pk)
     assert place.fresh(session).status == Status.SCHEDULED
 
@@ -102,7 +102,7 @@ def test_moments_move_with_the_clock_but_those_of_the_new_time(place: Place) -> 
     with clock.frozen_at(clock.now() - hour):
         before = ask_to_stop(place, old).stops_at
     after = ask_to_stop(place, new).stops_at
-    transitions.shift_instants(ClockJump(hour, clock.now(), timedelta(seconds=10)))
+    transitions.shift_timestamps(ClockJump(hour, clock.now(), timedelta(seconds=10)))
     assert before is not None
     assert place.fresh(old).stops_at == before + hour
     assert place.fresh(new).stops_at == after
@@ -124,22 +124,22 @@ def test_what_is_about_to_be_tried_again_is_stopped_as_well(place: Place, ends: 
     if ends == "before its moment":
         end_session(session.pk)
     with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
-        stop_what_is_due()
-        stop_what_is_due()
+        run_due_stops()
+        run_due_stops()
         if ends == "after it":
             end_session(session.pk)
     assert place.fresh(session).ended_at
     with pytest.raises(Conflict):
-        keep_session(actor=actor_for(place.owner), session_id=session.pk)
+        cancel_stop(actor=actor_for(place.owner), session_id=session.pk)
 
 
 def test_what_is_about_to_be_tried_again_can_be_kept(place: Place) -> None:
     session = about_to_be_tried_again(place)
     ask_to_stop(place, session)
-    assert keep_session(actor=actor_for(place.owner), session_id=session.pk).stops_at is None
+    assert cancel_stop(actor=actor_for(place.owner), session_id=session.pk).stops_at is None
     end_session(session.pk)
     with clock.frozen_at(clock.now() + timedelta(minutes=1)):
-        stop_what_is_due()
+        run_due_stops()
     assert place.fresh(session).status == Status.PENDING
 
 
@@ -147,7 +147,7 @@ def test_a_failure_after_the_stop_was_asked_for_can_be_taken_back_too(place: Pla
     session = place.run(type="batch", command="python train.py", max_retries=3)
     ask_to_stop(place, session)
     begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
-    keep_session(actor=actor_for(place.owner), session_id=session.pk)
+    cancel_stop(actor=actor_for(place.owner), session_id=session.pk)
     end_session(session.pk)
     assert (place.fresh(session).status, place.fresh(session).stops_at) == (Status.PENDING, None)
 
@@ -161,11 +161,11 @@ def test_stopping_all_of_an_array_stops_those_that_are_about_to_be_tried_again(p
     for each in (failing, waiting):
         launch_session(each.pk)
     begin_termination(failing.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
-    assert stop_array_soon(actor=owner, array_id=array_id) == 2
-    assert keep_array(actor=owner, array_id=array_id) == 2
-    assert stop_array_soon(actor=owner, array_id=array_id) == 2
+    assert schedule_array_stop(actor=owner, array_id=array_id) == 2
+    assert cancel_array_stop(actor=owner, array_id=array_id) == 2
+    assert schedule_array_stop(actor=owner, array_id=array_id) == 2
     with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
-        stop_what_is_due()
+        run_due_stops()
         for each in (failing, waiting):
             end_session(each.pk)
     assert all(place.fresh(each).ended_at for each in (failing, waiting))

@@ -196,7 +196,7 @@ def test_sessions_that_others_wait_for_are_cleared_too() -> None:
 
     assert simulated_cluster.clear().sessions == 2
 
-    dependents.settle_all()
+    dependents.settle_all_dependents()
     assert place.fresh(mine).held_for == Hold.NOTHING.value
 
 
@@ -210,7 +210,7 @@ def test_arrays_are_cleared_too() -> None:
     assert simulated_cluster.clear().sessions == 3
     assert not SessionArray.objects.exists()
 
-    dependents.settle_all()
+    dependents.settle_all_dependents()
     assert place.fresh(mine).held_for == Hold.NOTHING.value
 
 

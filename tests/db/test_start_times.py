@@ -17,7 +17,7 @@ from sessions_app.core.request import parse_request
 from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession
-from sessions_app.queue.holds import release_what_is_due
+from sessions_app.queue.holds import release_due_starts
 from sessions_app.queue.listing import queues
 from sessions_app.reconciler import loop
 from tests.factories import actor_for
@@ -54,12 +54,12 @@ def test_when_its_time_comes_it_queues_behind_those_that_waited(
     place.agent.slots.filter(slot_name="cpu").update(capacity=1000)
     later = place.enqueue(start_at=in_an_hour().isoformat(), pending_timeout_s=60)
     earlier = place.enqueue()
-    release_what_is_due()
+    release_due_starts()
     assert place.fresh(later).held_for == "start_time"
 
     with clock.frozen_at(clock.now() + HOUR + timedelta(seconds=1)):
-        release_what_is_due()
-        release_what_is_due()
+        release_due_starts()
+        release_due_starts()
         run_tick(place.group.pk)
         released = place.fresh(later)
         assert released.deadline_at == clock.now() + timedelta(minutes=1)
@@ -73,7 +73,7 @@ def test_a_tick_is_asked_for_when_the_time_comes(place: Place, heard: list[objec
     session = place.enqueue(start_at=in_an_hour().isoformat())
     assert heard == []
     with clock.frozen_at(clock.now() + 2 * HOUR), transaction.atomic():
-        release_what_is_due()
+        release_due_starts()
     assert heard == [SessionEnqueued(session_id=session.pk, resource_group_id=place.group.pk)]
 
 
@@ -147,7 +147,7 @@ def test_a_clock_that_jumps_ends_nobody_who_is_held(place: Place) -> None:
     session = place.enqueue(start_at=in_an_hour().isoformat(), pending_timeout_s=60)
     ComputeSession.objects.update(status_changed_at=clock.now() - HOUR)
     for step in (HOUR, -HOUR, -HOUR):
-        transitions.shift_instants(ClockJump(step, clock.now(), timedelta(seconds=10)))
+        transitions.shift_timestamps(ClockJump(step, clock.now(), timedelta(seconds=10)))
     loop.enforce_deadlines(clock.now() + 2 * HOUR)
     assert place.fresh(session).is_live
 

@@ -77,7 +77,7 @@ def test_no_callback_is_none(nothing: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frm", "to", "news"),
+    ("from_status", "to", "news"),
     [
         ("STARTING", "RUNNING", News.STARTED),
         ("TERMINATING", "PENDING", News.RETRIED),
@@ -88,8 +88,8 @@ def test_no_callback_is_none(nothing: object) -> None:
         ("TERMINATING", "ERROR", News.ENDED),
     ],
 )
-def test_what_is_told_of_which_change(frm: str, to: str, news: News | None) -> None:
-    assert news_of(frm, to) is news
+def test_what_is_told_of_which_change(from_status: str, to: str, news: News | None) -> None:
+    assert news_of(from_status, to) is news
 
 
 @pytest.mark.parametrize(

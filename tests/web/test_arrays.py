@@ -10,7 +10,7 @@ from django.test import Client
 from accounts.models import User
 from common import clock
 from sessions_app.models import SessionArray
-from sessions_app.termination.delayed_stop import stop_what_is_due
+from sessions_app.termination.delayed_stop import run_due_stops
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -127,7 +127,7 @@ def test_stopping_all_can_be_taken_back_and_comes_for_all_of_it_together(
 
     browser.post(stop)
     with clock.frozen_at(clock.now() + timedelta(seconds=11)), django_assert_max_num_queries(20):
-        stop_what_is_due()
+        run_due_stops()
     assert set(array.elements.values_list("status", flat=True)) == {"CANCELLED"}
     assert "All of it is being stopped" in text_of(browser.post(stop, follow=True))
 

@@ -17,7 +17,7 @@ from common.db import pagination
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.termination.delayed_stop import UNDO_S, stop_what_is_due
+from sessions_app.termination.delayed_stop import UNDO_S, run_due_stops
 from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_sessions import Place, make_place
@@ -241,7 +241,7 @@ def test_an_admin_sees_and_stops_but_is_not_inside(place: Place, browser_of: Bro
     assert admin.post(page_of(session, "start-again/")).status_code == 403
     assert admin.post(page_of(session, "stop/")).status_code == 302
     with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
-        stop_what_is_due()
+        run_due_stops()
     assert place.fresh(session).status_reason == Reason.ADMIN_REQUESTED
 
 
@@ -301,7 +301,7 @@ def test_stopping_goes_back_to_where_the_button_was_and_offers_a_way_back(
     kept = browser.post(page_of(second, "keep/"), {"back": "list"}, follow=True)
     assert "“second” goes on." in kept.content.decode()
     with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
-        stop_what_is_due()
+        run_due_stops()
     assert place.fresh(first).status == Status.TERMINATING
     assert place.fresh(second).status == Status.PENDING
     late = browser.post(page_of(first, "keep/"), follow=True)
