@@ -25,17 +25,17 @@ from sessions_app.selectors import Action
 
 
 class ArrayOut(serializers.ModelSerializer[SessionArray]):
-    """Many batch sessions of one request; `GET /sessions/?array=ID` lists them."""
+    """Batch sessions created by one request; `GET /sessions/?array=ID` lists them."""
 
     owner = serializers.EmailField(source="owner.email")
     project = serializers.CharField(source="project.name")
     domain = serializers.CharField(source="domain.name")
-    spec = serializers.CharField(help_text="The indices, as they were requested.")
-    statuses = serializers.SerializerMethodField(help_text="How many elements are in each status.")
+    spec = serializers.CharField(help_text="Indices as requested, e.g. 1-100%10.")
+    statuses = serializers.SerializerMethodField(help_text="Number of elements by status.")
     held = serializers.SerializerMethodField(
-        help_text="Of those that are PENDING: until others of the array end."
+        help_text="Number of PENDING elements that wait for other elements to end."
     )
-    succeeded = serializers.SerializerMethodField(help_text="Sessions whose command succeeded.")
+    succeeded = serializers.SerializerMethodField(help_text="Number of elements whose command succeeded.")
 
     class Meta:
         model = SessionArray

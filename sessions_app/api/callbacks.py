@@ -27,11 +27,15 @@ from sessions_app.selectors import Action, access_session
 
 
 class CallbackDeliveryOut(serializers.ModelSerializer[CallbackDelivery]):
-    event = serializers.CharField(source="news", help_text="session.started, session.retried, session.ended.")
+    event = serializers.CharField(
+        source="news", help_text="Event: session.started, session.retried or session.ended."
+    )
     happened_at = serializers.DateTimeField(source="transition.happened_at")
-    answer = serializers.IntegerField(allow_null=True, help_text="The status that was answered; null: none.")
+    answer = serializers.IntegerField(
+        allow_null=True, help_text="HTTP status of the response; null if there was none."
+    )
     fault = serializers.ChoiceField(
-        choices=[(fault.value, fault.value) for fault in Fault], help_text="Why none was heard."
+        choices=[(fault.value, fault.value) for fault in Fault], help_text="Reason why there was no response."
     )
 
     class Meta:
@@ -44,12 +48,12 @@ class CallbackSecretOut(serializers.Serializer[Any]):
 
 
 class NewCallbackSecretOut(CallbackSecretOut):
-    secret = serializers.CharField(help_text="It is in this answer and nowhere else.")
+    secret = serializers.CharField(help_text="Signing secret; shown only in this response.")
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_session_callbacks"))
 class SessionCallbackListView(ListAPIView[CallbackDelivery]):
-    """List the callback deliveries of a session, oldest first, with the answers."""
+    """List the callback deliveries of a session, oldest first, with the responses."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = CallbackDeliveryOut

@@ -18,14 +18,14 @@ class HeldDeviceOut(serializers.Serializer[Any]):
     agent = serializers.CharField()
     slot_name = serializers.CharField()
     index = serializers.IntegerField()
-    device_id = serializers.CharField(help_text="The vendor's own.")
+    device_id = serializers.CharField(help_text="Id of the device given by the vendor.")
     model = serializers.CharField()
-    share = serializers.IntegerField(help_text="Thousandths of it; 1000 is all of it.")
+    share = serializers.IntegerField(help_text="Allocated share in thousandths; 1000 is the whole device.")
 
 
 class SessionDetailOut(SessionOut):
     devices = serializers.SerializerMethodField(
-        help_text="Which it has, where they are known one by one; empty while it holds none."
+        help_text="Allocated accelerators, if they are known individually; empty if none are allocated."
     )
 
     class Meta(SessionOut.Meta):

@@ -8,35 +8,43 @@ from sessions_app.idle.messages import why
 
 
 class JudgedOut(serializers.Serializer[Judged]):
-    name = serializers.CharField(help_text="cpu, mem, device (all accelerators), device_mem (their memory).")
+    name = serializers.CharField(
+        help_text="Resource: cpu, mem, device (all accelerators) or device_mem (their memory)."
+    )
     percent = serializers.IntegerField(
         allow_null=True,
-        help_text="Of what is allocated to it; null: not measured, and it does not end for that.",
+        help_text="Mean utilization in percent of the allocation; null: not measured, and so without effect.",
     )
     least = serializers.IntegerField(
-        help_text="Percent; the least that its resource group or a policy wants."
+        help_text="Minimum in percent that the resource group or a policy requires."
     )
 
 
 class EndingOut(serializers.Serializer[Outlook]):
     """Expected end of a running session if nothing changes, and its measured use."""
 
-    ends_at = serializers.DateTimeField(allow_null=True, help_text="null: no limit ends it.")
+    ends_at = serializers.DateTimeField(allow_null=True, help_text="null if no limit ends the session.")
     cause = serializers.CharField(
-        help_text="lifetime, interaction, use, preemption; empty: the time limit that was requested with it."
+        help_text="Reason of the end: lifetime, interaction, use or preemption; empty for the time "
+        "limit of the request."
     )
-    why = serializers.SerializerMethodField(help_text="The cause in a sentence; empty where nothing ends it.")
-    is_near = serializers.BooleanField(help_text="Its owner was warned.")
-    is_soon = serializers.BooleanField(help_text="It ends within 30 minutes.")
-    interacted_at = serializers.DateTimeField(
-        allow_null=True, help_text="Time of the last user activity in it."
+    why = serializers.SerializerMethodField(
+        help_text="Message about the cause; empty if nothing ends the session."
     )
-    idle_since = serializers.DateTimeField(allow_null=True, help_text="null: not limited, or not measured.")
+    is_near = serializers.BooleanField(help_text="true if the owner was warned.")
+    is_soon = serializers.BooleanField(help_text="true if the session ends within 30 minutes.")
+    interacted_at = serializers.DateTimeField(allow_null=True, help_text="Time of the last user activity.")
+    idle_since = serializers.DateTimeField(
+        allow_null=True, help_text="Start of the idle time; null if it is not limited or not measured."
+    )
     max_idle_s = serializers.IntegerField(allow_null=True)
-    gap = serializers.CharField(help_text="Why its use is not measured now; it is not ended for that.")
+    gap = serializers.CharField(
+        help_text="Reason why user activity is not measured now, which suspends the idle timeout; else empty."
+    )
     use = JudgedOut(
         many=True,
-        help_text="The resources with a minimum utilization, as last measured; empty until a window is over.",
+        help_text="Resources with a minimum utilization, as last measured; empty until the first "
+        "window is over.",
     )
 
     def get_why(self, outlook: Outlook) -> str:

@@ -31,23 +31,26 @@ from sessions_app.container_io.files import OpenFiles
 
 UPLOAD_CHUNK_BYTES = 2**18
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)}
-PATH = OpenApiParameter("path", OpenApiTypes.STR, required=True, description="Absolute, like /home/work.")
-KERNEL = OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given.")
-MODE = OpenApiParameter("mode", OpenApiTypes.STR, description="Permissions, like 0755; 0644 if not given.")
+PATH = OpenApiParameter(
+    "path", OpenApiTypes.STR, required=True, description="Absolute path, e.g. /home/work."
+)
+KERNEL = OpenApiParameter("kernel", OpenApiTypes.STR, description="Name of the container; default: main1.")
+MODE = OpenApiParameter("mode", OpenApiTypes.STR, description="Permissions, e.g. 0755; default: 0644.")
 BYTES, TAR = "application/octet-stream", "application/x-tar"
 
 
 class SessionEntryOut(serializers.Serializer[Any]):
     name = serializers.CharField()
-    type = serializers.CharField(help_text=f"One of {', '.join(EntryType)}.")
+    type = serializers.CharField(help_text=f"Type of the entry: {', '.join(EntryType)}.")
     size_bytes = serializers.IntegerField()
-    mode = serializers.CharField(help_text="Permissions, like 0644.")
+    mode = serializers.CharField(help_text="Permissions, e.g. 0644.")
     modified_at = serializers.DateTimeField()
     is_addressable = serializers.BooleanField(
-        help_text="False: the name is not UTF-8, so it cannot be asked for here; the archive of its directory has it."
+        help_text="false if the name is not UTF-8, so that it cannot be requested here; the archive "
+        "of its directory contains it."
     )
     target = serializers.CharField(
-        allow_blank=True, help_text="Where a link leads to in the end; not in lists."
+        allow_blank=True, help_text="Final target of a symbolic link; empty in lists."
     )
 
 
@@ -58,7 +61,7 @@ class SessionPathOut(SessionEntryOut):
 class SessionDirectoryOut(serializers.Serializer[Any]):
     path = serializers.CharField()
     entries = SessionEntryOut(many=True)
-    is_complete = serializers.BooleanField(help_text="False: there are more than are shown.")
+    is_complete = serializers.BooleanField(help_text="false if there are more entries than are listed.")
 
 
 class SessionArchiveOut(serializers.Serializer[Any]):
@@ -160,7 +163,7 @@ class SessionArchiveView(APIView):
         responses={200: SessionArchiveOut, **REFUSALS},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
-        """Unpack a tar into a directory of a running session, over existing files; all of it or nothing."""
+        """Unpack a tar into a directory of a running session, over existing files; atomically."""
         opened = _opened(request, session_id, action="sessions.write_archive")
         path, counted = async_to_sync(files.write_archive)(opened, _path(request), _chunks(request._request))
         told = {"path": path, "entries": counted.entries, "size_bytes": counted.size_bytes}

@@ -23,27 +23,31 @@ from sessions_app.selectors import Action, access_session
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404)}
 WORDS = {
-    "cpu_milli": "CPU in thousandths of a core",
-    "mem_bytes": "memory in bytes",
-    "net_received": "network, bytes a second received",
-    "net_sent": "network, bytes a second sent",
-    "disk_read": "disks, bytes a second read",
-    "disk_written": "disks, bytes a second written",
-    "device_percent": "the use of its accelerators in percent of whole devices, by all who share them",
-    "device_mem_bytes": "the memory of its accelerators that is taken, in bytes, by all who share them",
+    "cpu_milli": "CPU use in thousandths of a core",
+    "mem_bytes": "memory use in bytes",
+    "net_received": "received network traffic in bytes per second",
+    "net_sent": "sent network traffic in bytes per second",
+    "disk_read": "disk reads in bytes per second",
+    "disk_written": "disk writes in bytes per second",
+    "device_percent": "utilization of the accelerators in percent of whole devices, by all sessions that "
+    "share them",
+    "device_mem_bytes": "memory use on the accelerators in bytes, by all sessions that share them",
 }
 
 
 class LimitsOut(serializers.Serializer[Any]):
     cpu_milli = serializers.IntegerField()
     mem_bytes = serializers.IntegerField()
-    device_milli = serializers.IntegerField(help_text="Thousandths of accelerators; 0: it has none.")
+    device_milli = serializers.IntegerField(
+        help_text="Allocated accelerators in thousandths of a device; 0: none."
+    )
     device_mem_bytes = serializers.IntegerField(
-        allow_null=True, help_text="All memory of its accelerators; null where nobody measures them."
+        allow_null=True, help_text="Total memory of the accelerators in bytes; null if they are not measured."
     )
     devices_are_shared = serializers.BooleanField(
         allow_null=True,
-        help_text="Whether others hold a part of one; null where it has none, or nobody measures them.",
+        help_text="true if other sessions hold a share of one; null if there are none, or they are "
+        "not measured.",
     )
 
 
@@ -54,24 +58,24 @@ def _series(help_text: str) -> serializers.ListField:
 class KernelMetricsOut(serializers.Serializer[Any]):
     """Lists of equal length, oldest first: one value for each time in `at`, null if unknown."""
 
-    name = serializers.CharField(help_text="The container, like main1.")
+    name = serializers.CharField(help_text="Name of the container, e.g. main1.")
     limits = LimitsOut()
     at = serializers.ListField(
-        child=serializers.IntegerField(), help_text="When each point begins, in Unix seconds."
+        child=serializers.IntegerField(), help_text="Start of each point, in Unix seconds."
     )
 
     def get_fields(self) -> dict[str, Any]:
         means = {name: _series(f"Mean of {WORDS[name]}.") for name in SERIES}
-        most = {f"{name}_max": _series(f"The most of {WORDS[name]}.") for name in SERIES}
+        most = {f"{name}_max": _series(f"Maximum of {WORDS[name]}.") for name in SERIES}
         return {**super().get_fields(), **means, **most}
 
 
 class MetricsOut(serializers.Serializer[Any]):
     window = serializers.CharField()
-    step_s = serializers.IntegerField(help_text="Seconds from point to point.")
+    step_s = serializers.IntegerField(help_text="Seconds between points.")
     unmeasured_since = serializers.DateTimeField(
         allow_null=True,
-        help_text="When a running session was last measured, if that is more than a minute ago.",
+        help_text="Time of the last measurement of a running session, if more than a minute ago; else null.",
     )
     kernels = KernelMetricsOut(many=True)
 
@@ -86,7 +90,7 @@ class SessionMetricsView(APIView):
                 "window",
                 OpenApiTypes.STR,
                 enum=[window.value for window in Window],
-                description="The last 15 minutes, the last hour (if not given), or all of the session's life.",
+                description="Last 15 minutes, last hour (default), or whole life of the session.",
             )
         ],
         responses={200: MetricsOut, **REFUSALS},

@@ -28,16 +28,17 @@ from sessions_app.dotfiles import service
 from sessions_app.models import Dotfile
 
 ABSENT = {(404, "application/json"): ErrorOut}
-TOKEN_HELP = "The token that wrote it last; empty: you did, in the portal."
+TOKEN_HELP = "Name of the token that wrote it last; empty: written in the portal."
 USE_HELP = (
-    "Whether sessions begin with it: what a token wrote ends with that token, until it is written anew."
+    "true if new sessions get it. When a token ends, what it wrote is no longer used "
+    "until it is written again."
 )
-PATH = OpenApiParameter("path", str, required=True, description="From the home directory on.")
+PATH = OpenApiParameter("path", str, required=True, description="Path relative to the home directory.")
 
 
 class DotfileOut(serializers.Serializer[Any]):
-    path = serializers.CharField(help_text="From the home directory on.")
-    mode = serializers.CharField(help_text="Octal digits.")
+    path = serializers.CharField(help_text="Path relative to the home directory.")
+    mode = serializers.CharField(help_text="Permissions in octal digits.")
     size_bytes = serializers.IntegerField()
     changed_at = serializers.DateTimeField()
     token_name = serializers.CharField(allow_blank=True, help_text=TOKEN_HELP)
@@ -49,15 +50,20 @@ class DotfileWithContentOut(DotfileOut):
 
 
 class DotfileInput(InputSerializer):
-    path = TextField(check=check_dotfile_path, help_text="Like .bashrc or .config/git/config.")
-    content = TextField(
-        check=check_content, allow_blank=True, help_text=f"Text of at most {MAX_CONTENT_BYTES} bytes."
+    path = TextField(
+        check=check_dotfile_path,
+        help_text="Path relative to the home directory, e.g. .bashrc or .config/git/config.",
     )
-    mode = TextField(check=check_file_mode, required=False, default=USUAL_MODE, help_text="Octal digits.")
+    content = TextField(
+        check=check_content, allow_blank=True, help_text=f"Text, at most {MAX_CONTENT_BYTES} bytes."
+    )
+    mode = TextField(
+        check=check_file_mode, required=False, default=USUAL_MODE, help_text="Permissions in octal digits."
+    )
 
 
 class ScriptInput(InputSerializer):
-    content = TextField(check=check_content, help_text=f"At most {MAX_CONTENT_BYTES} bytes, for bash.")
+    content = TextField(check=check_content, help_text=f"Script for bash, at most {MAX_CONTENT_BYTES} bytes.")
 
 
 class ScriptOut(serializers.Serializer[Any]):

@@ -24,20 +24,23 @@ from sessions_app.session_templates import presets
 from sessions_app.session_templates.sharing import writes_which
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
-RESOURCES_HELP = 'Like {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm may be left out.'
+RESOURCES_HELP = 'Amounts by slot, e.g. {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm is optional.'
 
 
 class PresetOut(serializers.ModelSerializer[ResourcePreset]):
     sharing = serializers.ChoiceField(choices=SHARINGS)
     project = serializers.CharField(
-        source="project.name", default=None, allow_null=True, help_text="Whose it is."
+        source="project.name",
+        default=None,
+        allow_null=True,
+        help_text="Name of the project that shares it; null: none.",
     )
     domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
     resources = serializers.DictField(
-        source="slots", child=serializers.IntegerField(), help_text="By slot, in base units."
+        source="slots", child=serializers.IntegerField(), help_text="Amounts by slot, in base units."
     )
-    shm_bytes = serializers.IntegerField(allow_null=True, help_text="null: it says nothing of it.")
-    changed_by = serializers.CharField(help_text="Told to whoever may change it; else empty.")
+    shm_bytes = serializers.IntegerField(allow_null=True, help_text="Shared memory in bytes; null: not set.")
+    changed_by = serializers.CharField(help_text="User who changed it last; empty if you may not change it.")
 
     class Meta:
         model = ResourcePreset
@@ -63,7 +66,7 @@ class PresetInput(InputSerializer):
         max_length=64,
         required=False,
         allow_blank=True,
-        help_text="The project; or the domain, if it is not your own domain. Nothing for “own” and “everybody”.",
+        help_text="Name of the project, or of a domain other than your own. Empty for “own” and “everybody”.",
     )
     resources = ResourcesField(help_text=RESOURCES_HELP)
 

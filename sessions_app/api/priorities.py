@@ -21,7 +21,9 @@ from sessions_app.selectors import Action, access_session
 
 class PriorityInput(InputSerializer):
     priority = serializers.IntegerField(
-        min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, help_text="The higher goes first."
+        min_value=LOWEST_PRIORITY,
+        max_value=HIGHEST_PRIORITY,
+        help_text="Priority; sessions with a higher value are placed first.",
     )
 
 

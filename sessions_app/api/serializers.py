@@ -184,12 +184,14 @@ DEPENDENCIES = "dependencies__after", "dependencies__after_array"
 
 
 class DependencyOut(serializers.ModelSerializer[SessionDependency]):
-    session = serializers.UUIDField(source="after_id", allow_null=True, help_text="null: it is an array.")
+    session = serializers.UUIDField(
+        source="after_id", allow_null=True, help_text="Id of the session; null for an array."
+    )
     array = serializers.UUIDField(
-        source="after_array_id", allow_null=True, help_text="null: it is one session."
+        source="after_array_id", allow_null=True, help_text="Id of the array; null for a session."
     )
     name = serializers.CharField(source="awaited.name")
-    status = serializers.SerializerMethodField(help_text="Of one session.")
+    status = serializers.SerializerMethodField(help_text="Status of the session; null for an array.")
 
     class Meta:
         model = SessionDependency
@@ -209,7 +211,7 @@ class MemoryKillOut(serializers.Serializer[Any]):
     """Programs of the session that the kernel killed because its memory was used up."""
 
     count = serializers.IntegerField()
-    killed_at = serializers.DateTimeField(help_text="The last of them.")
+    killed_at = serializers.DateTimeField(help_text="Time of the last one.")
     peak_bytes = serializers.IntegerField()
     limit_bytes = serializers.IntegerField()
     message = serializers.CharField()
@@ -221,8 +223,8 @@ class SetupOut(serializers.Serializer[Any]):
     script = serializers.ChoiceField(choices=PersonalSetup.Script.choices)
     exit_code = serializers.IntegerField(allow_null=True)
     took_s = serializers.IntegerField(allow_null=True)
-    files = serializers.IntegerField(help_text="That were to be written.")
-    messages = serializers.ListField(child=serializers.CharField(), help_text="What did not go as wanted.")
+    files = serializers.IntegerField(help_text="Number of dotfiles to write.")
+    messages = serializers.ListField(child=serializers.CharField(), help_text="Messages about what failed.")
 
 
 class SessionOut(serializers.ModelSerializer[ComputeSession]):
@@ -230,27 +232,37 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     project = serializers.CharField(source="project.name")
     domain = serializers.CharField(source="domain.name")
     array = serializers.UUIDField(
-        source="array_id", allow_null=True, help_text="null: it is no element of an array."
+        source="array_id",
+        allow_null=True,
+        help_text="Id of the array; null if the session is not an array element.",
     )
     status_message = serializers.CharField(read_only=True)
     owner = serializers.EmailField(source="owner.email")
     resource_group = serializers.CharField(source="resource_group.name")
     image = serializers.CharField(source="image_reference")
-    resources = serializers.SerializerMethodField(help_text="cpu in millicores, mem and shm in bytes.")
+    resources = serializers.SerializerMethodField(
+        help_text="Resources per container: cpu in millicores, mem and shm in bytes, devices in thousandths."
+    )
     mounts = MountOut(many=True)
     dependencies = serializers.SerializerMethodField(
-        help_text="Those of other projects are told to its owner alone."
+        help_text="Sessions that it waits for; those of other projects are shown only to the owner."
     )
     agents = serializers.SerializerMethodField()
     apps = serializers.SerializerMethodField()
-    memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
-    ending = serializers.SerializerMethodField(help_text="null for a session that does not run.")
-    callback_url = serializers.SerializerMethodField(help_text="For its owner.")
+    memory_kill = serializers.SerializerMethodField(
+        help_text="Programs killed for lack of memory; null if there were none."
+    )
+    ending = serializers.SerializerMethodField(help_text="Expected end; null if the session is not running.")
+    callback_url = serializers.SerializerMethodField(
+        help_text="Address of callbacks; shown only to the owner."
+    )
     designated_agent = serializers.CharField(
-        source="designated_agent.name", default="", help_text="Empty: any machine of its resource group."
+        source="designated_agent.name",
+        default="",
+        help_text="Name of the agent that was requested; empty: any agent of the resource group.",
     )
     setup = serializers.SerializerMethodField(
-        help_text="For its owner; null where nothing is kept for sessions."
+        help_text="Result of dotfiles and start-up script, shown only to the owner; null if there are none."
     )
 
     class Meta:
@@ -319,10 +331,10 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
 class SlotRoomOut(serializers.Serializer[Any]):
     """One slot on the agents that could run the session, in base units."""
 
-    largest = serializers.IntegerField(help_text="The most that one machine has.")
-    most_free = serializers.IntegerField(help_text="The most that one machine has free now.")
-    capacity = serializers.IntegerField(help_text="Of all machines together.")
-    occupied = serializers.IntegerField(help_text="By live sessions, on all of them.")
+    largest = serializers.IntegerField(help_text="Largest capacity of one agent.")
+    most_free = serializers.IntegerField(help_text="Largest free capacity of one agent.")
+    capacity = serializers.IntegerField(help_text="Capacity of all agents together.")
+    occupied = serializers.IntegerField(help_text="Amount allocated on all agents together.")
 
 
 class StartRangeOut(serializers.Serializer[Any]):
@@ -331,7 +343,9 @@ class StartRangeOut(serializers.Serializer[Any]):
     """
 
     earliest_s = serializers.IntegerField(help_text="Seconds from now.")
-    latest_s = serializers.IntegerField(allow_null=True, help_text="null: nobody can know how late.")
+    latest_s = serializers.IntegerField(
+        allow_null=True, help_text="Seconds from now; null if the latest start is unknown."
+    )
     message = serializers.CharField(source="words")
 
 
@@ -340,25 +354,26 @@ class ExpectedStartOut(serializers.Serializer[Any]):
     expected_start = StartRangeOut(
         source="prospect.start_range",
         allow_null=True,
-        help_text="null: it does not wait for room, or nobody can know.",
+        help_text="Estimated start; null if it is unknown or the session does not wait for capacity.",
     )
     unknown_because = serializers.CharField(
         source="prospect.unknown_because",
-        help_text="If it waits for room: why nobody can know how late it starts; else empty.",
+        help_text="Reason why the latest start of a session that waits for capacity is unknown; else empty.",
     )
     best_room = serializers.DictField(
         source="prospect.best_room",
         child=serializers.IntegerField(),
-        help_text="If it waits for room: what the machine nearest to it has free, in base units.",
+        help_text="Free capacity of the best matching agent if the session waits for capacity, in "
+        "base units.",
     )
     who_may_raise = serializers.CharField(
         source="prospect.who_may_raise",
-        help_text="People to ask where a limit or a priority is in the way; else empty.",
+        help_text="Message about who may raise the limit or priority that prevents the start; else empty.",
     )
     other_groups = serializers.ListField(
         source="prospect.other_groups",
         child=serializers.CharField(),
-        help_text="Of an own session that waits: resource groups in which it would start now.",
+        help_text="Resource groups in which a waiting session of yours would start now.",
     )
 
 
@@ -367,32 +382,39 @@ class SessionCheckOut(serializers.Serializer[Any]):
 
     starts_now = serializers.BooleanField(source="outlook.starts_now")
     agent = serializers.CharField(
-        source="outlook.agent", help_text="Where it would start; empty if it waits."
+        source="outlook.agent", help_text="Name of the agent on which it would start; empty if it would wait."
     )
-    reason = serializers.CharField(source="outlook.reason", help_text="starts_now, or why it would wait.")
+    reason = serializers.CharField(
+        source="outlook.reason", help_text="starts_now, or the code of the reason to wait."
+    )
     message = serializers.CharField(source="outlook.sentence")
     queue_position = serializers.IntegerField(source="outlook.position", allow_null=True)
     expected_start = StartRangeOut(
-        source="outlook.start_range", allow_null=True, help_text="null: nobody can know when."
+        source="outlook.start_range", allow_null=True, help_text="Estimated start; null if it is unknown."
     )
     best_room = serializers.DictField(
         source="outlook.best_room",
         child=serializers.IntegerField(),
-        help_text="If it waits for room: what the machine nearest to it has free, in base units. A request of that size may start now.",
+        help_text="Free capacity of the best matching agent if the session would wait for capacity, "
+        "in base units. A request of that size may start now.",
     )
     who_may_raise = serializers.CharField(
         source="outlook.who_may_raise",
-        help_text="People to ask where a limit or a priority is in the way; else empty.",
+        help_text="Message about who may raise the limit or priority that prevents the start; else empty.",
     )
     other_groups = serializers.ListField(
-        child=serializers.CharField(), help_text="If it waits: resource groups in which it would start now."
+        child=serializers.CharField(),
+        help_text="Resource groups in which it would start now, if it would wait.",
     )
     resources = serializers.DictField(source="inputs.request.slots", child=serializers.IntegerField())
     resource_group = serializers.CharField(source="inputs.group.name")
-    room = serializers.DictField(source="rooms", child=SlotRoomOut(), help_text="By slot, in base units.")
-    live_sessions = serializers.IntegerField(help_text="Yours, this one not among them.")
+    room = serializers.DictField(
+        source="rooms", child=SlotRoomOut(), help_text="Capacity by slot, in base units."
+    )
+    live_sessions = serializers.IntegerField(help_text="Number of your live sessions, without this one.")
     live_limit = serializers.IntegerField(
-        allow_null=True, help_text="The most you may have; null: any number. /api/v1/limits/ has all limits."
+        allow_null=True,
+        help_text="Maximum number of your live sessions; null: unlimited. /api/v1/limits/ has all limits.",
     )
 
 

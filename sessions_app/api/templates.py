@@ -26,17 +26,20 @@ from sessions_app.session_templates.sharing import writes_which
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 SHARINGS = [(each.value, each.value) for each in Sharing]
-BODY_HELP = "What POST /api/v1/sessions/ takes, but for name, start_at, dependencies and callback_url."
+BODY_HELP = "Body of POST /api/v1/sessions/, without name, start_at, dependencies and callback_url."
 
 
 class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
     sharing = serializers.ChoiceField(choices=SHARINGS)
     project = serializers.CharField(
-        source="project.name", default=None, allow_null=True, help_text="Whose it is."
+        source="project.name",
+        default=None,
+        allow_null=True,
+        help_text="Name of the project that shares it; null: none.",
     )
     domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
     body = serializers.DictField(help_text=BODY_HELP)
-    changed_by = serializers.CharField(help_text="Told to whoever may change it; else empty.")
+    changed_by = serializers.CharField(help_text="User who changed it last; empty if you may not change it.")
 
     class Meta:
         model = SessionTemplate
@@ -68,7 +71,8 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
 
 class TemplateSavedOut(TemplateOut):
     left_out = serializers.ListField(
-        child=serializers.CharField(), help_text="Variables that sound like secrets, which no template keeps."
+        child=serializers.CharField(),
+        help_text="Names of variables that look like secrets and are not stored in templates.",
     )
 
     class Meta(TemplateOut.Meta):
@@ -83,8 +87,8 @@ class TemplateInput(InputSerializer):
         max_length=MAX_REFERENCE_LENGTH,
         required=False,
         allow_blank=True,
-        help_text="The project, as domain/project where several domains have one of that name, or the domain; without one the project "
-        "of the body, or your own domain.",
+        help_text="Name of the project (domain/project if several domains have one of that name) or "
+        "domain; default: the project of the body, or your own domain.",
     )
     body = serializers.DictField(help_text=BODY_HELP)
 

@@ -161,13 +161,18 @@ class SessionLogView(APIView):
     @extend_schema(
         operation_id="read_session_log",
         parameters=[
-            OpenApiParameter("follow", OpenApiTypes.BOOL, description="1: go on until the container ends."),
+            OpenApiParameter(
+                "follow", OpenApiTypes.BOOL, description="1: continue until the container ends."
+            ),
             OpenApiParameter(
                 "previews",
                 OpenApiTypes.BOOL,
-                description="1, with follow: show progress bars before their line ends, and erase them then as on a terminal.",
+                description="1, with follow: send incomplete lines such as progress bars, and erase them as on "
+                "a terminal when they are complete.",
             ),
-            OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given."),
+            OpenApiParameter(
+                "kernel", OpenApiTypes.STR, description="Name of the container; default: main1."
+            ),
         ],
         responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSALS},
     )

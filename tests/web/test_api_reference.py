@@ -29,7 +29,7 @@ def test_each_operation_is_listed_with_its_sentence_and_answers(page: str) -> No
 def test_bodies_and_parameters_are_explained(page: str) -> None:
     assert "Id or name of a folder" not in page  # inside of a list; the document has it
     assert "Reference of an image, like berth/python:1." in page
-    assert "1: go on until the container ends." in page
+    assert "1: continue until the container ends." in page
 
 
 def test_it_says_how_to_call_and_leads_to_the_document(page: str) -> None:
