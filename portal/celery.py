@@ -8,7 +8,7 @@ from celery import Celery
 from celery.signals import setup_logging, worker_ready
 
 from portal.processes.descriptors import raise_descriptor_limit
-from portal.processes.gc_tuning import leave_startup_to_rest
+from portal.processes.gc_tuning import freeze_startup_objects
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -21,9 +21,9 @@ def keep_logging(**_: object) -> None:
 
 
 @worker_ready.connect
-def leave_imports_to_rest(**_: object) -> None:
+def freeze_imports(**_: object) -> None:
     """Freeze imported objects in the worker; its pool consists of threads, so there is one heap."""
-    leave_startup_to_rest()
+    freeze_startup_objects()
 
 
 @worker_ready.connect

@@ -10,7 +10,7 @@ from portal.notifications import budget, email, service, session_end, session_wa
 def notify_people() -> None:
     session_warning.notify_of_warnings()
     session_end.notify_of_missed_ends()
-    service.notify_of_what_nears()
+    service.notify_of_deadlines()
 
 
 @shared_task(name=TaskName.NOTIFY_OF_BUDGETS, soft_time_limit=240, time_limit=270)

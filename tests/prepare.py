@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from portal.ops.console import Say, speaker
 from portal.ops.errors import PreflightFailed
-from portal.ops.locks import setting_up
+from portal.ops.locks import setup_lock
 from portal.ops.paths import CHECKOUT, Layout, content_hash, layout_of
 from portal.ops.setup.assets import ensure_assets
 from portal.ops.setup.venv import ensure_venv, pip_install, run_in_venv
@@ -28,7 +28,7 @@ def main() -> int:
     layout = layout_of(None)
     os.environ.pop("PYTHONPATH", None)
     try:
-        with setting_up(CHECKOUT, say):
+        with setup_lock(CHECKOUT, say):
             prepare_tools(layout)
             if sys.argv[1:] == ["all"]:
                 prepare_all(layout)

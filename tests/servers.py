@@ -31,9 +31,9 @@ from portal.ops.processes import is_alive
 from portal.ops.services.postgres import EmbeddedPostgres
 from portal.ops.services.redis import EmbeddedRedis
 from portal.ops.services.supervisor import Service
-from portal.ops.setup.env_file import ServerAddress, free_port, new_installation_id, server_address_of
+from portal.ops.setup.env_file import ServerAddress, free_port, new_installation_id, parse_server_address
 from portal.ops.setup.preflight import bind_fault
-from portal.ops.setup.service_account import take_quarters
+from portal.ops.setup.service_account import prepare_server_directories
 
 LAYOUT = Layout(checkout=CHECKOUT, data=CHECKOUT / "var" / "test")
 STATE_FILE = LAYOUT.data / "servers.json"
@@ -121,9 +121,9 @@ def _end_servers() -> None:
             os.kill(pid, signal.SIGINT)
         _wait("a server stops", lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
     STATE_FILE.unlink(missing_ok=True)
-    if LAYOUT.quarters_link.is_symlink():
-        shutil.rmtree(LAYOUT.quarters_link.resolve(), ignore_errors=True)
-        LAYOUT.quarters_link.unlink()
+    if LAYOUT.service_home_link.is_symlink():
+        shutil.rmtree(LAYOUT.service_home_link.resolve(), ignore_errors=True)
+        LAYOUT.service_home_link.unlink()
 
 
 def _are_running(servers: dict[str, Any]) -> bool:
@@ -131,7 +131,7 @@ def _are_running(servers: dict[str, Any]) -> bool:
 
     A busy server that does not answer is not restarted: other runs use it.
     """
-    ports = [server_address_of(servers[name]).port for name in ("database_server", "redis_url")]
+    ports = [parse_server_address(servers[name]).port for name in ("database_server", "redis_url")]
     are_there = set(_our_servers().values()) == {"postgres", "redis-server"}
     return are_there and all(bind_fault("127.0.0.1", port) for port in ports)
 
@@ -143,13 +143,13 @@ def _start_servers() -> dict[str, Any]:
     """
     database = ServerAddress(free_port(), _kept_password())
     cache = ServerAddress(free_port(), database.password)
-    quarters = take_quarters(LAYOUT, f"tests-{TREE}")
-    postgres = EmbeddedPostgres(quarters, database, os.environ)
-    redis_server = EmbeddedRedis(quarters, cache, os.environ)
+    directories = prepare_server_directories(LAYOUT, f"tests-{TREE}")
+    postgres = EmbeddedPostgres(directories, database, os.environ)
+    redis_server = EmbeddedRedis(directories, cache, os.environ)
     postgres.prepare()
     redis_server.prepare()
     servers = {
-        "database_server": postgres.by_socket(
+        "database_server": postgres.socket_url(
             f"postgres://berth:{database.password}@127.0.0.1:{database.port}"
         ),
         "redis_url": f"redis://:{cache.password}@127.0.0.1:{cache.port}/0",
@@ -200,7 +200,7 @@ def _our_servers() -> dict[int, str]:
     Finds them by the paths in their command lines: a recorded process id may be reused, and an
     interrupted start records none.
     """
-    home = LAYOUT.quarters_link.readlink() if LAYOUT.quarters_link.is_symlink() else LAYOUT.data
+    home = LAYOUT.service_home_link.readlink() if LAYOUT.service_home_link.is_symlink() else LAYOUT.data
     places = {"postgres": f"{home}/postgres", "redis-server": f"{home}/redis/redis.conf"}
     found = {}
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""Domain events within one process, after commit: `announce` publishes, `subscribe` receives.
+"""Domain events within one process, after commit: `publish` publishes, `subscribe` receives.
 
 A handler must be light (enqueue a task, publish a live update). Its effect must also happen without
 it: a periodic task repairs what a lost event missed.

@@ -10,7 +10,15 @@ import structlog
 from accounts.logins.service import Login
 from common.messaging.live_updates import Listener
 from common.messaging.redis import async_client
-from portal.api.live_updates import News, Subscription, desk, is_trimmed, newest_id, order_of, read_after
+from portal.api.live_updates import (
+    LiveUpdate,
+    Subscription,
+    dispatcher,
+    is_trimmed,
+    newest_id,
+    read_after,
+    sort_key,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +59,7 @@ class EventStream:
     def close(self) -> None:
         """Unsubscribe. Thread-safe: Django calls it outside the event loop's thread."""
         if self._loop is not None and self._subscription is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(desk.unsubscribe, self._subscription)
+            self._loop.call_soon_threadsafe(dispatcher.unsubscribe, self._subscription)
 
     async def _advance(self) -> None:
         if self._subscription is None:
@@ -63,7 +71,7 @@ class EventStream:
 
     async def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._subscription = await desk.subscribe(self._login, self._listener)
+        self._subscription = await dispatcher.subscribe(self._login, self._listener)
         async with async_client() as connection:
             if self._is_replaying and await is_trimmed(connection, self._position):
                 self._frames.append(self._frame(MISSED))
@@ -75,30 +83,30 @@ class EventStream:
         async with async_client() as connection:
             kept = await read_after(connection, self._position)
         self._is_replaying = bool(kept)
-        for news in kept:
-            self._hand_on(news, subscription.listener)
+        for update in kept:
+            self._hand_on(update, subscription.listener)
 
     async def _listen(self, subscription: Subscription) -> None:
         try:
             async with asyncio.timeout(HEARTBEAT_S):
-                news = await subscription.queue.get()
+                update = await subscription.queue.get()
         except TimeoutError:
             self._frames.append(": still here\n\n")
             return
-        if news is None:
+        if update is None:
             raise StopAsyncIteration
         # Skip updates that were replayed already.
-        if news.order > order_of(self._position):
-            self._hand_on(news, subscription.listener)
+        if update.order > sort_key(self._position):
+            self._hand_on(update, subscription.listener)
 
-    def _hand_on(self, news: News, listener: Listener) -> None:
+    def _hand_on(self, update: LiveUpdate, listener: Listener) -> None:
         """Queue the frames of an update. Only the last one carries the id, so that a client cut off
         before gets all of them again.
         """
-        self._position = news.news_id
-        frames = [self._frame(news.kind, **payload) for payload in news.told_to(listener)]
+        self._position = update.update_id
+        frames = [self._frame(update.kind, **payload) for payload in update.payloads_for(listener)]
         if frames:
-            self._frames.append("".join([*frames[:-1], f"id: {news.news_id}\n{frames[-1]}"]))
+            self._frames.append("".join([*frames[:-1], f"id: {update.update_id}\n{frames[-1]}"]))
 
     def _frame(self, kind: str, **payload: object) -> str:
         return f"data: {json.dumps({**payload, 'kind': kind})}\n\n"

@@ -24,7 +24,7 @@ from common.messaging.redis import async_client
 
 log = structlog.get_logger(__name__)
 
-WAITING_NEWS = 200
+QUEUE_LIMIT = 200
 REPLAY_CHUNK = 200
 READ_BLOCK_S = 10.0
 RETRY_S = 1.0
@@ -33,22 +33,22 @@ ID_SHAPE = re.compile(r"\d{1,15}-\d{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class LiveUpdate:
     """Entry of the stream: payloads with their
     audiences. Ids ("<milliseconds>-<number>") increase.
     """
 
-    news_id: str
+    update_id: str
     kind: str
-    told: Sequence[tuple[Audience, dict[str, Any]]]
+    payloads: Sequence[tuple[Audience, dict[str, Any]]]
 
-    def told_to(self, listener: Listener) -> Iterator[dict[str, Any]]:
+    def payloads_for(self, listener: Listener) -> Iterator[dict[str, Any]]:
         """Return the payloads that `listener` may receive."""
-        return (payload for audience, payload in self.told if listener.receives(audience))
+        return (payload for audience, payload in self.payloads if listener.receives(audience))
 
     @property
     def order(self) -> tuple[int, int]:
-        return order_of(self.news_id)
+        return sort_key(self.update_id)
 
 
 @dataclass(eq=False, slots=True)
@@ -57,14 +57,14 @@ class Subscription:
 
     login: Login
     listener: Listener
-    queue: asyncio.Queue[News | None] = field(default_factory=lambda: asyncio.Queue(WAITING_NEWS))
+    queue: asyncio.Queue[LiveUpdate | None] = field(default_factory=lambda: asyncio.Queue(QUEUE_LIMIT))
     is_closed: bool = False
 
-    def offer(self, news: News) -> None:
-        if self.is_closed or next(news.told_to(self.listener), None) is None:
+    def offer(self, update: LiveUpdate) -> None:
+        if self.is_closed or next(update.payloads_for(self.listener), None) is None:
             return
         try:
-            self.queue.put_nowait(news)
+            self.queue.put_nowait(update)
         except asyncio.QueueFull:
             self.close()
 
@@ -76,7 +76,7 @@ class Subscription:
         self.queue.put_nowait(None)
 
 
-class NewsDesk:
+class UpdateDispatcher:
     """Dispatcher of one process; reads Redis while there are subscriptions.
     Runs on one event loop.
     """
@@ -148,10 +148,10 @@ class NewsDesk:
     async def _read_once(self, connection: redis.asyncio.Redis) -> None:
         async with asyncio.timeout(READ_BLOCK_S * 2):
             entries = await read_after(connection, self._newest_id, block_s=READ_BLOCK_S)
-        for news in entries:
-            self._newest_id = news.news_id
+        for update in entries:
+            self._newest_id = update.update_id
             for subscription in list(self._subscriptions):
-                subscription.offer(news)
+                subscription.offer(update)
 
     async def _recheck(self) -> None:
         """End streams whose login has ended and update the permissions of the others, every
@@ -172,7 +172,7 @@ class NewsDesk:
                         subscription.listener = listener
 
 
-desk = NewsDesk()
+dispatcher = UpdateDispatcher()
 
 
 def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
@@ -189,33 +189,35 @@ async def newest_id(connection: redis.asyncio.Redis) -> str:
     return entries[0][0].decode() if entries else "0-0"
 
 
-async def is_trimmed(connection: redis.asyncio.Redis, news_id: str) -> bool:
+async def is_trimmed(connection: redis.asyncio.Redis, update_id: str) -> bool:
     """Return True if updates after this id may have been dropped from the bounded stream."""
     oldest: Any = await connection.xrange(stream_name(), count=1)
-    return not oldest or order_of(oldest[0][0].decode()) > order_of(news_id)
+    return not oldest or sort_key(oldest[0][0].decode()) > sort_key(update_id)
 
 
-async def read_after(connection: redis.asyncio.Redis, news_id: str, *, block_s: float = 0) -> list[News]:
+async def read_after(
+    connection: redis.asyncio.Redis, update_id: str, *, block_s: float = 0
+) -> list[LiveUpdate]:
     """Return the next updates after this id, oldest first; waits up to
     `block_s` for the first one.
     """
     if block_s:
-        await connection.xread({stream_name(): news_id}, count=1, block=int(block_s * 1000))
-    entries: Any = await connection.xrange(stream_name(), min=f"({news_id}", count=REPLAY_CHUNK)
-    return [parse_news(raw_id, fields) for raw_id, fields in entries]
+        await connection.xread({stream_name(): update_id}, count=1, block=int(block_s * 1000))
+    entries: Any = await connection.xrange(stream_name(), min=f"({update_id}", count=REPLAY_CHUNK)
+    return [parse_update(raw_id, fields) for raw_id, fields in entries]
 
 
-def parse_news(raw_id: bytes, fields: dict[bytes, bytes]) -> News:
+def parse_update(raw_id: bytes, fields: dict[bytes, bytes]) -> LiveUpdate:
     if b"many" in fields:
-        told = [(Audience(*scopes), payload) for *scopes, payload in json.loads(fields[b"many"])]
+        payloads = [(Audience(*scopes), payload) for *scopes, payload in json.loads(fields[b"many"])]
     else:
-        told = [(Audience(**json.loads(fields[b"audience"])), json.loads(fields[b"payload"]))]
-    return News(news_id=raw_id.decode(), kind=fields[b"kind"].decode(), told=told)
+        payloads = [(Audience(**json.loads(fields[b"audience"])), json.loads(fields[b"payload"]))]
+    return LiveUpdate(update_id=raw_id.decode(), kind=fields[b"kind"].decode(), payloads=payloads)
 
 
-def order_of(news_id: str) -> tuple[int, int]:
+def sort_key(update_id: str) -> tuple[int, int]:
     """Return an id as numbers that can be compared."""
-    milliseconds, _, number = news_id.partition("-")
+    milliseconds, _, number = update_id.partition("-")
     return int(milliseconds), int(number)
 
 

@@ -15,7 +15,7 @@ from vfolders.core.permissions import Action
 from vfolders.selectors import actions_on, visible_folders
 
 
-def place_of(actor: Actor, kind: str, key: str) -> str:
+def object_url(actor: Actor, kind: str, key: str) -> str:
     """Return the address of the object's page; "" if it is deleted, hidden, or has no
     page. At most three queries.
     """

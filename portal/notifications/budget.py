@@ -31,15 +31,15 @@ def _notify_of(states: Collection[BudgetState]) -> None:
     """Notify all users bound by these budgets. 2 queries if all have been notified."""
     bound = people_bound({(state.level, state.owner_id) for state in states})
     happenings = {state.id: _happening(state) for state in states}
-    told = ToldNotice.objects.filter(happening__in=happenings.values())
-    knowing = set(told.values_list("person_id", "happening"))
+    sent = ToldNotice.objects.filter(happening__in=happenings.values())
+    notified = set(sent.values_list("person_id", "happening"))
     for state in states:
         for person_id in bound[state.level, state.owner_id]:
-            if (person_id, happenings[state.id]) not in knowing:
-                _tell(person_id, state, happenings[state.id])
+            if (person_id, happenings[state.id]) not in notified:
+                _notify(person_id, state, happenings[state.id])
 
 
-def _tell(person_id: int, state: BudgetState, happening: str) -> None:
+def _notify(person_id: int, state: BudgetState, happening: str) -> None:
     notify(
         person_id=person_id,
         code=(SPENT if state.refuses else NEARLY_SPENT)[state.unit],

@@ -277,11 +277,11 @@ KIND_TITLES = MappingProxyType(
     }
 )
 # Codes whose {left} and {amount} are money.
-IN_MONEY = frozenset({Code.MONEY_NEARLY_SPENT, Code.MONEY_SPENT})
+MONEY_CODES = frozenset({Code.MONEY_NEARLY_SPENT, Code.MONEY_SPENT})
 # Cannot be muted: an intruder could otherwise hide these from the owner of the account.
-ALWAYS_TOLD = frozenset({Kind.SAFETY})
-MUTABLE = tuple(kind for kind in Kind if kind not in ALWAYS_TOLD)
-KIND_OF = MappingProxyType(
+UNMUTABLE = frozenset({Kind.SAFETY})
+MUTABLE = tuple(kind for kind in Kind if kind not in UNMUTABLE)
+KIND_BY_CODE = MappingProxyType(
     {
         Code.COMMAND_FINISHED: Kind.FINISHED,
         Code.ARRAY_FINISHED: Kind.FINISHED,
@@ -316,7 +316,7 @@ KIND_OF = MappingProxyType(
 )
 
 # Ends that are notified. An end requested by the owner is not; any other end in ERROR is NOT_STARTED.
-_OF_REASON: Mapping[str, Code] = MappingProxyType(
+_CODE_BY_REASON: Mapping[str, Code] = MappingProxyType(
     {
         Reason.COMMAND_FINISHED: Code.COMMAND_FINISHED,
         Reason.COMMAND_FAILED: Code.COMMAND_FAILED,
@@ -339,7 +339,7 @@ _OF_REASON: Mapping[str, Code] = MappingProxyType(
 )
 
 # Warnings of an expected end, by cause.
-OF_CAUSE = MappingProxyType(
+CODE_BY_CAUSE = MappingProxyType(
     {
         Cause.LIFETIME: Code.LIFETIME_ENDS_SOON,
         Cause.INTERACTION: Code.UNUSED_ENDS_SOON,
@@ -347,10 +347,10 @@ OF_CAUSE = MappingProxyType(
         Cause.PREEMPTION: Code.PREEMPTED_SOON,
     }
 )
-REASONS_TOLD = frozenset(_OF_REASON)
+NOTIFIED_REASONS = frozenset(_CODE_BY_REASON)
 
 
 def code_of_end(status: str, reason: str) -> Code | None:
     """Return the notification for a session's end; None if there is none."""
-    known = _OF_REASON.get(reason)
+    known = _CODE_BY_REASON.get(reason)
     return known or (Code.NOT_STARTED if status == Status.ERROR else None)

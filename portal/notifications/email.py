@@ -23,7 +23,7 @@ from accounts.models import User
 from common import clock
 from common.db.advisory_locks import try_exclusive
 from portal.models import Notification, NotificationMail
-from portal.notifications.catalogue import KIND_OF, SENTENCES, Code
+from portal.notifications.catalogue import KIND_BY_CODE, SENTENCES, Code
 from portal.notifications.selectors import choice_of, page_of, text_of
 
 log = structlog.get_logger(__name__)
@@ -112,7 +112,7 @@ def message_of(notification: Notification) -> EmailMessage | None:
     """Return the mail in the user's language; None if it is no longer wanted or allowed."""
     person: User = notification.person
     code = Code(notification.code)
-    is_wanted = KIND_OF[code] in choice_of(person.pk).mailed
+    is_wanted = KIND_BY_CODE[code] in choice_of(person.pk).mailed
     if not (is_wanted and person.is_active and person.domain.is_active) or why_no_mail(person):
         return None
     with override(person.language or settings.LANGUAGE_CODE):

@@ -14,7 +14,7 @@ from common.errors import NotFound
 from common.i18n import paragraph
 from common.values.money import format_money
 from portal.models import Announcement, Notification, NotificationChoice
-from portal.notifications.catalogue import IN_MONEY, SENTENCES, Code
+from portal.notifications.catalogue import MONEY_CODES, SENTENCES, Code
 from sessions_app.idle.messages import low_use
 
 SHOWN_HELPERS = 3
@@ -59,7 +59,7 @@ def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
 def text_of(notification: Notification) -> str:
     """Return the text in the reader's language."""
     code, arguments = Code(notification.code), notification.arguments
-    if code in IN_MONEY:
+    if code in MONEY_CODES:
         arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
     said = _(SENTENCES[code].text).format(**arguments)
     return paragraph(filter(None, (said, low_use(arguments.get("low", ())))))

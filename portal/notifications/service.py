@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -22,18 +22,18 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.messaging.live_updates import Audience, push_many_on_commit
 from common.values.text import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
-from portal.notifications.catalogue import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind
+from portal.notifications.catalogue import KIND_BY_CODE, MUTABLE, UNMUTABLE, Code, Kind
 from portal.notifications.selectors import access_notification, choices_of, unread_notifications
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
 KEPT_NOTIFICATIONS = 200
 WARNED_BEFORE = timedelta(minutes=10)
-TOLD_KEPT = timedelta(days=2)  # longer than clock differences, and than a day that is part of a happening
+EVENTS_KEPT = timedelta(days=2)  # longer than clock differences, and than a day that is part of a happening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class NewNotification:
     """Notification to send, at most once per user and `happening`. `again_until`: latest time at
     which it may be sent again, by default now.
     """
@@ -46,51 +46,35 @@ class News:
     again_until: datetime | None = None
 
 
-def notify(
-    *,
-    person_id: int,
-    code: Code,
-    happening: str,
-    arguments: Mapping[str, object],
-    session_id: UUID | None = None,
-    again_until: datetime | None = None,
-) -> bool:
-    """Send one notification like `notify_each`; return True if it was sent."""
-    news = News(
-        person_id=person_id,
-        code=code,
-        happening=happening,
-        arguments=arguments,
-        session_id=session_id,
-        again_until=again_until,
-    )
-    return bool(notify_each([news]))
+def notify(**fields: Any) -> bool:
+    """Send one notification with the fields of NewNotification; return True if it was sent."""
+    return bool(notify_many([NewNotification(**fields)]))
 
 
 @transaction.atomic
-def notify_each(news: Collection[News]) -> int:
+def notify_many(notifications: Collection[NewNotification]) -> int:
     """Notify each user once per `happening`, unless the kind is muted, and mail it if wanted. A
     concurrent duplicate waits and is dropped. Notifications beyond KEPT_NOTIFICATIONS per user are
     deleted, oldest first, except those whose mail is pending. Returns the number sent; at most 7
     queries for any number of notifications.
     """
-    new = _note_told({(each.person_id, each.happening): each for each in news})
+    new = _record_events({(each.person_id, each.happening): each for each in notifications})
     people = {each.person_id for each in new}
     choices = choices_of(people)
-    heard = [each for each in new if _hears(choices[each.person_id], KIND_OF[each.code])]
-    if not heard:
+    unmuted = [each for each in new if not _is_muted(choices[each.person_id], KIND_BY_CODE[each.code])]
+    if not unmuted:
         return 0
-    told = _write_down(heard)
-    _forget_oldest(people)
-    mailed = [each for each in told if KIND_OF[Code(each.code)] in choices[each.person_id].mailed]
+    created = _insert(unmuted)
+    _delete_oldest(people)
+    mailed = [each for each in created if KIND_BY_CODE[Code(each.code)] in choices[each.person_id].mailed]
     if mailed and settings.BERTH_MAIL:
         NotificationMail.objects.bulk_create(NotificationMail(notification=each) for each in mailed)
         enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
-    _push([(each.person_id, each.pk) for each in told])
-    return len(told)
+    _push([(each.person_id, each.pk) for each in created])
+    return len(created)
 
 
-def _write_down(news: Sequence[News]) -> list[Notification]:
+def _insert(notifications: Sequence[NewNotification]) -> list[Notification]:
     """Insert the notifications and return them. One query."""
     now = clock.now()
     return Notification.objects.bulk_create(
@@ -101,16 +85,16 @@ def _write_down(news: Sequence[News]) -> list[Notification]:
             session_id=each.session_id,
             created_at=now,
         )
-        for each in news
+        for each in notifications
     )
 
 
-def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:
+def _record_events(notifications: Mapping[tuple[int, str], NewNotification]) -> list[NewNotification]:
     """Record the events and return those that are new. Inserted in sorted order, so that concurrent
     calls do not deadlock. One query.
     """
-    keys = sorted(news)
-    untils = [news[key].again_until or clock.now() for key in keys]
+    keys = sorted(notifications)
+    untils = [notifications[key].again_until or clock.now() for key in keys]
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -121,14 +105,14 @@ def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:
             [[person_id for person_id, _ in keys], [happening for _, happening in keys], untils],
         )
         new = set(cursor.fetchall())
-    return [each for key, each in news.items() if key in new]
+    return [each for key, each in notifications.items() if key in new]
 
 
-def _hears(choice: NotificationChoice, kind: Kind) -> bool:
-    return kind not in choice.muted or kind in ALWAYS_TOLD
+def _is_muted(choice: NotificationChoice, kind: Kind) -> bool:
+    return kind in choice.muted and kind not in UNMUTABLE
 
 
-def _forget_oldest(people: Collection[int]) -> None:
+def _delete_oldest(people: Collection[int]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -143,7 +127,7 @@ def _forget_oldest(people: Collection[int]) -> None:
         )
 
 
-def notify_of_tokens_that_end() -> None:
+def notify_of_expiring_tokens() -> None:
     """Notify users of tokens that expire soon: some days before and on the last. Safe
     to run at any time.
     """
@@ -162,11 +146,11 @@ def notify_of_tokens_that_end() -> None:
             )
 
 
-def notify_of_what_nears() -> None:
+def notify_of_deadlines() -> None:
     """Notify users of expiring tokens and of sessions that reach their own time limit soon, and
     delete old records of notified events. Safe to run at any time.
     """
-    notify_of_tokens_that_end()
+    notify_of_expiring_tokens()
     now = clock.now()
     limited = ComputeSession.objects.filter(
         status=Status.RUNNING, timeout_s__gt=2 * WARNED_BEFORE.total_seconds()
@@ -180,7 +164,7 @@ def notify_of_what_nears() -> None:
             session_id=session.pk,
             again_until=session.deadline_at,
         )
-    ToldNotice.objects.filter(again_until__lt=now - TOLD_KEPT).delete()
+    ToldNotice.objects.filter(again_until__lt=now - EVENTS_KEPT).delete()
 
 
 @transaction.atomic
@@ -232,9 +216,9 @@ def read_all_notifications(*, actor: Actor) -> int:
     return count
 
 
-def _push(told: Iterable[tuple[int, int]]) -> None:
+def _push(changes: Iterable[tuple[int, int]]) -> None:
     """Publish changes after commit, as (user id, notification id); id 0 means all."""
     push_many_on_commit(
         "notifications-changed",
-        [(Audience(owner_id=person_id), {"id": notification_id}) for person_id, notification_id in told],
+        [(Audience(owner_id=person_id), {"id": notification_id}) for person_id, notification_id in changes],
     )

@@ -13,12 +13,12 @@ from django.db.models.functions import Cast, Concat
 
 from common import clock
 from portal.models import ToldNotice
-from portal.notifications.catalogue import REASONS_TOLD, Code, code_of_end
-from portal.notifications.service import News, notify_each
+from portal.notifications.catalogue import NOTIFIED_REASONS, Code, code_of_end
+from portal.notifications.service import NewNotification, notify_many
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 
-HEALED_FOR = timedelta(hours=1)
+REPAIR_PERIOD = timedelta(hours=1)
 END, END_OF_ARRAY = "end:", "array-end:"
 MOST_AT_ONCE = 1000
 
@@ -41,15 +41,19 @@ def notify_of_ends(session_ids: Collection[UUID]) -> None:
     """Notify the owners why these sessions ended, except for ends that they
     requested. Safe to run twice.
     """
-    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=session_ids).order_by()))
+    _notify(_read(ComputeSession.objects.ended().filter(pk__in=session_ids).order_by()))
 
 
-def _tell_of(ended: Sequence[_Ended]) -> None:
-    news = [told for session in ended if session.array_id is None and (told := _news_of(session))]
+def _notify(ended: Sequence[_Ended]) -> None:
+    notifications = [
+        notification
+        for session in ended
+        if session.array_id is None and (notification := _notification(session))
+    ]
     if arrays := {session.array_id for session in ended if session.array_id}:
-        news += _news_of_arrays(arrays)
-    if news:
-        notify_each(news)
+        notifications += _array_notifications(arrays)
+    if notifications:
+        notify_many(notifications)
 
 
 def _read(sessions: ComputeSessionQuerySet) -> list[_Ended]:
@@ -59,28 +63,28 @@ def _read(sessions: ComputeSessionQuerySet) -> list[_Ended]:
 def notify_of_missed_ends() -> None:
     """Notify of recent ends that were missed because a process died. Safe to run at any time."""
     now = clock.now()
-    was_told = _is_told(END, "pk")
+    is_notified = _is_notified(END, "pk")
     siblings = ComputeSession.objects.live().filter(array=OuterRef("array"))
-    is_array_due = Q(array__isnull=False) & ~Exists(siblings) & ~_is_told(END_OF_ARRAY, "array_id")
+    is_array_due = Q(array__isnull=False) & ~Exists(siblings) & ~_is_notified(END_OF_ARRAY, "array_id")
     ended = ComputeSession.objects.filter(
-        Q(status=Status.ERROR) | Q(status_reason__in=REASONS_TOLD),
-        (Q(array=None) & ~was_told) | is_array_due,
-        ended_at__gt=now - HEALED_FOR,
+        Q(status=Status.ERROR) | Q(status_reason__in=NOTIFIED_REASONS),
+        (Q(array=None) & ~is_notified) | is_array_due,
+        ended_at__gt=now - REPAIR_PERIOD,
         ended_at__lt=now - timedelta(minutes=1),
     )
-    _tell_of(_read(ended[:MOST_AT_ONCE]))
+    _notify(_read(ended[:MOST_AT_ONCE]))
 
 
-def _is_told(happening: str, column: str) -> Exists:
+def _is_notified(happening: str, column: str) -> Exists:
     named = Concat(Value(happening), Cast(OuterRef(column), CharField()))
     return Exists(ToldNotice.objects.filter(person_id=OuterRef("owner_id"), happening=named))
 
 
-def _news_of(session: _Ended) -> News | None:
+def _notification(session: _Ended) -> NewNotification | None:
     code = code_of_end(session.status, session.status_reason)
     if code is None:
         return None
-    return News(
+    return NewNotification(
         person_id=session.owner_id,
         code=code,
         happening=f"{END}{session.id}",
@@ -90,11 +94,11 @@ def _news_of(session: _Ended) -> News | None:
             "image": session.image_reference,
         },
         session_id=session.id,
-        again_until=session.ended_at + HEALED_FOR,
+        again_until=session.ended_at + REPAIR_PERIOD,
     )
 
 
-def _news_of_arrays(array_ids: Collection[UUID]) -> list[News]:
+def _array_notifications(array_ids: Collection[UUID]) -> list[NewNotification]:
     """Return notifications for those arrays without live elements, except ones that
     their owners ended completely. Since ends are processed after commit, the last one
     finds all ended. 2 queries.
@@ -104,19 +108,21 @@ def _news_of_arrays(array_ids: Collection[UUID]) -> list[News]:
     elements = defaultdict(list)
     for element in _read(ComputeSession.objects.filter(array__in=over).order_by("array_index")):
         elements[element.array_id].append(element)
-    return [told for array in over if (told := _news_of_array(array, elements[array.pk]))]
+    return [
+        notification for array in over if (notification := _array_notification(array, elements[array.pk]))
+    ]
 
 
-def _news_of_array(array: SessionArray, elements: list[_Ended]) -> News | None:
+def _array_notification(array: SessionArray, elements: list[_Ended]) -> NewNotification | None:
     codes = [code_of_end(each.status, each.status_reason) for each in elements]
     if not any(codes):
         return None
     failed = len(codes) - codes.count(Code.COMMAND_FINISHED)
-    return News(
+    return NewNotification(
         person_id=array.owner_id,
         code=Code.ARRAY_FAILED if failed else Code.ARRAY_FINISHED,
         happening=f"{END_OF_ARRAY}{array.pk}",
         arguments={"name": array.name, "count": len(codes), "failed": failed},
         session_id=elements[0].id,
-        again_until=max(each.ended_at for each in elements) + HEALED_FOR,
+        again_until=max(each.ended_at for each in elements) + REPAIR_PERIOD,
     )

@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 
 from common import clock
-from portal.notifications.catalogue import OF_CAUSE
+from portal.notifications.catalogue import CODE_BY_CAUSE
 from portal.notifications.service import notify
 from sessions_app.core.idle_rules import Cause
 from sessions_app.idle.enforcer import note_told
@@ -38,7 +38,7 @@ def _tell_owner(warning_id: int) -> None:
     left_s = max((warning.ends_at - now).total_seconds(), warning.mark_s if now >= warning.ends_at else 0)
     notify(
         person_id=warning.session.owner_id,
-        code=OF_CAUSE[Cause(warning.cause)],
+        code=CODE_BY_CAUSE[Cause(warning.cause)],
         happening=f"ends:{warning.pk}",
         arguments={
             "name": warning.session.name,

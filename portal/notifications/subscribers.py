@@ -11,20 +11,20 @@ from sessions_app.events import SessionEndsSoon, SessionsEnded
 
 
 def listen() -> None:
-    subscribe(SessionsEnded, tell_the_owners)
-    subscribe(SessionEndsSoon, tell_of_an_end)
-    subscribe(PasswordsTried, tell_whose_password)
+    subscribe(SessionsEnded, on_sessions_ended)
+    subscribe(SessionEndsSoon, on_session_ends_soon)
+    subscribe(PasswordsTried, on_passwords_tried)
 
 
-def tell_the_owners(event: SessionsEnded) -> None:
+def on_sessions_ended(event: SessionsEnded) -> None:
     notify_of_ends(event.session_ids)
 
 
-def tell_of_an_end(event: SessionEndsSoon) -> None:
+def on_session_ends_soon(event: SessionEndsSoon) -> None:
     notify_of_warnings(event.session_id)
 
 
-def tell_whose_password(event: PasswordsTried) -> None:
+def on_passwords_tried(event: PasswordsTried) -> None:
     notify(
         person_id=event.user_id,
         code=Code.PASSWORDS_TRIED,

@@ -10,7 +10,7 @@ from portal.ops.console import speaker
 from portal.ops.errors import PreflightFailed
 from portal.ops.locks import holder
 from portal.ops.paths import Layout, layout_of
-from portal.ops.processes import end_leftovers
+from portal.ops.processes import stop_leftovers
 from portal.ops.setup.purge import purge
 
 STOP_LIMIT_S = 60
@@ -58,7 +58,7 @@ def stop(layout: Layout) -> bool:
             if time.monotonic() > give_up_at:
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
-    return bool(end_leftovers(layout.data)) or pid is not None
+    return bool(stop_leftovers(layout.data)) or pid is not None
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def directory_lock(directory: Path, *, is_shared: bool = False, waits: bool = Tr
 
 
 @contextlib.contextmanager
-def setting_up(checkout: Path, log: Say) -> Iterator[None]:
+def setup_lock(checkout: Path, log: Say) -> Iterator[None]:
     """Allow one set-up per checkout at a time, for any data directory. Waiting is logged."""
     room = checkout / "portal" / "ops"
     with directory_lock(room, waits=False) as is_free:

@@ -42,7 +42,7 @@ class Layout:
         return self.checkout / "var" / "static"
 
     @property
-    def beside_data(self) -> frozenset[Path]:
+    def foreign_paths(self) -> frozenset[Path]:
         """Paths inside a data directory in the checkout that are no portal
         data: build output, tests, benches.
         """
@@ -63,7 +63,7 @@ class Layout:
         return self.data / "first-run.json"
 
     @property
-    def quarters_link(self) -> Path:
+    def service_home_link(self) -> Path:
         """Link to the embedded servers' directory if their account
         cannot reach the data directory.
         """

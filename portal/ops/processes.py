@@ -9,12 +9,12 @@ MARK = "BERTH_SUPERVISED"
 PATIENCE_S = 5
 
 
-def mark_of(data: Path) -> dict[str, str]:
+def marker_environment(data: Path) -> dict[str, str]:
     """Return the variable that marks every process of this installation's supervisor."""
     return {MARK: str(data)}
 
 
-def marked_processes(data: Path) -> list[int]:
+def leftover_processes(data: Path) -> list[int]:
     """Return the ids of living processes with our mark; unreadable ones belong to other users."""
     wanted = f"{MARK}={data}".encode()
     found = []
@@ -30,17 +30,17 @@ def marked_processes(data: Path) -> list[int]:
     return found
 
 
-def end_leftovers(data: Path, patience_s: float = PATIENCE_S) -> int:
+def stop_leftovers(data: Path, patience_s: float = PATIENCE_S) -> int:
     """Terminate leftover processes, then kill them after a grace period. Returns their number."""
-    count = len(marked_processes(data))
+    count = len(leftover_processes(data))
     for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, patience_s)):
-        for pid in marked_processes(data):
+        for pid in leftover_processes(data):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
         give_up_at = time.monotonic() + wait_s
-        while marked_processes(data) and time.monotonic() < give_up_at:
+        while leftover_processes(data) and time.monotonic() < give_up_at:
             time.sleep(0.02)
     return count
 

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from portal.ops.console import speaker
 from portal.ops.engine.image_recipe import read_recipe
 from portal.ops.errors import PreflightFailed
-from portal.ops.locks import directory_lock, running, setting_up
+from portal.ops.locks import directory_lock, running, setup_lock
 from portal.ops.paths import Layout, layout_of
-from portal.ops.processes import end_leftovers, mark_of
+from portal.ops.processes import marker_environment, stop_leftovers
 from portal.ops.services.portal_processes import Portal
-from portal.ops.services.startup_page import at_the_door
+from portal.ops.services.startup_page import startup_page
 from portal.ops.services.supervisor import ServiceFailed
 from portal.ops.setup import preflight
 from portal.ops.setup.assets import ensure_assets
-from portal.ops.setup.copy_check import PLACE, check_no_original
+from portal.ops.setup.copy_check import PLACE, check_not_copied
 from portal.ops.setup.env_file import read_env, updated, write_env
 from portal.ops.setup.venv import ensure_venv, run_in_venv
 from portal.ops.system import is_root
@@ -41,7 +41,7 @@ def main() -> int:
     try:
         preflight.check_python()
         preflight.check_data_directory(layout)
-        check_no_original(layout)
+        check_not_copied(layout)
         layout.data.mkdir(parents=True, exist_ok=True)
         # Root's servers run as nobody and must pass through; secret files have their own modes.
         layout.data.chmod(0o711 if is_root() else 0o700)
@@ -96,28 +96,30 @@ def parse_options() -> argparse.Namespace:
 
 def bring_up(options: argparse.Namespace, layout: Layout) -> int:
     began_at = time.monotonic()
-    end_leftovers(layout.data)
+    stop_leftovers(layout.data)
     preflight.check_disk(layout.data)
     preflight.check_port(options.host, options.port)
-    with at_the_door(options.host, options.port) as leave_door:
-        return set_up_and_run(options, layout, began_at=began_at, leave_door=leave_door)
+    with startup_page(options.host, options.port) as close_startup_page:
+        return set_up_and_run(options, layout, began_at=began_at, close_startup_page=close_startup_page)
 
 
 def set_up_and_run(
-    options: argparse.Namespace, layout: Layout, *, began_at: float, leave_door: Callable[[], None]
+    options: argparse.Namespace, layout: Layout, *, began_at: float, close_startup_page: Callable[[], None]
 ) -> int:
     write_settings(options, layout)
     with directory_lock(layout.checkout, is_shared=True):
-        with setting_up(layout.checkout, say):
+        with setup_lock(layout.checkout, say):
             ensure_venv(layout, say)
             run_in_venv(layout, "portal.ops.engine.install", str(layout.data))
             environment = portal_environment(layout)
-            image = InBackground(lambda: None if options.no_image else build_image(layout))
+            image = BackgroundStep(lambda: None if options.no_image else build_image(layout))
             ensure_assets(layout, environment, say)
             image.wait()
         reference = "" if options.no_image else read_recipe().reference
         portal = Portal(layout, environment, host=options.host, port=options.port, image=reference)
-        running_portal = portal.run(has_demo=not options.no_demo, began_at=began_at, before_web=leave_door)
+        running_portal = portal.run(
+            has_demo=not options.no_demo, began_at=began_at, before_web=close_startup_page
+        )
         return asyncio.run(running_portal)
 
 
@@ -145,7 +147,7 @@ def portal_environment(layout: Layout) -> dict[str, str]:
         "BERTH_DATA": str(layout.data),
         "PYTHONUNBUFFERED": "1",
         "MALLOC_ARENA_MAX": "2",  # limits memory with several threads
-        **mark_of(layout.data),
+        **marker_environment(layout.data),
     }
 
 
@@ -154,7 +156,7 @@ def build_image(layout: Layout) -> None:
     run_in_venv(layout, "portal.ops.engine.session_image", str(layout.data))
 
 
-class InBackground:
+class BackgroundStep:
     """Step that runs concurrently in a daemon thread, so that an interrupted bin/up can end."""
 
     def __init__(self, step: Callable[[], None]) -> None:

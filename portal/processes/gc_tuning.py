@@ -7,7 +7,7 @@ import gc
 THRESHOLD = 10_000
 
 
-def leave_startup_to_rest() -> None:
+def freeze_startup_objects() -> None:
     """Exclude all present objects from garbage collection, as imported ones stay for good, and
     collect less often.
     """

@@ -17,7 +17,7 @@ from portal.ops.services.sockets import listen
 from portal.ops.setup.env_file import LOOPBACK
 from portal.processes.asgi import app_proxy, application
 from portal.processes.descriptors import raise_descriptor_limit
-from portal.processes.gc_tuning import leave_startup_to_rest
+from portal.processes.gc_tuning import freeze_startup_objects
 from sessions_app.gateway.proxy import app_ports
 from transport.server import TrustedProxies, protocol_class
 
@@ -33,7 +33,7 @@ def main() -> None:
         of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
         app_ports.open_ports(listener.getsockname()[1] for listener in of_apps)
         sockets += of_apps
-    leave_startup_to_rest()
+    freeze_startup_objects()
     uvicorn.Server(server_config(has_proxy=options.proxy_headers)).run(sockets=sockets)
 
 
@@ -51,7 +51,7 @@ def parse_options() -> argparse.Namespace:
 def server_config(*, has_proxy: bool) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http=protocol_class(front=app_proxy, proxies=trusted_proxies() if has_proxy else None),
+        http=protocol_class(pre_app_handler=app_proxy, proxies=trusted_proxies() if has_proxy else None),
         loop="uvloop",
         ws="websockets-sansio",
         ws_max_size=MAX_MESSAGE_BYTES,

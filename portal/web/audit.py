@@ -27,7 +27,7 @@ from common.pages.tables import Column, Filter, Listing, Table, define_table
 from common.rest.actor import actor_of
 from common.templatetags.berth import moment
 from portal.audit import labels
-from portal.audit.links import place_of
+from portal.audit.links import object_url
 from portal.audit.selectors import access_entry, governs_others, own_entries, visible_entries, with_origin
 
 HOUR = timedelta(hours=1)
@@ -132,7 +132,7 @@ def audit_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
         "object": entry.target_label or entry.target_id,
         "facts": _facts(entry),
         "changes": _changes(entry),
-        "place": place_of(actor, entry.target_type, entry.target_id),
+        "place": object_url(actor, entry.target_type, entry.target_id),
         "list_url": reverse("audit" if is_more else "own-activity"),
         "list_title": _("Audit") if is_more else _("My activity"),
         "same_object": f"{entry.target_type}:{entry.target_id}" if entry.target_id else "",

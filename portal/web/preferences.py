@@ -13,7 +13,7 @@ from accounts.logins.mails import why_no_mail
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
 from portal.notifications import service
-from portal.notifications.catalogue import ALWAYS_TOLD, KIND_TITLES, MUTABLE, Kind
+from portal.notifications.catalogue import KIND_TITLES, MUTABLE, UNMUTABLE, Kind
 from portal.notifications.selectors import choice_of
 
 
@@ -32,8 +32,8 @@ def preferences_page(request: HttpRequest) -> HttpResponse:
         {
             "code": kind.value,
             "title": _(KIND_TITLES[kind]),
-            "is_always_told": kind in ALWAYS_TOLD,
-            "is_told": kind in ALWAYS_TOLD or kind not in choice.muted,
+            "is_always_told": kind in UNMUTABLE,
+            "is_told": kind in UNMUTABLE or kind not in choice.muted,
             "is_mailed": kind in choice.mailed,
         }
         for kind in Kind

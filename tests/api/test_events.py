@@ -199,14 +199,14 @@ async def test_a_malformed_last_event_id_is_ignored(people: People) -> None:
 async def test_two_streams_share_one_reader_and_it_stops_with_the_last(people: People) -> None:
     async with listening(people.member) as first:
         await first.until_ready()
-        reader = live_updates.desk._task
+        reader = live_updates.dispatcher._task
         async with listening(people.member) as second:
             await second.until_ready()
-            assert live_updates.desk._task is reader
+            assert live_updates.dispatcher._task is reader
             tell(Audience(), 1)
             assert await first.event() == await second.event()
-        assert live_updates.desk._task is reader
-    assert live_updates.desk._task is None
+        assert live_updates.dispatcher._task is reader
+    assert live_updates.dispatcher._task is None
 
 
 async def test_a_stream_sends_heartbeats(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,8 +268,8 @@ async def test_a_new_project_admin_hears_of_the_project_without_reconnecting(
 async def test_a_slow_reader_is_cut_off_and_its_memory_stays_bounded(people: People) -> None:
     async with listening(people.member) as stream:
         await stream.until_ready()
-        (subscription,) = live_updates.desk._subscriptions
-        for number in range(live_updates.WAITING_NEWS + 50):
+        (subscription,) = live_updates.dispatcher._subscriptions
+        for number in range(live_updates.QUEUE_LIMIT + 50):
             tell(Audience(), number)
         async with asyncio.timeout(10):
             while not subscription.is_closed:
@@ -286,9 +286,9 @@ async def test_a_failed_reader_ends_every_stream(people: People, monkeypatch: py
         await stream.until_ready()
         monkeypatch.setattr(live_updates, "listeners_by_login", lost_database)
         monkeypatch.setattr(live_updates, "RECHECK_S", 0.05)
-        live_updates.desk._task.cancel()
-        live_updates.desk._task = None
-        live_updates.desk._start()
+        live_updates.dispatcher._task.cancel()
+        live_updates.dispatcher._task = None
+        live_updates.dispatcher._start()
         assert await stream.has_ended()
 
 

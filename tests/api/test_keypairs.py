@@ -15,7 +15,7 @@ from common import clock
 from common.models import AuditEntry
 from common.token_scopes import TokenScope
 from portal.models import Notification
-from portal.notifications.service import notify_of_tokens_that_end
+from portal.notifications.service import notify_of_expiring_tokens
 from tests.conftest import People
 from tests.factories import actor_for, make_token
 from tests.factories_limits import limit
@@ -395,6 +395,6 @@ def test_people_are_told_once_before_a_token_ends(people: People) -> None:
         created_at=now - timedelta(days=84), expires_at=now + timedelta(days=6)
     )
     for _ in range(2):
-        notify_of_tokens_that_end()
+        notify_of_expiring_tokens()
     told = Notification.objects.get(person=people.member)
     assert told.arguments == {"name": "nightly", "date": (now + timedelta(days=6)).date().isoformat()}

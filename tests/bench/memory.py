@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from portal.ops.locks import holder
-from portal.ops.processes import marked_processes
+from portal.ops.processes import leftover_processes
 from tests.bench.frame import Measure, Options, Row, row_of
 
 KIB_PER_MIB = 1024
@@ -20,7 +20,7 @@ def bench(options: Options) -> list[Row]:
         raise SystemExit(f"No portal runs on {layout.data}. Start it: bin/up")
     sizes = {
         f"PSS of {name_of(pid)} ({pid})": found["Pss"]
-        for pid in sorted({supervisor} | with_descendants(set(marked_processes(layout.data))))
+        for pid in sorted({supervisor} | with_descendants(set(leftover_processes(layout.data))))
         if (found := sizes_of(pid))
     }
     sizes["PSS of all"] = sum(sizes.values())

@@ -12,7 +12,7 @@ from django.db import ProgrammingError, connection, connections
 
 import tests.servers  # fills the environment
 from common.messaging.redis import client as redis_client
-from portal.processes.gc_tuning import leave_startup_to_rest
+from portal.processes.gc_tuning import freeze_startup_objects
 from tests.bench.frame import say
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
@@ -29,7 +29,7 @@ def own_database() -> Iterator[dict[str, str]]:
     outer = connection.settings_dict["NAME"]
     connection.settings_dict["TEST"]["NAME"] = f"test_{outer}_{tests.servers.TREE}"
     name = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
-    leave_startup_to_rest()  # as every process of a portal does
+    freeze_startup_objects()  # as every process of a portal does
     try:
         yield {**os.environ, "DATABASE_URL": f"{os.environ['DATABASE_URL'].rpartition('/')[0]}/{name}"}
     finally:

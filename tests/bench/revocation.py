@@ -131,7 +131,7 @@ class Once:
         from portal.processes.asgi import portal_application
 
         proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
-        async with serve_app(sample_app()) as app_port, serve_asgi(proxy, front=proxy) as port:
+        async with serve_app(sample_app()) as app_port, serve_asgi(proxy, pre_app_handler=proxy) as port:
             await in_thread(set_running)(stage)
             async with (
                 aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,

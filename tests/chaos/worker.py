@@ -32,7 +32,7 @@ from common import clock
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError
 from common.messaging.redis import client
-from portal.processes.gc_tuning import leave_startup_to_rest
+from portal.processes.gc_tuning import freeze_startup_objects
 from scheduler.commit.plan_commit import GroupBusy, StalePlan
 from sessions_app.admission.service import enqueue_batch, enqueue_session
 from sessions_app.core.array_spec import check_array
@@ -290,7 +290,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     world = enter(settings.BERTH_INSTALLATION)
     world.are_lost = LOST
-    leave_startup_to_rest()
+    freeze_startup_objects()
     nursery, born = os.getpid(), dict[int, int]()
     for line in sys.stdin:
         number, life = map(int, line.split())

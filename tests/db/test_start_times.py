@@ -9,7 +9,7 @@ from common import clock
 from common.clock import ClockJump
 from common.errors import InvalidInput
 from portal.models import Notification
-from portal.notifications.service import notify_of_what_nears
+from portal.notifications.service import notify_of_deadlines
 from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
@@ -112,7 +112,7 @@ def test_the_time_to_wait_is_over(place: Place) -> None:
     assert place.fresh(hasty).is_live
 
     loop.enforce_deadlines(clock.now() + timedelta(seconds=61))
-    notify_of_what_nears()
+    notify_of_deadlines()
 
     ended = place.fresh(hasty)
     assert (ended.status, ended.status_reason) == (Status.CANCELLED, "pending_timeout")

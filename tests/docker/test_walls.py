@@ -18,7 +18,7 @@ from agents.runtime.docker.connection import run_once
 from agents.runtime.docker.encoding import helper_config
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import HelperSpec, NetworkSpec, ProcessResult
-from portal.ops.engine.objects import connect, remove_walls
+from portal.ops.engine.objects import connect, remove_isolation_rules
 from portal.ops.engine.session_image import ensure_session_image
 from tests import engines
 from tests.waiting import wait_until
@@ -238,7 +238,9 @@ def test_walls_that_were_removed_are_raised_again(
 
     said: list[str] = []
     with contextlib.closing(connect(engines.ADDRESS)) as engine:
-        remove_walls(engine, engines.INSTALLATION, said.append, network_mode=f"container:{machine.name}")
+        remove_isolation_rules(
+            engine, engines.INSTALLATION, said.append, network_mode=f"container:{machine.name}"
+        )
     assert said == ["removed the walls"]
     wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
 

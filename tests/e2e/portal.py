@@ -12,7 +12,7 @@ from pathlib import Path
 from portal.ops.engine.install import SYSTEM_SOCKET
 from portal.ops.engine.objects import INSTALLATION_LABEL, PORTAL_LABEL, connect, objects_of, remove_objects
 from portal.ops.paths import CHECKOUT, Layout
-from portal.ops.processes import marked_processes
+from portal.ops.processes import leftover_processes
 from portal.ops.setup.env_file import free_port, interface_addresses, read_env
 from portal.ops.setup.purge import purge_data
 from tests.e2e.person import Person
@@ -78,7 +78,7 @@ class RunningPortal:
         if installation:
             remove_objects(self.engine, installation, lambda line: None)
         purge_data(Layout(checkout=CHECKOUT, data=self.data), lambda line: None)
-        assert marked_processes(self.data) == []
+        assert leftover_processes(self.data) == []
         assert not self.data.exists()
         assert self.engine_objects(installation) == []
         assert not self.engine.volumes.list(filters={"label": f"{PORTAL_LABEL}={installation}"})

@@ -40,8 +40,8 @@ def test_the_cookies_of_the_portal_never_reach_an_app(browse: Browse, user: Pers
     app.reload()
 
     headers = dict(json.loads(app.locator("body").inner_text()))
-    own_names = {cookie["name"] for cookie in page.context.cookies()}
-    assert {"berth_session", "berth_csrf"} <= own_names
+    local_names = {cookie["name"] for cookie in page.context.cookies()}
+    assert {"berth_session", "berth_csrf"} <= local_names
     assert headers["cookie"] == "own=1"
     assert "authorization" not in headers
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from portal.ops.paths import CHECKOUT
-from portal.ops.processes import is_alive, marked_processes
+from portal.ops.processes import is_alive, leftover_processes
 from portal.ops.setup.env_file import read_env
 from tests.e2e.portal import RunningPortal
 from tests.faults.engines import IMAGE
@@ -97,7 +97,7 @@ class FaultPortal(RunningPortal):
     def pids_of(self, name: str) -> list[int]:
         """The processes of one part, the one that bin/up started first."""
         found = []
-        for pid in sorted(marked_processes(self.data)):
+        for pid in sorted(leftover_processes(self.data)):
             with suppress(OSError):
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
                 if any(word in command for word in PARTS[name]) and "child.py" not in command:
@@ -123,7 +123,7 @@ class FaultPortal(RunningPortal):
         assert self._process is not None
         self._process.kill()
         self._process.wait(30)
-        wait_until(lambda: not marked_processes(self.data), deadline_s=60)
+        wait_until(lambda: not leftover_processes(self.data), deadline_s=60)
 
     def hang(self, name: str) -> None:
         """By SIGSTOP, until `go_on`."""

@@ -4,7 +4,7 @@ import socket
 import stat
 from pathlib import Path
 
-from portal.ops.setup.env_file import portal_url, read_env, server_address_of, updated, write_env
+from portal.ops.setup.env_file import parse_server_address, portal_url, read_env, updated, write_env
 
 
 def test_what_was_generated_is_kept_by_the_next_run(tmp_path: Path) -> None:
@@ -27,10 +27,10 @@ def test_no_two_installations_share_a_secret() -> None:
 
 def test_a_port_that_something_else_took_is_replaced_and_the_password_kept() -> None:
     before = updated({}, host="127.0.0.1", port=8080)
-    address = server_address_of(before["DATABASE_URL"])
+    address = parse_server_address(before["DATABASE_URL"])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", address.port))
-        after = server_address_of(updated(before, host="127.0.0.1", port=8080)["DATABASE_URL"])
+        after = parse_server_address(updated(before, host="127.0.0.1", port=8080)["DATABASE_URL"])
     assert (after.password, after.port == address.port) == (address.password, False)
 
 

@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from portal.ops.locks import directory_lock, setting_up
+from portal.ops.locks import directory_lock, setup_lock
 from tests.waiting import wait_until
 
 
@@ -14,7 +14,7 @@ def test_whoever_waits_for_a_set_up_says_for_whom(tmp_path: Path) -> None:
     said: list[str] = []
 
     def set_up() -> None:
-        with setting_up(tmp_path, said.append):
+        with setup_lock(tmp_path, said.append):
             said.append("done")
 
     waiting = threading.Thread(target=set_up, daemon=True)

@@ -73,7 +73,7 @@ def test_new_empty_and_own_data_directories_are_accepted(tmp_path: Path) -> None
 
 def test_what_tests_and_benches_leave_in_a_checkout_is_in_nobodys_way(tmp_path: Path) -> None:
     layout = layout_of(None, tmp_path)
-    for made in layout.beside_data:
+    for made in layout.foreign_paths:
         made.mkdir(parents=True)
     preflight.check_data_directory(layout)
 

@@ -18,7 +18,7 @@ from docker.types import IPAMConfig, IPAMPool
 from portal.ops.engine.install import SYSTEM_SOCKET
 from portal.ops.engine.objects import (
     connect,
-    has_others,
+    is_engine_shared,
     mark_presence,
     objects_of,
     remove_images,
@@ -28,7 +28,7 @@ from portal.ops.errors import PreflightFailed
 from portal.ops.locks import directory_lock
 from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.setup import purge as purging
-from portal.ops.setup.copy_check import check_is_original, check_no_original
+from portal.ops.setup.copy_check import check_is_original, check_not_copied
 from portal.ops.setup.env_file import new_installation_id, read_env, write_env
 from portal.ops.setup.purge import purge, purge_checkout, purge_data, remove_tree
 from portal.ops.setup.service_account import server_account
@@ -111,12 +111,12 @@ def test_quarters_elsewhere_go_too_but_only_if_they_bear_our_name(layout: Layout
     ours, foreign = tmp_path / "quarters" / "abcdefgh", tmp_path / "foreign"
     for directory in (ours, foreign):
         (directory / "postgres").mkdir(parents=True)
-    layout.quarters_link.symlink_to(ours)
+    layout.service_home_link.symlink_to(ours)
     purge_data(layout, silent)
     assert not ours.parent.exists()
 
     fill(layout)
-    layout.quarters_link.symlink_to(foreign)
+    layout.service_home_link.symlink_to(foreign)
     purge_data(layout, silent)
     assert (foreign / "postgres").exists()
 
@@ -137,8 +137,8 @@ def test_a_copy_is_not_purged_and_does_not_start_beside_its_original(layout: Lay
     assert f"rm -r {copy.data}" in refusal.value.fix
     assert copy.env_file.exists()
     with pytest.raises(PreflightFailed, match=f"a copy of {layout.data}"):
-        check_no_original(copy)
-    check_no_original(layout)
+        check_not_copied(copy)
+    check_not_copied(layout)
     check_is_original(layout)
 
 
@@ -153,7 +153,7 @@ def test_data_that_were_moved_are_purged_once_they_ran_at_their_new_place(
     with pytest.raises(PreflightFailed, match="moved"):
         purge(moved, silent)
 
-    check_no_original(moved)
+    check_not_copied(moved)
     run_once(moved)
     assert read_env(moved.env_file)["BERTH_INSTALLATION"] == name
     purge(moved, silent)
@@ -312,7 +312,7 @@ def test_objects_of_another_installation_stay_and_so_does_an_image_that_they_use
 def test_an_idle_installation_is_noticed_by_another_one(engine: DockerClient, installation: str) -> None:
     mark_presence(engine, installation)
     mark_presence(engine, installation)
-    assert has_others(engine, new_installation_id())
+    assert is_engine_shared(engine, new_installation_id())
 
     remove_objects(engine, installation, silent)
     assert engine.volumes.list(filters={"label": f"io.berth.portal={installation}"}) == []

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import redis
 
-from portal.ops.processes import is_alive, marked_processes
+from portal.ops.processes import is_alive, leftover_processes
 from portal.ops.services.postgres import can_be_socket
 from portal.ops.setup.service_account import server_account
 from portal.ops.system import is_root
@@ -72,7 +72,7 @@ def data(place: Path) -> Iterator[Path]:
         each.mkdir()
         each.chmod(0o711)
     yield directory
-    assert marked_processes(directory) == []
+    assert leftover_processes(directory) == []
 
 
 def test_servers_start_and_keep_rows_over_a_stop(data: Path) -> None:
@@ -92,21 +92,21 @@ def test_a_killed_server_comes_back_with_its_rows(data: Path) -> None:
         servers.query("INSERT INTO kept VALUES (7)")
         servers.redis().set("kept", "7")
         wait_until(lambda: "7" in append_only_file(data))
-        killed = marked_processes(data)
+        killed = leftover_processes(data)
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
 
         wait_until(lambda: answers(servers), deadline_s=20)
         assert servers.query("SELECT n FROM kept") == [(7,)]
         assert servers.redis().get("kept") == "7"
-        assert not set(killed) & set(marked_processes(data))
+        assert not set(killed) & set(leftover_processes(data))
 
 
 def test_nothing_outlives_a_killed_supervisor_and_the_next_start_has_the_rows(data: Path) -> None:
     with servers_in(data) as servers:
         servers.query("CREATE TABLE kept (n int)")
         servers.query("INSERT INTO kept VALUES (7)")
-        children = marked_processes(data)
+        children = leftover_processes(data)
         servers.process.kill()
         wait_until(lambda: not any(is_alive(pid) for pid in children))
 
@@ -190,7 +190,7 @@ def test_a_path_that_is_too_long_for_a_socket_leaves_the_port(data: Path) -> Non
 def test_no_password_stands_in_the_list_of_processes(data: Path) -> None:
     with servers_in(data) as servers:
         passwords = [url.split(":")[2].split("@")[0] for url in (servers.database_url, servers.redis_url)]
-        for pid in marked_processes(data):
+        for pid in leftover_processes(data):
             command = Path(f"/proc/{pid}/cmdline").read_text()
             assert not any(password in command for password in passwords)
 

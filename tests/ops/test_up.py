@@ -17,7 +17,7 @@ import pytest
 from portal.ops.engine.install import SYSTEM_SOCKET
 from portal.ops.engine.objects import connect, remove_objects
 from portal.ops.paths import CHECKOUT, Layout
-from portal.ops.processes import marked_processes
+from portal.ops.processes import leftover_processes
 from portal.ops.setup.env_file import free_port, read_env
 from portal.ops.setup.purge import purge_data
 from tests.processes import process_of
@@ -164,7 +164,7 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
 
     again.end()
     assert again.process.returncode == 0
-    assert marked_processes(place.data) == []
+    assert leftover_processes(place.data) == []
     assert "was not running" in place.down()
 
 

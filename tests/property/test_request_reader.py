@@ -69,7 +69,7 @@ class Everybody:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
 
-    def take(self, exchange: Exchange) -> bool:
+    def handle(self, exchange: Exchange) -> bool:
         self.seen.append((exchange.scope["method"], exchange.scope["path"]))
         exchange.answer(200, (), b"ok")
         return True
@@ -96,7 +96,7 @@ async def carried(stream: bytes, cuts: list[int]) -> tuple[list[tuple[str, str]]
     server = SimpleNamespace(
         connections=set(), tasks=set(), total_requests=0, default_headers=[(b"date", b"today")]
     )
-    protocol: HttpProtocol = protocol_class(front=app)(SimpleNamespace(loaded_app=app), server, {})
+    protocol: HttpProtocol = protocol_class(pre_app_handler=app)(SimpleNamespace(loaded_app=app), server, {})
     wire = Wire()
     protocol.connection_made(wire)  # type: ignore[arg-type]
     positions = [0, *sorted({cut % (len(stream) + 1) for cut in cuts}), len(stream)]

@@ -186,12 +186,12 @@ def test_too_large_a_head_is_answered_by_a_page() -> None:
 def test_the_last_stranger_before_our_proxies_is_the_client(
     trusted: list[str], said: bytes, client: str
 ) -> None:
-    assert TrustedProxies(trusted).asker(PEER, [(b"x-forwarded-for", said)])[1][0] == client
+    assert TrustedProxies(trusted).origin(PEER, [(b"x-forwarded-for", said)])[1][0] == client
 
 
 @pytest.mark.parametrize(
     ("said", "scheme"), [(b"https", "https"), (b"wss", "https"), (b"gopher", "http"), (b"", "http")]
 )
 def test_the_scheme_is_the_proxys_word(said: bytes, scheme: str) -> None:
-    assert TrustedProxies(["*"]).asker(PEER, [(b"x-forwarded-proto", said)])[0] == scheme
-    assert TrustedProxies(["1.1.1.1"]).asker(PEER, [(b"x-forwarded-proto", said)])[0] == "http"
+    assert TrustedProxies(["*"]).origin(PEER, [(b"x-forwarded-proto", said)])[0] == scheme
+    assert TrustedProxies(["1.1.1.1"]).origin(PEER, [(b"x-forwarded-proto", said)])[0] == "http"

@@ -12,7 +12,7 @@ from common.actors import SYSTEM
 from common.audit import audit_log
 from common.models import AuditEntry
 from portal.audit import labels
-from portal.audit.links import place_of
+from portal.audit.links import object_url
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for
 from tests.factories_folders import make_folder, make_storage_host
@@ -243,7 +243,7 @@ def test_lines_lead_to_people_and_projects_for_who_has_pages_of_them(people: Peo
 
     def places(reader: str) -> list[str]:
         actor = actor_for(getattr(people, reader))
-        return [place_of(actor, each._meta.label_lower, str(each.pk)) for each in objects]
+        return [object_url(actor, each._meta.label_lower, str(each.pk)) for each in objects]
 
     person, project = f"/people/{people.member.pk}/", f"/projects/{people.project.pk}/"
     assert {reader: places(reader) for reader in readers} == {
@@ -261,10 +261,10 @@ def test_lines_lead_to_what_is_there(people: People, browser_of: BrowserOf, tmp_
     objects = (place.run(), make_folder(place.owner), place.agent, place.image)
     superadmin, member = actor_for(people.superadmin), actor_for(people.member)
     for each in objects:
-        address = place_of(superadmin, each._meta.label_lower, str(each.pk))
+        address = object_url(superadmin, each._meta.label_lower, str(each.pk))
         assert browser_of(people.superadmin).get(address).status_code == 200
     for each in objects[:2]:
-        assert place_of(member, each._meta.label_lower, str(each.pk)) == ""
-        assert place_of(superadmin, each._meta.label_lower, str(uuid4())) == ""
+        assert object_url(member, each._meta.label_lower, str(each.pk)) == ""
+        assert object_url(superadmin, each._meta.label_lower, str(uuid4())) == ""
     for kind, key in (("agents.agent", "0"), ("vfolders.vfolder", "no id"), ("vfolders.storagehost", "1")):
-        assert place_of(superadmin, kind, key) == ""
+        assert object_url(superadmin, kind, key) == ""

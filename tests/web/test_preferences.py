@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from accounts.models import User
 from portal.models import Notification, NotificationChoice
-from portal.notifications.catalogue import ALWAYS_TOLD, KIND_OF, KIND_TITLES, MUTABLE, Code, Kind
+from portal.notifications.catalogue import KIND_BY_CODE, KIND_TITLES, MUTABLE, UNMUTABLE, Code, Kind
 from portal.notifications.selectors import choice_of
 from portal.notifications.service import notify
 from tests.conftest import People
@@ -34,8 +34,8 @@ def is_checked(page: str, name: str, code: str) -> bool:
 
 
 def test_every_notification_is_of_a_kind_and_every_kind_has_words() -> None:
-    assert set(KIND_OF) == set(Code)
-    assert set(MUTABLE) == set(Kind) - ALWAYS_TOLD
+    assert set(KIND_BY_CODE) == set(Code)
+    assert set(MUTABLE) == set(Kind) - UNMUTABLE
     assert set(KIND_TITLES) == set(Kind)
 
 
@@ -59,7 +59,7 @@ def test_what_is_muted_is_not_told_and_nobody_elses_concern(people: People, brow
 def test_who_mutes_every_kind_still_hears_of_wrong_passwords(people: People, browser_of: BrowserOf) -> None:
     browser_of(people.member).post(reverse("preferences"), {})
     assert set(choice_of(people.member.pk).muted) == set(MUTABLE)
-    assert {KIND_OF[code] for code in Code if tell(people.member, code)} == ALWAYS_TOLD
+    assert {KIND_BY_CODE[code] for code in Code if tell(people.member, code)} == UNMUTABLE
 
 
 def test_programs_read_and_change_preferences(people: People) -> None:

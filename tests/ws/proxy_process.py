@@ -41,7 +41,7 @@ def main() -> None:
     proxy = PlainProxy(int(sys.argv[1]), Transport(), DEFAULT_RULES)
     config = uvicorn.Config(
         proxy,
-        http=protocol_class(front=proxy, limits=Limits(linger_s=2)),
+        http=protocol_class(pre_app_handler=proxy, limits=Limits(linger_s=2)),
         loop="uvloop",
         lifespan="off",
         log_level="critical",

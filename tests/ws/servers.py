@@ -21,7 +21,7 @@ from transport.proxy import (
 )
 from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.fast_relay import Relay
-from transport.server import Exchange, Front, Limits, TrustedProxies, protocol_class
+from transport.server import Exchange, Limits, PreAppHandler, TrustedProxies, protocol_class
 
 StreamHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -40,10 +40,10 @@ class PlainProxy:
         self.transport = transport
         self.rules = rules
 
-    def take(self, exchange: Exchange) -> bool:
+    def handle(self, exchange: Exchange) -> bool:
         """Over a kept connection at once, as the gateway does; what fails there goes the long way."""
         connection = (
-            self.transport.pool.kept(self.target) if exchange.scope["method"] in ("GET", "HEAD") else None
+            self.transport.pool.reuse(self.target) if exchange.scope["method"] in ("GET", "HEAD") else None
         )
         if connection is None:
             return False
@@ -88,7 +88,7 @@ class PlainProxy:
 async def serve_asgi(
     app: AsgiApp,
     *,
-    front: Front | None = None,
+    pre_app_handler: PreAppHandler | None = None,
     limits: Limits | None = None,
     proxies: TrustedProxies | None = None,
 ) -> AsyncIterator[int]:
@@ -96,7 +96,7 @@ async def serve_asgi(
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        http=protocol_class(front=front, limits=limits, proxies=proxies),
+        http=protocol_class(pre_app_handler=pre_app_handler, limits=limits, proxies=proxies),
         ws="websockets-sansio",
         ws_max_size=64 * 1024 * 1024,
         ws_per_message_deflate=False,
@@ -156,7 +156,7 @@ async def proxied(
     rules = rules or DEFAULT_RULES
     try:
         proxy = PlainProxy(port, transport, rules)
-        async with serve_asgi(proxy, front=proxy, limits=limits) as proxy_port:
+        async with serve_asgi(proxy, pre_app_handler=proxy, limits=limits) as proxy_port:
             yield proxy_port
     finally:
         await transport.close()

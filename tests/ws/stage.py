@@ -140,7 +140,7 @@ async def gateway(*, recheck_s: float = 5.0) -> AsyncIterator[Browser]:
         connections=OpenConnections(authorizer.still_present, recheck_s=recheck_s),
     )
     async with (
-        serve_asgi(proxy, front=proxy) as port,
+        serve_asgi(proxy, pre_app_handler=proxy) as port,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
     ):
         yield Browser(port, http)

@@ -82,9 +82,9 @@ async def plain_gateway() -> AsyncIterator[PlainBrowser]:
         connections=OpenConnections(authorizer.still_present),
     )
     async with (
-        serve_asgi(proxy, front=proxy) as port,
-        serve_asgi(proxy, front=proxy) as first,
-        serve_asgi(proxy, front=proxy) as second,
+        serve_asgi(proxy, pre_app_handler=proxy) as port,
+        serve_asgi(proxy, pre_app_handler=proxy) as first,
+        serve_asgi(proxy, pre_app_handler=proxy) as second,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
     ):
         app_ports.open_ports((first, second))

@@ -213,7 +213,7 @@ async def test_the_connection_used_last_is_the_next_one() -> None:
         pool.release(last)
         assert await pool.connect(target) is last
         assert last.is_reused
-        assert pool.kept(Target("127.0.0.1", port, "another")) is None
+        assert pool.reuse(Target("127.0.0.1", port, "another")) is None
         last.abort()
         pool.close()
         assert not first.is_open
@@ -226,8 +226,8 @@ async def test_a_dead_connection_is_passed_over() -> None:
         pool.release(first)
         pool.release(last)
         last.abort()
-        assert pool.kept(target) is first
-        assert pool.kept(target) is None
+        assert pool.reuse(target) is first
+        assert pool.reuse(target) is None
         first.abort()
         pool.close()
 
@@ -239,7 +239,7 @@ async def test_a_connection_within_a_request_is_not_kept() -> None:
         connection.start("GET", GET)
         pool.release(connection)
         assert not connection.is_open
-        assert pool.kept(target) is None
+        assert pool.reuse(target) is None
         pool.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.ws.plain_app import statuses
 from tests.ws.servers import AsgiApp, serve_asgi, wait_for
 from transport.server import Limits, connection_registry
-from transport.server.connection_registry import Lobby
+from transport.server.connection_registry import ConnectionRegistry
 
 PATIENCE_S = 30
 MIB = 2**20
@@ -330,7 +330,7 @@ async def test_a_server_that_stops_ends_its_answers_and_closes_what_is_idle() ->
 
 
 class OwnsAll:
-    def take(self, exchange: Any) -> bool:
+    def handle(self, exchange: Any) -> bool:
         return False
 
     def owns(self, scope: Any) -> bool:
@@ -346,7 +346,7 @@ async def test_what_comes_before_a_websocket_is_taken_in_is_not_kept_without_end
         await send({"type": "websocket.close"})
 
     limits = Limits(taken_ahead_bytes=1000, linger_s=2)
-    async with serve_asgi(app, front=OwnsAll(), limits=limits) as port:
+    async with serve_asgi(app, pre_app_handler=OwnsAll(), limits=limits) as port:
         async with connected(port) as (reader, writer):
             writer.write(HANDSHAKE)
             writer.write(bytes(16 * MIB))
@@ -373,7 +373,7 @@ async def test_a_tunnel_has_what_came_early_and_is_told_when_the_server_stops() 
         scope["extensions"]["berth.exchange"].open_tunnel(b"HTTP/1.1 101 \r\n\r\n", echo, echo)
 
     stack = AsyncExitStack()
-    port = await stack.enter_async_context(serve_asgi(app, front=OwnsAll()))
+    port = await stack.enter_async_context(serve_asgi(app, pre_app_handler=OwnsAll()))
     async with connected(port) as (reader, writer):
         writer.write(HANDSHAKE + b"early")
         assert await reader.readuntil(b"early") == b"HTTP/1.1 101 \r\n\r\nearly"
@@ -382,7 +382,7 @@ async def test_a_tunnel_has_what_came_early_and_is_told_when_the_server_stops() 
 
 
 class Sitting:
-    """A guest of the lobby."""
+    """A connection of the lobby."""
 
     def __init__(self, *, is_idle: bool, deadline: float = float("inf")) -> None:
         self.is_idle = is_idle
@@ -392,23 +392,23 @@ class Sitting:
     def on_deadline(self) -> None:
         self.deadline = float("inf")
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         self.has_left = True
 
 
 async def test_only_who_is_idle_makes_room_and_the_longest_waiting_first() -> None:
-    hall = Lobby(Limits(connections=3))
+    registry = ConnectionRegistry(Limits(connections=3))
     busy, late, early = (
         Sitting(is_idle=False),
         Sitting(is_idle=True, deadline=9e9),
         Sitting(is_idle=True, deadline=8e9),
     )
-    assert all(hall.enter(guest, "") for guest in (busy, late, early))
-    assert hall.enter(Sitting(is_idle=False), "")
+    assert all(registry.add(connection, "") for connection in (busy, late, early))
+    assert registry.add(Sitting(is_idle=False), "")
     assert (busy.has_left, late.has_left, early.has_left) == (False, False, True)
-    assert hall.enter(Sitting(is_idle=False), "")
-    assert not hall.enter(Sitting(is_idle=True), "")
-    assert len(hall) == 3
+    assert registry.add(Sitting(is_idle=False), "")
+    assert not registry.add(Sitting(is_idle=True), "")
+    assert len(registry) == 3
 
 
 @pytest.mark.parametrize(
@@ -423,23 +423,23 @@ async def test_only_who_is_idle_makes_room_and_the_longest_waiting_first() -> No
     ],
 )
 async def test_a_peer_is_an_address_or_a_household_of_version_6(one: str, other: str, are_same: bool) -> None:
-    hall = Lobby(Limits(connections_of_peer=1))
+    registry = ConnectionRegistry(Limits(connections_of_peer=1))
     first = Sitting(is_idle=False)
-    assert hall.enter(first, one)
-    assert hall.enter(Sitting(is_idle=False), other) != are_same
-    hall.leave(first)
-    hall.leave(first)
-    assert hall.enter(Sitting(is_idle=False), one)
+    assert registry.add(first, one)
+    assert registry.add(Sitting(is_idle=False), other) != are_same
+    registry.remove(first)
+    registry.remove(first)
+    assert registry.add(Sitting(is_idle=False), one)
 
 
-async def test_an_empty_lobby_is_looked_at_no_more_until_someone_enters() -> None:
-    hall = Lobby(Limits())
+async def test_an_empty_registry_has_no_timer() -> None:
+    registry = ConnectionRegistry(Limits())
     for _ in range(2):
-        guest = Sitting(is_idle=True, deadline=0)
-        assert hall.enter(guest, "a")
-        await wait_for(lambda guest=guest: guest.deadline, deadline_s=PATIENCE_S)  # type: ignore[misc]
-        hall.leave(guest)
-        await wait_for(lambda: hall._timer is None, deadline_s=PATIENCE_S)
+        connection = Sitting(is_idle=True, deadline=0)
+        assert registry.add(connection, "a")
+        await wait_for(lambda connection=connection: connection.deadline, deadline_s=PATIENCE_S)  # type: ignore[misc]
+        registry.remove(connection)
+        await wait_for(lambda: registry._timer is None, deadline_s=PATIENCE_S)
 
 
 async def test_a_cut_answer_of_the_old_protocol_does_not_look_whole() -> None:

@@ -32,7 +32,7 @@ FRAME = b"\x82\x7f" + len(BLOCK).to_bytes(8, "big") + BLOCK
 
 
 @dataclass
-class Flow:
+class FlowControl:
     """What has passed one end, and since when nothing has."""
 
     count: int = 0
@@ -53,7 +53,7 @@ class Torrent(socketserver.ThreadingTCPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.sent: defaultdict[bytes, Flow] = defaultdict(Flow)  # {target: …}
+        self.sent: defaultdict[bytes, FlowControl] = defaultdict(FlowControl)  # {target: …}
         self.is_over = threading.Event()
 
 
@@ -77,7 +77,7 @@ class _Handler(socketserver.StreamRequestHandler):
                 head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % ENDLESS_BYTES
                 self._pour(head, BLOCK, self.server.sent[target])
 
-    def _pour(self, head: bytes, piece: bytes, sent: Flow) -> None:
+    def _pour(self, head: bytes, piece: bytes, sent: FlowControl) -> None:
         self.request.sendall(head)
         while sent.count < ENDLESS_BYTES:
             self.request.sendall(piece)
@@ -146,7 +146,7 @@ def test_an_upload_to_an_app_that_takes_nothing_costs_no_memory(stage: Stage, is
     before = warm(stage)
     framing = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % ENDLESS_BYTES
     piece = b"%x\r\n%b\r\n" % (len(BLOCK), BLOCK) if is_chunked else BLOCK
-    uploaded = Flow()
+    uploaded = FlowControl()
     with stage.connect(b"PUT /sink HTTP/1.1\r\nHost: a\r\n" + framing + b"\r\n\r\n") as connection:
         connection.settimeout(0.05)
         rest = b""

@@ -74,8 +74,8 @@ class Joined:
 
     def look(self) -> None:
         """Let the time pass after which the client is looked for."""
-        self.splice._vigil.cancel()
-        self.splice._look()
+        self.splice._ping_timer.cancel()
+        self.splice._check_client()
 
     async def finished(self) -> None:
         await wait_for(self.splice.finished.done, deadline_s=DEADLINE_S)
@@ -283,7 +283,7 @@ async def test_an_end_from_outside_comes_behind_the_frame_on_its_way(monkeypatch
 
 
 async def test_a_side_that_does_not_take_its_leave_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splice_module, "FAREWELL_S", 0.05)
+    monkeypatch.setattr(splice_module, "CLOSE_TIMEOUT_S", 0.05)
     async with joined(monkeypatch) as both:
         both.app.send(from_app(b"0123456789")[:4])
         await wait_for(lambda: not both.splice.app.watch.is_between_frames, deadline_s=DEADLINE_S)
@@ -299,23 +299,23 @@ async def test_an_app_that_reads_nothing_holds_its_client_without_losing_it(
     async with joined(monkeypatch) as both:
         head = bytes((BINARY, 0xFF)) + MUCH.to_bytes(8, "big") + bytes(4)
         both.client.send(head + bytes(MUCH))
-        await wait_for(lambda: both.splice.client.is_held, deadline_s=DEADLINE_S)
+        await wait_for(lambda: both.splice.client.is_read_paused, deadline_s=DEADLINE_S)
         for _ in range(3):
             both.look()
         async with asyncio.timeout(DEADLINE_S):
             assert await both.app.reader.readexactly(len(head)) == head
             assert await both.app.reader.readexactly(MUCH) == bytes(MUCH)
-        await wait_for(lambda: not both.splice.client.is_held, deadline_s=DEADLINE_S)
+        await wait_for(lambda: not both.splice.client.is_read_paused, deadline_s=DEADLINE_S)
         both.app.send(from_app(b"got it"))
         assert await both.client.frame() == (BINARY, b"got it")
 
 
 async def test_a_held_client_is_read_again_once_it_was_told_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splice_module, "FAREWELL_S", 0.2)
+    monkeypatch.setattr(splice_module, "CLOSE_TIMEOUT_S", 0.2)
     async with joined(monkeypatch) as both:
         both.client.send(bytes((BINARY, 0xFF)) + MUCH.to_bytes(8, "big") + bytes(4) + bytes(MUCH))
-        await wait_for(lambda: both.splice.client.is_held, deadline_s=DEADLINE_S)
+        await wait_for(lambda: both.splice.client.is_read_paused, deadline_s=DEADLINE_S)
         both.splice.close(4403, "no longer yours")
-        assert not both.splice.client.is_held
+        assert not both.splice.client.is_read_paused
         assert await both.client.close_code() == 4403
         await both.finished()

@@ -43,6 +43,7 @@ class Connection(asyncio.Protocol):
     _is_head_done: bool
     _is_upgraded: bool
     _rest: bytes
+    has_received: bool  # any byte of the response
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -134,14 +135,9 @@ class Connection(asyncio.Protocol):
         return self._is_complete and not self._chunks
 
     @property
-    def has_news(self) -> bool:
+    def has_body_data(self) -> bool:
         """True if part of the body waits to be taken."""
         return bool(self._chunks)
-
-    @property
-    def has_heard(self) -> bool:
-        """True if any byte of the response has arrived."""
-        return self._has_heard
 
     @property
     def is_reusable(self) -> bool:
@@ -161,7 +157,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     def data_received(self, data: bytes) -> None:
-        self._has_heard = True
+        self.has_received = True
         if self._is_upgraded:
             self._rest += data
             if len(self._rest) > READ_HIGH_BYTES:
@@ -247,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._chunks = deque()
         self._buffered_bytes = 0
         self._overhead_bytes = 0
-        self._has_heard = False
+        self.has_received = False
         self._is_head_done = False
         self._is_complete = False
         self._ends_with_connection = False

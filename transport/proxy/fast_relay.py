@@ -65,7 +65,7 @@ class Relay:
         """True if the app cannot have responded because the
         pooled connection had died unnoticed.
         """
-        return not (self._connection.has_heard or self._is_late)
+        return not (self._connection.has_received or self._is_late)
 
     # Watcher of the exchange
 
@@ -87,13 +87,13 @@ class Relay:
         connection, exchange = self._connection, self._exchange
         if not exchange.has_begun and not self._begin():
             return
-        while exchange.is_writable and connection.has_news:
+        while exchange.is_writable and connection.has_body_data:
             exchange.write(connection.take())
         if connection.is_drained:
             on_end = self._leave()
             exchange.end()
             on_end(None)
-        elif not connection.is_open and not connection.has_news:
+        elif not connection.is_open and not connection.has_body_data:
             on_end = self._leave()
             exchange.cut()
             on_end(None)
@@ -127,9 +127,9 @@ class Relay:
             self._transport.pool.release(self._connection)
         else:
             self._connection.abort()
-        on_end, self._on_end = self._on_end, _told
+        on_end, self._on_end = self._on_end, _ignore_end
         return on_end
 
 
-def _told(_fault: UpstreamError | None) -> None:
+def _ignore_end(_fault: UpstreamError | None) -> None:
     """Replacement for `on_end`, which must be called only once."""

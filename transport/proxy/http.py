@@ -32,21 +32,21 @@ async def forward_http(
     """
     framing = body_framing(scope["headers"])
     head = request_head(scope, rules, framing)
-    connection, response, uplink = await _ask(scope, receive, transport, target, framing, head)
+    connection, response, sender = await _send_request(scope, receive, transport, target, framing, head)
     is_whole = False
     try:
-        is_whole = await _answer(scope, send, connection, response, rules)
+        is_whole = await _stream_response(scope, send, connection, response, rules)
     finally:
-        uplink.stop()
-        if is_whole and uplink.is_body_sent:
+        sender.stop()
+        if is_whole and sender.is_body_sent:
             transport.pool.release(connection)
         else:
             connection.abort()
 
 
-async def _ask(
+async def _send_request(
     scope: Scope, receive: Receive, transport: Transport, target: Target, framing: BodyFraming, head: bytes
-) -> "tuple[Connection, ResponseHead, _Uplink]":
+) -> "tuple[Connection, ResponseHead, _RequestSender]":
     """Send the request and wait for the response's head. A pooled connection may have died
     unnoticed: a repeatable request is then sent once more on a new connection. Other requests use a
     new connection from the start.
@@ -56,31 +56,31 @@ async def _ask(
     is_replayable = method in _REPLAYABLE and not framing.has_body
     connection = await transport.pool.connect(target, is_new=not is_replayable)
     while True:
-        uplink = _Uplink(exchange, receive, connection, framing)
+        sender = _RequestSender(exchange, receive, connection, framing)
         try:
             connection.start(method, head)
-            uplink.start()
+            sender.start()
             async with asyncio.timeout(transport.timeouts.response_head_s) as limit:
-                uplink.on_progress = partial(_restart, limit, transport.timeouts.response_head_s)
+                sender.on_progress = partial(_restart_limit, limit, transport.timeouts.response_head_s)
                 response = await connection.response()
-            uplink.on_progress = None
+            sender.on_progress = None
             if not 200 <= response.status <= _LARGEST_STATUS:
                 raise UpstreamBroken(f"The app answered with status {response.status}.")
-            return connection, response, uplink
+            return connection, response, sender
         except TimeoutError as exc:
-            _give_up(uplink, connection)
+            _abandon(sender, connection)
             raise UpstreamTimeout("The app did not answer in time.") from exc
         except UpstreamError:
-            _give_up(uplink, connection)
-            if not (connection.is_reused and is_replayable) or connection.has_heard or exchange.is_gone:
+            _abandon(sender, connection)
+            if not (connection.is_reused and is_replayable) or connection.has_received or exchange.is_gone:
                 raise
             connection = await transport.pool.connect(target, is_new=True)
         except BaseException:
-            _give_up(uplink, connection)
+            _abandon(sender, connection)
             raise
 
 
-async def _answer(
+async def _stream_response(
     scope: Scope, send: Send, connection: Connection, response: ResponseHead, rules: HeaderRules
 ) -> bool:
     """Stream the response to the client. Return True if it was complete."""
@@ -100,18 +100,18 @@ async def _answer(
     return True
 
 
-def _restart(limit: asyncio.Timeout, seconds: float) -> None:
+def _restart_limit(limit: asyncio.Timeout, seconds: float) -> None:
     """Begin a time limit anew: an app may read a long body before it answers."""
     if not limit.expired():
         limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
-def _give_up(uplink: "_Uplink", connection: Connection) -> None:
-    uplink.stop()
+def _abandon(sender: "_RequestSender", connection: Connection) -> None:
+    sender.stop()
     connection.abort()
 
 
-class _Uplink:
+class _RequestSender:
     """Client side of one exchange: sends the client's body upstream, and ends the upstream request
     when the client leaves.
     """
@@ -157,9 +157,9 @@ class _Uplink:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
                     return
-                await self._pass_on(message.get("body", b""), is_last=not message.get("more_body", False))
+                await self._send_piece(message.get("body", b""), is_last=not message.get("more_body", False))
 
-    async def _pass_on(self, body: bytes, *, is_last: bool) -> None:
+    async def _send_piece(self, body: bytes, *, is_last: bool) -> None:
         if self._framing.is_chunked:
             if body:
                 body = b"%x\r\n%b\r\n" % (len(body), body)

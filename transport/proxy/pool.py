@@ -22,8 +22,8 @@ class Pool:
         """Return a connection to the target: the most recently used idle one, or a new one if none
         is idle or `is_new`. Raises UpstreamUnreachable, UpstreamTimeout.
         """
-        if not is_new and (kept := self.kept(target)):
-            return kept
+        if not is_new and (reused := self.reuse(target)):
+            return reused
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
@@ -36,7 +36,7 @@ class Pool:
             raise UpstreamUnreachable(f"Nothing listens on port {target.port}.") from exc
         return connection
 
-    def kept(self, target: Target) -> Connection | None:
+    def reuse(self, target: Target) -> Connection | None:
         """Return the most recently used idle connection to the target, or None."""
         idle = self._idle.get(target)
         while idle:

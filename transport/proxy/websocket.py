@@ -33,7 +33,7 @@ async def forward_websocket(  # noqa: PLR0913 -- all by name
     transport: Transport,
     target: Target,
     rules: HeaderRules,
-    farewell: tuple[int, str] = (GOING_AWAY, ""),
+    close_reason: tuple[int, str] = (GOING_AWAY, ""),
     on_message: OnMessage | None = None,
 ) -> None:
     """Forward one websocket until both sides are closed; each side gets the other's close code and
@@ -42,7 +42,7 @@ async def forward_websocket(  # noqa: PLR0913 -- all by name
     Needs a server that hands over its connection (`berth.exchange`). Raises RequestRefused or
     UpstreamError while the client's handshake is still open. A side that does not read pauses the
     other: nothing is queued beyond the socket buffers. On cancellation the client gets the code and
-    reason of `farewell`, and the app sees the client leave. `on_message` is called with the size of
+    reason of `close_reason`, and the app sees the client leave. `on_message` is called with the size of
     each client message, or of its first fragment.
     """
     exchange: Exchange = scope["extensions"]["berth.exchange"]
@@ -64,7 +64,7 @@ async def forward_websocket(  # noqa: PLR0913 -- all by name
     try:
         await asyncio.shield(splice.finished)
     except BaseException:
-        splice.close(*farewell)
+        splice.close(*close_reason)
         raise
 
 
@@ -88,7 +88,7 @@ async def _shake_hands(
     exchange: Exchange, connection: Connection, head: bytes, limit_s: float
 ) -> ResponseHead:
     """Return the app's response if it accepts the handshake. Raises UpstreamError."""
-    exchange.watcher = _Impatience(connection)
+    exchange.watcher = _HandshakeWatcher(connection)
     try:
         connection.start("GET", head, wants_upgrade=True)
         async with asyncio.timeout(limit_s):
@@ -102,7 +102,7 @@ async def _shake_hands(
     return response
 
 
-class _Impatience:
+class _HandshakeWatcher:
     """Watcher that aborts the request to the app if the client leaves
     before its handshake is answered.
     """

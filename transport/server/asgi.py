@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote
 
-from transport.server.head_parser import Fields, Reading
+from transport.server.head_parser import Fields, RequestHead
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -13,19 +13,19 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def http_scope(method: str, version: str, reading: Reading, headers: Fields) -> Scope:
+def http_scope(method: str, version: str, head: RequestHead, headers: Fields) -> Scope:
     """Return the scope fields that follow from the head. The connection
     adds client, server and scheme.
     """
-    path = reading.path.decode("ascii")
+    path = head.path.decode("ascii")
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": version,
         "method": method,
         "path": unquote(path) if "%" in path else path,
-        "raw_path": reading.path,
-        "query_string": reading.query,
+        "raw_path": head.path,
+        "query_string": head.query,
         "root_path": "",
         "headers": headers,
         "extensions": {},

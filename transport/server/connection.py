@@ -9,9 +9,9 @@ from typing import Any, cast
 import httptools
 
 from transport.server.asgi import http_scope
-from transport.server.connection_registry import Lobby
-from transport.server.exchange import Exchange
-from transport.server.flow_control import Flow
+from transport.server.connection_registry import ConnectionRegistry
+from transport.server.exchange import Exchange, PreAppHandler
+from transport.server.flow_control import FlowControl
 from transport.server.forwarded import TrustedProxies
 from transport.server.head_parser import (
     Fields,
@@ -23,10 +23,9 @@ from transport.server.head_parser import (
     read_head,
 )
 from transport.server.limits import Limits
-from transport.server.pre_app_handler import Front
-from transport.server.slow_client import Pace, Verdict
+from transport.server.slow_client import SlowClientGuard, Verdict
 from transport.server.sockets import addresses, notice_vanishing, reset
-from transport.server.upgrade import Within, hand_over, make_websocket_scope
+from transport.server.upgrade import UpgradedProtocol, hand_over, make_websocket_scope
 
 _NEVER = float("inf")
 _BUSY = encode_answer(503, ((b"content-length", b"0"), (b"retry-after", b"5"), (b"connection", b"close")))
@@ -36,19 +35,19 @@ class Phase(Enum):
     IDLE = auto()  # before the first byte of a request
     HEAD = auto()
     BODY = auto()  # and the answer, which may begin before the body has ended
-    DEAF = auto()  # the last response is written; further input is dropped
+    CLOSING = auto()  # the last response is written; further input is dropped
     TUNNEL = auto()  # or about to become one
     GONE = auto()
 
 
-class HttpProtocol(Flow):
+class HttpProtocol(FlowControl):
     """Client connection, created by uvicorn. Subclasses made by `protocol_class` carry the state
     that connections share.
     """
 
-    front: Front | None = None
+    pre_app_handler: PreAppHandler | None = None
     limits: Limits = Limits()
-    lobby: Lobby
+    registry: ConnectionRegistry
     proxies: TrustedProxies | None = None
 
     _url: bytes
@@ -74,7 +73,7 @@ class HttpProtocol(Flow):
         self._refusal: Refused | None = None
         self._overhead_bytes = 0
         self._arrived_bytes = self._fed_bytes = self._begun_at_bytes = 0
-        self._pace = Pace(self.limits)
+        self._slow_client_guard = SlowClientGuard(self.limits)
         self._early = b""
 
     # asyncio.Protocol
@@ -83,7 +82,7 @@ class HttpProtocol(Flow):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's does not derive from asyncio's
         self._peer, self._own = addresses(transport)
         is_proxy = self.proxies is not None and self.proxies.trusts(self._peer[0])
-        if not self.lobby.enter(self, "" if is_proxy else self._peer[0]):
+        if not self.registry.add(self, "" if is_proxy else self._peer[0]):
             self._transport.write(_BUSY)
             self._phase = Phase.GONE
             self._transport.close()
@@ -94,10 +93,10 @@ class HttpProtocol(Flow):
         self.deadline = self.loop.time() + self.limits.idle_s
 
     def data_received(self, data: bytes) -> None:
-        if self._phase is Phase.DEAF or self._phase is Phase.GONE:
+        if self._phase is Phase.CLOSING or self._phase is Phase.GONE:
             return
         if self._phase is Phase.TUNNEL:
-            self._keep_early(data)
+            self._buffer_early(data)
             return
         if self._phase is Phase.IDLE:
             self._phase = Phase.HEAD
@@ -122,12 +121,12 @@ class HttpProtocol(Flow):
     def connection_lost(self, exc: Exception | None) -> None:
         self._phase = Phase.GONE
         self.deadline = _NEVER
-        self.lobby.leave(self)
+        self.registry.remove(self)
         self._server.connections.discard(self)
         if self._current is not None:
-            self._current.leave()
+            self._current.mark_gone()
         for exchange in self._queue:
-            exchange.leave()
+            exchange.mark_gone()
         self._queue.clear()
         self.resume_writing()
 
@@ -160,24 +159,24 @@ class HttpProtocol(Flow):
         method, version = parser.get_method(), parser.get_http_version()
         try:
             check_size(self._fields, self.limits, self._arrived_bytes - self._begun_at_bytes)
-            reading = read_head(method, self._url, version, self._fields)
-            if reading.is_websocket:
-                check_websocket(method, version, reading, self._fields)
-            elif parser.should_upgrade() and reading.has_body:
+            head = read_head(method, self._url, version, self._fields)
+            if head.is_websocket:
+                check_websocket(method, version, head, self._fields)
+            elif parser.should_upgrade() and head.has_body:
                 raise Refused(400, "No other protocol is spoken here.")
         except Refused as exc:
             self._refusal = exc
             raise
         scheme, client = "http", self._peer
         if self.proxies is not None:
-            scheme, client = self.proxies.asker(self._peer, self._fields)
-        scope = http_scope(method.decode(), version, reading, self._fields)
+            scheme, client = self.proxies.origin(self._peer, self._fields)
+        scope = http_scope(method.decode(), version, head, self._fields)
         scope.update(scheme=scheme, client=client, server=self._own, state=self._app_state.copy())
         keep_alive = version == "1.1" and parser.should_keep_alive()
-        exchange = Exchange(self, scope, reading, keep_alive=keep_alive)
+        exchange = Exchange(self, scope, head, keep_alive=keep_alive)
         self._latest = exchange
         self._phase = Phase.BODY
-        if reading.is_websocket:
+        if head.is_websocket:
             self._phase = Phase.TUNNEL
         elif self._current is None:
             self._start(exchange)
@@ -189,7 +188,7 @@ class HttpProtocol(Flow):
 
     def on_body(self, body: bytes) -> None:
         size = len(body)
-        self._pace.body_bytes += size
+        self._slow_client_guard.body_bytes += size
         earned = size * (1 + self.limits.overhead_for_each_byte)
         self._overhead_bytes = max(0, self._overhead_bytes - earned)
         exchange = self._latest
@@ -201,10 +200,10 @@ class HttpProtocol(Flow):
             return
         exchange, self._latest = self._latest, None
         if self._phase is Phase.BODY:
-            self._phase = Phase.IDLE if exchange.keep_alive else Phase.DEAF
+            self._phase = Phase.IDLE if exchange.keep_alive else Phase.CLOSING
         exchange.end_body()
         if self._current is None and self._phase is Phase.IDLE:
-            self._rest()
+            self._await_request()
 
     # ExchangeOwner
 
@@ -236,7 +235,7 @@ class HttpProtocol(Flow):
         else:
             self._resume_reading()
             if self._latest is None:
-                self._rest()
+                self._await_request()
 
     def break_off(self, *, is_hard: bool) -> None:
         self._current = None
@@ -245,14 +244,14 @@ class HttpProtocol(Flow):
         if is_hard:
             reset(self._transport)
             return
-        self._phase = Phase.DEAF
+        self._phase = Phase.CLOSING
         self.deadline = self.loop.time() + self.limits.linger_s
         self._transport.close()
 
     def become_tunnel(self, head: bytes, inner: asyncio.Protocol) -> asyncio.Transport:
         self.deadline = _NEVER
         self._transport.write(head)
-        self._transport.set_protocol(Within(self, inner))
+        self._transport.set_protocol(UpgradedProtocol(self, inner))
         inner.connection_made(self._transport)
         if self._early:
             inner.data_received(self._early)
@@ -268,15 +267,15 @@ class HttpProtocol(Flow):
 
     def on_deadline(self) -> None:
         if self._current is not None:
-            self._check_pace(self._current)
-        elif self._phase in (Phase.DEAF, Phase.IDLE) and self._transport.get_write_buffer_size():
-            self._check_reading()
-        elif self._phase is Phase.DEAF or self._phase is Phase.IDLE:
+            self._check_client(self._current)
+        elif self._phase in (Phase.CLOSING, Phase.IDLE) and self._transport.get_write_buffer_size():
+            self._check_response_read()
+        elif self._phase is Phase.CLOSING or self._phase is Phase.IDLE:
             self._transport.abort()
         else:
             self._refuse(Refused(408, "The request did not arrive in time."))
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         self._transport.abort()
 
     def shutdown(self) -> None:
@@ -297,36 +296,42 @@ class HttpProtocol(Flow):
     def _start(self, exchange: Exchange) -> None:
         self._current = exchange
         self.deadline = self.loop.time() + self.limits.pace_s
-        self._pace.start()
-        if exchange.is_body_whole and self.front is not None and self.front.take(exchange):
+        self._slow_client_guard.start()
+        if (
+            exchange.is_body_whole
+            and self.pre_app_handler is not None
+            and self.pre_app_handler.handle(exchange)
+        ):
             return
         exchange.run(self._config.loaded_app)
 
-    def _rest(self) -> None:
+    def _await_request(self) -> None:
         """Set the deadline of a connection without a current exchange; the
         next head may have begun.
         """
         limits = self.limits
         self.deadline = self.loop.time() + (limits.head_s if self._phase is Phase.HEAD else limits.idle_s)
 
-    def _check_pace(self, exchange: Exchange) -> None:
+    def _check_client(self, exchange: Exchange) -> None:
         """Check, every `pace_s` of an exchange, that the client is there, sends its
         body, and reads its response.
         """
         self.deadline = self.loop.time() + self.limits.pace_s
         awaits_body = exchange.awaits_body and not self._is_read_paused
-        verdict = self._pace.judge(self._transport, awaits_body=awaits_body, is_unread=self.is_write_paused)
+        verdict = self._slow_client_guard.check(
+            self._transport, awaits_body=awaits_body, is_unread=self.is_write_paused
+        )
         if verdict is Verdict.GONE:
             self._transport.abort()
         elif verdict is Verdict.SLOW:
             self._refuse(Refused(408, "The body of the request did not arrive in time."))
         elif exchange.watcher is not None:
-            exchange.watcher.on_wait(self._pace.waited_s)
+            exchange.watcher.on_wait(self._slow_client_guard.waited_s)
 
-    def _check_reading(self) -> None:
+    def _check_response_read(self) -> None:
         """Check that a slow client still reads a complete response; abort if it does not."""
         self.deadline = self.loop.time() + self.limits.pace_s
-        if self._pace.judge(self._transport, awaits_body=False, is_unread=True) is Verdict.GONE:
+        if self._slow_client_guard.check(self._transport, awaits_body=False, is_unread=True) is Verdict.GONE:
             self._transport.abort()
 
     def _stop(self, status: int, why: str) -> Refused:
@@ -335,18 +340,18 @@ class HttpProtocol(Flow):
 
     def _refuse(self, refusal: Refused) -> None:
         """Answer exchanges that can still be answered, then send this refusal and stop reading."""
-        if self._phase is Phase.DEAF or self._phase is Phase.GONE:
+        if self._phase is Phase.CLOSING or self._phase is Phase.GONE:
             return
         if self._current is None:
             self._answer_refusal(refusal)
         elif self._latest is not self._current:
             self._refusal = refusal
-            self._phase = Phase.DEAF
+            self._phase = Phase.CLOSING
             if self._queue and self._queue[-1] is self._latest:
                 self._queue.pop()
         else:
             exchange, self._current = self._current, None
-            exchange.leave()
+            exchange.mark_gone()
             if exchange.has_begun:
                 self._transport.abort()
             else:
@@ -360,7 +365,7 @@ class HttpProtocol(Flow):
         """Half-close, and drop input for `linger_s`, so that the client
         can read the last response.
         """
-        self._phase = Phase.DEAF
+        self._phase = Phase.CLOSING
         self.deadline = self.loop.time() + self.limits.linger_s
         self._resume_reading()
         if self._transport.can_write_eof():
@@ -374,10 +379,10 @@ class HttpProtocol(Flow):
             if rest and self._phase in (Phase.IDLE, Phase.BODY):
                 self.data_received(rest)  # the offer of another protocol is ignored
             return
-        self._keep_early(rest)
+        self._buffer_early(rest)
         if self._current is not None:
             self._refuse(Refused(400, "A websocket cannot begin behind another request."))
-        elif self.front is not None and self.front.owns(exchange.scope):
+        elif self.pre_app_handler is not None and self.pre_app_handler.owns(exchange.scope):
             self._current = exchange
             make_websocket_scope(exchange)
             exchange.run(self._config.loaded_app)
@@ -389,7 +394,7 @@ class HttpProtocol(Flow):
             )
             hand_over(self, self._transport, inner, exchange.scope, self._early)
 
-    def _keep_early(self, data: bytes) -> None:
+    def _buffer_early(self, data: bytes) -> None:
         """Buffer what a client sends before its handshake is answered, up to a limit."""
         self._early += data
         if len(self._early) > self.limits.taken_ahead_bytes:
@@ -397,9 +402,17 @@ class HttpProtocol(Flow):
 
 
 def protocol_class(
-    *, front: Front | None = None, limits: Limits | None = None, proxies: TrustedProxies | None = None
+    *,
+    pre_app_handler: PreAppHandler | None = None,
+    limits: Limits | None = None,
+    proxies: TrustedProxies | None = None,
 ) -> type[HttpProtocol]:
     """Return a connection class with its own connection registry; one for each server."""
     limits = limits or Limits()
-    shared = {"front": front, "limits": limits, "lobby": Lobby(limits), "proxies": proxies}
+    shared = {
+        "pre_app_handler": pre_app_handler,
+        "limits": limits,
+        "registry": ConnectionRegistry(limits),
+        "proxies": proxies,
+    }
     return type("BerthHttpProtocol", (HttpProtocol,), shared)

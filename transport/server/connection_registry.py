@@ -12,7 +12,7 @@ from transport.server.limits import Limits
 SWEEP_S = 1.0
 
 
-class Guest(Protocol):
+class RegisteredConnection(Protocol):
     """Connection in the registry. `on_deadline` is called at `deadline` (event loop time) and
     closes it or sets a new one.
     """
@@ -25,23 +25,23 @@ class Guest(Protocol):
 
     def on_deadline(self) -> None: ...
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Close immediately."""
 
 
-class Lobby:
+class ConnectionRegistry:
     """Connections of one server by peer, for one event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._guests: dict[Guest, str] = {}
+        self._connections: dict[RegisteredConnection, str] = {}
         self._peers: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._connections)
 
-    def enter(self, guest: Guest, address: str) -> bool:
+    def add(self, connection: RegisteredConnection, address: str) -> bool:
         """Register a connection. Returns False if the peer has too many ("" is not counted), or if
         the total is reached and no connection is idle; the idle one with the earliest deadline is
         closed to make room.
@@ -49,16 +49,16 @@ class Lobby:
         peer = _peer_of(address)
         if peer and self._peers[peer] >= self._limits.connections_of_peer:
             return False
-        if len(self._guests) >= self._limits.connections and not self._make_room():
+        if len(self._connections) >= self._limits.connections and not self._make_room():
             return False
-        self._guests[guest] = peer
+        self._connections[connection] = peer
         self._peers[peer] += 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         return True
 
-    def leave(self, guest: Guest) -> None:
-        peer = self._guests.pop(guest, None)
+    def remove(self, connection: RegisteredConnection) -> None:
+        peer = self._connections.pop(connection, None)
         if peer is None:
             return
         self._peers[peer] -= 1
@@ -66,20 +66,20 @@ class Lobby:
             del self._peers[peer]
 
     def _make_room(self) -> bool:
-        idle = [guest for guest in self._guests if guest.is_idle]
+        idle = [connection for connection in self._connections if connection.is_idle]
         if not idle:
             return False
-        oldest = min(idle, key=lambda guest: guest.deadline)
-        self.leave(oldest)
-        oldest.leave()
+        oldest = min(idle, key=lambda connection: connection.deadline)
+        self.remove(oldest)
+        oldest.abort()
         return True
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for guest in [guest for guest in self._guests if guest.deadline <= now]:
-            guest.on_deadline()
-        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._guests else None
+        for connection in [connection for connection in self._connections if connection.deadline <= now]:
+            connection.on_deadline()
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._connections else None
 
 
 def _peer_of(address: str) -> str:

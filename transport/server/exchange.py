@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
 from transport.server.asgi import AsgiApp, Message, Scope
-from transport.server.head_parser import Reading, encode_answer
+from transport.server.head_parser import RequestHead, encode_answer
 from transport.server.types import ExchangeOwner, Tunnel, Watcher
 
 logger = logging.getLogger(__name__)
@@ -43,17 +44,17 @@ class Exchange:
         "watcher",
     )
 
-    def __init__(self, owner: ExchangeOwner, scope: Scope, reading: Reading, *, keep_alive: bool) -> None:
+    def __init__(self, owner: ExchangeOwner, scope: Scope, head: RequestHead, *, keep_alive: bool) -> None:
         self.scope = scope
         self.keep_alive = keep_alive
-        self.is_body_whole = not reading.has_body
+        self.is_body_whole = not head.has_body
         self.has_begun = False
         self.is_finished = False
         self.is_gone = False
         self.watcher: Watcher | None = None
         self.tunnel: Tunnel | None = None
         self._owner = owner
-        self._client_waits = reading.expects_continue and reading.has_body
+        self._client_waits = head.expects_continue and head.has_body
         self._pieces: list[bytes | bytearray] = []
         self._body_bytes = 0
         self._is_body_taken = False
@@ -203,7 +204,7 @@ class Exchange:
         """True if an application waits for more of the request's body."""
         return not self.is_body_whole and not self._pieces and self._reader is not None
 
-    def leave(self) -> None:
+    def mark_gone(self) -> None:
         """Mark the client as gone, and notify the reader and the watcher."""
         self.is_gone = True
         self._wake()
@@ -218,9 +219,9 @@ class Exchange:
         finally:
             self.scope["extensions"].pop("berth.exchange", None)  # breaks the reference cycle
             if self.tunnel is None and not (self.is_finished or self.is_gone):
-                self._settle()
+                self._complete()
 
-    def _settle(self) -> None:
+    def _complete(self) -> None:
         """Complete a response that the application left unfinished: cut it, or answer 500."""
         if self.has_begun:
             self.cut()
@@ -278,3 +279,19 @@ class Exchange:
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
+
+
+class PreAppHandler(Protocol):
+    """Pre-app handler. Both methods are called while input is
+    parsed, and must return immediately.
+    """
+
+    def handle(self, exchange: Exchange) -> bool:
+        """Return True if the handler answers this request, which has no body; False
+        leaves it to the application.
+        """
+
+    def owns(self, scope: Scope) -> bool:
+        """Return True if the application takes over websockets of this address as tunnels; it finds
+        the exchange as `scope["extensions"]["berth.exchange"]`.
+        """

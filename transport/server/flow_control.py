@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Flow(asyncio.Protocol):
+class FlowControl(asyncio.Protocol):
     """Flow control of one connection. Subclasses set `_transport` when the connection is made."""
 
     _transport: asyncio.Transport

@@ -23,7 +23,7 @@ class TrustedProxies:
         self._networks = [ipaddress.ip_network(name, strict=False) for name in names if name != "*"]
         self.trusts = lru_cache(maxsize=1024)(self._trusts)
 
-    def asker(self, client: Client, fields: Fields) -> tuple[str, Client]:
+    def origin(self, client: Client, fields: Fields) -> tuple[str, Client]:
         """Return scheme and client of a request on this connection. The client is the last address
         that is not a trusted proxy; addresses before it can be forged by that client.
         """

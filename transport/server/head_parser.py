@@ -32,7 +32,7 @@ class Refused(Exception):
         self.status = status
 
 
-class Reading(NamedTuple):
+class RequestHead(NamedTuple):
     """Parsed target and framing of a head."""
 
     path: bytes
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
         return self.is_chunked or bool(self.content_length)
 
 
-def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> Reading:
+def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> RequestHead:
     """Parse a head; names are in lower case. Raises Refused if it can be read in two ways."""
     if version not in ("1.1", "1.0"):
         raise Refused(400, "Only HTTP/1.1 is spoken here.")
@@ -66,7 +66,9 @@ def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> Rea
         raise Refused(400, "Host is not the name of a host.")
     path, query = _split(target, host)
     length, is_chunked = _framing(asked, version)
-    return Reading(path, query, length, is_chunked, _expects_continue(asked, version), _is_websocket(asked))
+    return RequestHead(
+        path, query, length, is_chunked, _expects_continue(asked, version), _is_websocket(asked)
+    )
 
 
 def check_size(fields: Fields, limits: Limits, arrived_bytes: int) -> None:
@@ -78,9 +80,9 @@ def check_size(fields: Fields, limits: Limits, arrived_bytes: int) -> None:
         raise Refused(431, "The head of the request is too large.")
 
 
-def check_websocket(method: bytes, version: str, reading: Reading, fields: Fields) -> None:
+def check_websocket(method: bytes, version: str, head: RequestHead, fields: Fields) -> None:
     """Check the request against RFC 6455, 4.2.1. Raises Refused if it is no valid handshake."""
-    if method != b"GET" or version != "1.1" or reading.has_body:
+    if method != b"GET" or version != "1.1" or head.has_body:
         raise Refused(400, "A websocket begins with a GET of HTTP/1.1 without a body.")
     keys = [value for name, value in fields if name == b"sec-websocket-key"]
     versions = [value for name, value in fields if name == b"sec-websocket-version"]

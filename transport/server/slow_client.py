@@ -13,7 +13,7 @@ class Verdict(Enum):
     GONE = auto()  # disconnected, or the response is not read
 
 
-class Pace:
+class SlowClientGuard:
     """Progress of one connection, judged every `Limits.pace_s` of an exchange."""
 
     __slots__ = ("_limits", "_unread_bytes", "_unread_s", "body_bytes", "waited_s")
@@ -24,12 +24,12 @@ class Pace:
 
     def start(self) -> None:
         """Reset for a new exchange."""
-        self.body_bytes = 0  # since the last `judge`
+        self.body_bytes = 0  # since the last `check`
         self.waited_s = 0.0
         self._unread_bytes = -1
         self._unread_s = 0.0
 
-    def judge(self, transport: asyncio.Transport, *, awaits_body: bool, is_unread: bool) -> Verdict:
+    def check(self, transport: asyncio.Transport, *, awaits_body: bool, is_unread: bool) -> Verdict:
         limits = self._limits
         self.waited_s += limits.pace_s
         if not is_connected(transport):

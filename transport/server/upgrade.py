@@ -7,7 +7,7 @@ from transport.server.asgi import Scope
 from transport.server.exchange import Exchange
 
 
-class Within(asyncio.Protocol):
+class UpgradedProtocol(asyncio.Protocol):
     """Protocol of an upgraded connection: delegates to `inner`, and keeps
     `outer` registered until it closes.
     """
@@ -57,7 +57,7 @@ def hand_over(
     """Pass a websocket of the portal itself to the websocket library,
     which parses the handshake again.
     """
-    transport.set_protocol(Within(outer, inner))
+    transport.set_protocol(UpgradedProtocol(outer, inner))
     inner.connection_made(transport)
     inner.scheme = "wss" if scope["scheme"] == "https" else "ws"
     inner.client = scope["client"]

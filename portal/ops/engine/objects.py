@@ -40,7 +40,7 @@ def mark_presence(engine: docker.DockerClient, installation: str) -> None:
     engine.volumes.create(f"berth-portal-{installation}", labels={PORTAL_LABEL: installation})
 
 
-def has_others(engine: docker.DockerClient, installation: str) -> bool:
+def is_engine_shared(engine: docker.DockerClient, installation: str) -> bool:
     """Return True if another installation uses this engine."""
     volumes = engine.volumes.list(filters={"label": PORTAL_LABEL})
     return any(volume.attrs["Labels"][PORTAL_LABEL] != installation for volume in volumes)
@@ -104,7 +104,7 @@ def remove_images(engine: docker.DockerClient, log: Say, label: str = ROLE_LABEL
                 log(f"kept the image {name}: {refusal}")
 
 
-def remove_walls(
+def remove_isolation_rules(
     engine: docker.DockerClient, installation: str, log: Say, *, network_mode: str = "host"
 ) -> None:
     """Remove the network isolation rules by a helper container on the machine. Without an image
@@ -147,10 +147,10 @@ def purge_engine(data: Path) -> None:
         with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
             remove_container(engine, build_container(data))
             remove_objects(engine, installation, log)
-            if has_others(engine, installation):
+            if is_engine_shared(engine, installation):
                 log("another Berth uses this engine: the images stay")
             else:
-                remove_walls(engine, installation, log)
+                remove_isolation_rules(engine, installation, log)
                 remove_images(engine, log)
     except APIError as refusal:
         raise PreflightFailed(

@@ -16,8 +16,8 @@ from portal.ops.services.postgres import EmbeddedPostgres
 from portal.ops.services.redis import EmbeddedRedis
 from portal.ops.services.sockets import listen
 from portal.ops.services.supervisor import Service, Supervisor, run_once
-from portal.ops.setup.env_file import ANY_ADDRESS, server_address_of
-from portal.ops.setup.service_account import take_quarters
+from portal.ops.setup.env_file import ANY_ADDRESS, parse_server_address
+from portal.ops.setup.service_account import prepare_server_directories
 
 WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
@@ -70,7 +70,7 @@ class Portal:
             say("stopping; sessions and the engine keep running")
             if self._listener:
                 self._listener.close()
-            await self._supervisor.stop_together(FRONT)
+            await self._supervisor.stop_concurrently(FRONT)
             await self._supervisor.stop()
 
     async def _start(self, has_demo: bool, before_web: Callable[[], None]) -> str:
@@ -78,7 +78,7 @@ class Portal:
         for server in self._embedded_servers():
             await asyncio.to_thread(server.prepare)
             if isinstance(server, EmbeddedPostgres):
-                self._environment["DATABASE_URL"] = server.by_socket(self._environment["DATABASE_URL"])
+                self._environment["DATABASE_URL"] = server.socket_url(self._environment["DATABASE_URL"])
             await self._supervisor.start(server.service())
         await self._manage("migrate", "--noinput", "--verbosity", "0")
         await self._manage(*self._first_run(has_demo))
@@ -94,11 +94,11 @@ class Portal:
         servers: list[EmbeddedPostgres | EmbeddedRedis] = []
         needed = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
         if needed:
-            quarters = take_quarters(self._layout, self._environment["BERTH_INSTALLATION"])
+            directories = prepare_server_directories(self._layout, self._environment["BERTH_INSTALLATION"])
         for name in needed:
-            address = server_address_of(self._environment[name])
+            address = parse_server_address(self._environment[name])
             kind = EmbeddedPostgres if name == "DATABASE_URL" else EmbeddedRedis
-            servers.append(kind(quarters, address, self._environment))
+            servers.append(kind(directories, address, self._environment))
         return servers
 
     def front(self) -> tuple[Service, ...]:

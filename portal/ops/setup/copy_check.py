@@ -13,11 +13,11 @@ PLACE = "BERTH_PLACE"
 NAME = "BERTH_INSTALLATION"
 
 
-def check_no_original(layout: Layout) -> None:
+def check_not_copied(layout: Layout) -> None:
     """Raise PreflightFailed if this is a copy and the original directory is still in place. A moved
     directory may start.
     """
-    place = other_place(layout)
+    place = previous_directory(layout)
     if place and read_env(place / "env").get(NAME) == read_env(layout.env_file).get(NAME):
         raise PreflightFailed(
             f"{layout.data} is a copy of {place}: the two would take sessions and databases from each other.",
@@ -29,14 +29,14 @@ def check_is_original(layout: Layout) -> None:
     """Raise PreflightFailed unless the data last ran here, so that objects with
     its id are its own.
     """
-    if place := other_place(layout):
+    if place := previous_directory(layout):
         raise PreflightFailed(
             f"{layout.data} was copied or moved from {place}: sessions and databases of this name may be those of {place}.",
             f"A copy: rm -r {layout.data}. Data that were moved: bin/up --data {layout.data} once, then purge them.",
         )
 
 
-def other_place(layout: Layout) -> Path | None:
+def previous_directory(layout: Layout) -> Path | None:
     """Return the directory where bin/up last ran these data, if it is another one;
     None also for unmarked data.
     """

@@ -56,7 +56,7 @@ def portal_url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def own_names(host: str) -> list[str]:
+def local_names(host: str) -> list[str]:
     """Return the names and addresses of this machine if it listens on all addresses, else none."""
     if host not in ANY_ADDRESS:
         return []
@@ -107,7 +107,7 @@ def updated(
     fresh.setdefault("BERTH_APPS_DOMAIN", "apps.localhost")
     fresh["BERTH_URL"] = portal_url(host, port)
     known = [name for name in fresh.get("BERTH_HOSTS", "").split(",") if name]
-    if names := sorted({*known, *own_names(host)}):
+    if names := sorted({*known, *local_names(host)}):
         fresh["BERTH_HOSTS"] = ",".join(names)
     if "DATABASE_URL" not in given:
         database = server_address(fresh.get("DATABASE_URL"))
@@ -129,7 +129,7 @@ def server_address(url: str | None) -> ServerAddress:
     return ServerAddress(free_port(), password)
 
 
-def server_address_of(url: str) -> ServerAddress:
+def parse_server_address(url: str) -> ServerAddress:
     """Parse an address written by updated()."""
     parts = urlsplit(url)
     return ServerAddress(int(parts.port or 0), str(parts.password))

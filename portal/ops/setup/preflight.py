@@ -36,7 +36,7 @@ def check_data_directory(layout: Layout) -> None:
     """
     data = layout.data
     entries = set(data.iterdir()) if data.is_dir() else set()
-    names = {entry.name for entry in entries - layout.beside_data}
+    names = {entry.name for entry in entries - layout.foreign_paths}
     is_foreign = "env" not in names and not names <= NAMES_BEFORE_ENV
     if is_foreign or (data.exists() and not data.is_dir()):
         raise PreflightFailed(

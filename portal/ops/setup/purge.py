@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.ops.console import Say
-from portal.ops.locks import directory_lock, holders, setting_up
+from portal.ops.locks import directory_lock, holders, setup_lock
 from portal.ops.paths import Layout
 from portal.ops.setup.copy_check import check_is_original
 from portal.ops.setup.env_file import read_env
@@ -26,7 +26,7 @@ def purge(layout: Layout, log: Say) -> None:
     check_is_original(layout)
     if "BERTH_ENGINE" in read_env(layout.env_file):
         if not runs(layout.python, "-c", "import docker"):
-            with setting_up(layout.checkout, log):
+            with setup_lock(layout.checkout, log):
                 ensure_venv(layout, log)
         run_in_venv(layout, "portal.ops.engine.objects", str(layout.data))
     with directory_lock(layout.checkout, waits=False) as is_ours_alone:
@@ -45,16 +45,16 @@ def purge_data(layout: Layout, log: Say) -> None:
     if it has our id.
     """
     values = read_env(layout.env_file)
-    if layout.quarters_link.is_symlink():
-        quarters = Path(os.readlink(layout.quarters_link))
-        if quarters.name == values.get("BERTH_INSTALLATION"):
-            remove_tree(quarters, log)
-            if quarters.parent.is_dir() and not any(quarters.parent.iterdir()):
-                quarters.parent.rmdir()
+    if layout.service_home_link.is_symlink():
+        service_home = Path(os.readlink(layout.service_home_link))
+        if service_home.name == values.get("BERTH_INSTALLATION"):
+            remove_tree(service_home, log)
+            if service_home.parent.is_dir() and not any(service_home.parent.iterdir()):
+                service_home.parent.rmdir()
     was_only_tried = layout.data.is_dir() and {entry.name for entry in layout.data.iterdir()} == {"up.lock"}
     if not (layout.env_file.exists() or was_only_tried):
         return
-    for entry in set(layout.data.iterdir()) - layout.beside_data:
+    for entry in set(layout.data.iterdir()) - layout.foreign_paths:
         remove_tree(entry, log)
     if not any(layout.data.iterdir()):
         layout.data.rmdir()

