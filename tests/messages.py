@@ -2,7 +2,7 @@
 
 python -m tests.messages          # update portal/locale from the source; new ones are empty
 python -m tests.messages --check  # list missing, stale or broken translations
-                                  # (also tests/unit/test_messages.py)
+                                  # (also tests/unit/portal/locale/test_message_catalogues.py)
 """
 
 import re

@@ -23,7 +23,7 @@ MOST_AHEAD = 30
 MOST_DRAWS, LEAST_DRAWS = 80, 12
 WORK = 40_000  # maximum number of kernels drawn, over all draws
 # Nearly all draws, as no draw contains later sessions that fill gaps. Coverage is measured by
-# tests/property/test_estimates_hold.py.
+# tests/property/test_start_estimates.py.
 EARLY, LATE = 0.02, 0.98
 
 Kind = tuple[int, int, str]  # owner, image, type

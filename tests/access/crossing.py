@@ -61,7 +61,7 @@ REST_ROUTES = {row.route for row in REST_ROWS}
 KEPT_HEADERS = ("Content-Type", "Location", "Allow", "WWW-Authenticate", "Cache-Control", "Vary")
 LISTED_METHODS_SHARE, REFERENCE_SHARE, EMPTY_BODY_SHARE = 0.9, 0.7, 0.1
 
-# Everybody reads the price list; that hidden groups are absent is in tests/db/test_resource_groups.py.
+# Everybody reads the price list; that hidden groups are absent is in tests/db/agents/resource_groups/test_resource_groups.py.
 HIDEABLE = OBJECT_PARAMETERS - {"price_id", "group_id", "grant_id", "tick_id", "reservation_id"}
 
 

@@ -21,9 +21,9 @@ from tests.access.matrix import (
 )
 from tests.access.world import make_owners_tokens, make_people
 from tests.factories_sessions import make_place
+from tests.ws.gateway.test_app_ports import ADDRESS, PlainBrowser, link, plain_gateway
 from tests.ws.servers import serve_app
 from tests.ws.stage import PORTAL_HOST, Browser, gateway, sample_app, set_stage, signed_in
-from tests.ws.test_app_ports import ADDRESS, PlainBrowser, link, plain_gateway
 
 in_thread = sync_to_async
 pytestmark = pytest.mark.django_db(transaction=True)

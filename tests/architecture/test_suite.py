@@ -21,7 +21,7 @@ def is_in(file: Path, stage: Stage) -> bool:
 
 
 def files_with(marker: str) -> set[Path]:
-    return {file for file in TESTS.glob("*/*.py") if re.search(rf"\bmark\.{marker}\b", file.read_text())}
+    return {file for file in TESTS.glob("*/**/*.py") if re.search(rf"\bmark\.{marker}\b", file.read_text())}
 
 
 @pytest.mark.parametrize("marker", STAGES_OF)
@@ -33,7 +33,7 @@ def test_a_marker_stands_where_its_stage_looks(marker: str) -> None:
 
 
 def test_every_file_of_tests_belongs_to_a_stage_or_to_the_checks() -> None:
-    files = {file for file in TESTS.glob("*/test_*.py") if not (is_in(file, PURE) or is_in(file, FAST))}
+    files = {file for file in TESTS.glob("*/**/test_*.py") if not (is_in(file, PURE) or is_in(file, FAST))}
     marked = set().union(*(files_with(marker) for marker in STAGES_OF))
     assert {file for file in files - marked if file.parent.name != "architecture"} == set()
 

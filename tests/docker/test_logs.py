@@ -12,7 +12,7 @@ from agents.runtime.docker.log_entries import LogPart
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerStatus
 from tests import engines
-from tests.docker.test_runtime_docker import start
+from tests.docker.test_runtime import start
 from tests.waiting import wait_until
 
 KEPT_BYTES = 2**18

@@ -135,7 +135,7 @@ class Observer:
                 ]
             for thing in things:
                 if MOORING in thing["Labels"]:
-                    continue  # made ahead, for no session yet; see tests/db/test_moorings.py
+                    continue  # made ahead, for no session yet; see tests/db/sessions_app/launch/test_network_pool.py
                 if thing["Labels"].get(SESSION, next(iter(live), "")) not in live:
                     yield f"left over: {thing['Name']}"
             yield from (f"a helper is left over: {row['Names']}" for row in helpers)

@@ -64,7 +64,7 @@ def test_files() -> list[Path]:
     """Return the test files that need neither engine nor browser."""
     return sorted(
         matching(
-            f"tests/{path}" if path.endswith(".py") else f"tests/{path}/test_*.py"
+            f"tests/{path}" if path.endswith(".py") else f"tests/{path}/**/test_*.py"
             for path in (*PURE.paths, *FAST.paths)
         )
     )

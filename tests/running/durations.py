@@ -1,8 +1,8 @@
 """Measure CPU seconds of tests (a pytest plugin), and limit their growth in `bin/test --all`.
 
 Counts the test's process and its ended children, which a busy machine changes little; shared
-servers are not counted. tests/durations.txt has a line for each folder, and for each file of more
-than `LONG_S`.
+servers are not counted. tests/durations.txt has a line for each folder of tests/, and for each file
+of more than `LONG_S`.
 """
 
 import json
@@ -71,7 +71,7 @@ def lines_of(files: Iterable[Path]) -> dict[str, float]:
             seconds[name] += its
     folders: Counter[str] = Counter()
     for name, its in seconds.items():
-        folders[f"{Path(name).parent}/"] += its
+        folders["/".join(Path(name).parts[:2]) + "/"] += its
     return dict(sorted({**folders, **{name: its for name, its in seconds.items() if its > LONG_S}}.items()))
 
 

@@ -105,7 +105,12 @@ def run(argv: Sequence[str], **streams: Any) -> Ended:
 WITHOUT_ENGINE = "not docker and not e2e and not faults and not walk"
 SIDE_BY_SIDE = ("-n2", "--dist=worksteal")
 # Life cycles are not pure, but have the same coverage floor.
-LIFE_CYCLES = ("db/test_agents.py", "db/test_endings.py", "db/test_session_life.py", "db/test_vfolders.py")
+LIFE_CYCLES = (
+    "db/agents/machines/test_lifecycle.py",
+    "db/sessions_app/queue/test_endings.py",
+    "db/sessions_app/lifecycle/test_session_lifecycle.py",
+    "db/vfolders/test_folders.py",
+)
 PURE = Stage(
     "pure",
     "rules, laws and life cycles",
@@ -128,7 +133,12 @@ WALKS = Stage(
     "walks",
     "walks: everybody asks for everything, the engine whatever there may be",
     "walk",
-    ("access", "property", "db/test_attempts_concurrency.py", "db/test_limits_concurrency.py"),
+    (
+        "access",
+        "property",
+        "db/accounts/sign_in/test_throttle_concurrency.py",
+        "db/sessions_app/admission/test_limits_concurrency.py",
+    ),
     SIDE_BY_SIDE,
 )
 # A file stays with one worker, which shares a portal and a browser among its files. Order as in
@@ -137,7 +147,7 @@ WHOLE = Stage(
     "whole",
     "a real engine, a real browser, the whole portal",
     "(docker or e2e)",
-    ("e2e", "docker", "contract", "ops", "db/test_accounts_first_run.py"),
+    ("e2e", "docker", "contract", "ops", "db/portal/management/test_first_run.py"),
     ("-n2", "--dist=loadfile", "--no-loadscope-reorder"),
     is_measured=True,
 )

@@ -6,7 +6,7 @@ expected to run as long again, so another place may be better. The first choice 
 `MOST_AT_FIRST` at most, as something may end sooner elsewhere. Each choice holds at least twice as
 long as a wrong one, and as long as one whose agents are gone. So the session starts in bounded time
 if everything ends in bounded time on one agent that could hold it
-(`tests/property/test_gathering_laws.py`).
+(`tests/property/test_capacity_accumulation.py`).
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,0 +1,45 @@
+"""What is said of one session alone is what the plan says of it, for any snapshot."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.engine import Planner, Rules, plan
+from tests.property.test_engine import ALLOWANCES, NOW, RULES, sessions, snapshots
+
+pytestmark = pytest.mark.walk
+
+ASKED = st.lists(st.integers(1, 4), min_size=1, max_size=3).flatmap(
+    lambda numbers: st.tuples(*(sessions(1000 + index) for index, _ in enumerate(numbers)))
+)
+MAYBE_PAUSED = st.one_of(RULES, st.just(Rules(is_paused=True)))
+
+
+@given(snapshots(MAYBE_PAUSED), ALLOWANCES, ASKED)
+def test_one_that_asks_hears_what_the_plan_with_it_says(snapshot, allowances, asked):
+    """By a planner that goes on from one question to the next, as a process does."""
+    planner = Planner()
+    snapshot = replace(snapshot, allowances=allowances)
+    for session in asked:
+        asked_too = replace(snapshot, pending=(*snapshot.pending, session))
+        decided = plan(asked_too, NOW)
+        found = planner.foresee(asked_too, session, NOW)
+        deferrals = {each.session_id: each for each in decided.deferrals}
+        assert found.deferral == deferrals.get(session.id)
+        assert found.placement == next(
+            (each for each in decided.placements if each.session_id == session.id), None
+        )
+        assert (found.placement is None) == (found.deferral is not None)
+        assert (found.placements, found.reservations) == (decided.placements, decided.reservations)
+        if found.deferral is not None:
+            assert tuple(found.ahead) == decided.deferrals[: found.deferral.position - 1]
+
+
+@given(snapshots())
+def test_those_that_wait_already_hear_what_the_plan_says(snapshot):
+    decided = plan(snapshot, NOW)
+    deferrals = {each.session_id: each for each in decided.deferrals}
+    for session in snapshot.pending:
+        assert Planner().foresee(snapshot, session, NOW).deferral == deferrals.get(session.id)
