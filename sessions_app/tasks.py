@@ -46,7 +46,7 @@ def settle_dependents(session_id: str) -> None:
 
 
 @shared_task(name=TaskName.LOOK_AT_ARRAY, soft_time_limit=300, time_limit=360)
-def look_at_array(array_id: str) -> None:
+def advance_array(array_id: str) -> None:
     array_release.release_elements(UUID(array_id))
     dependents.settle_after_array(UUID(array_id))
 
@@ -59,20 +59,20 @@ def measure_sessions() -> None:
 
 
 @shared_task(name=TaskName.NOTE_SETUPS, soft_time_limit=300, time_limit=360)
-def note_setups() -> None:
+def record_setups() -> None:
     with try_exclusive("note-setups") as is_mine:
         if is_mine:
-            dotfiles_delivery.note_setups()
+            dotfiles_delivery.record_setups()
 
 
 @shared_task(name=TaskName.TELL_CALLBACKS, soft_time_limit=60, time_limit=90)
-def tell_callbacks() -> None:
-    callbacks_delivery.tell_callbacks()
+def deliver_callbacks() -> None:
+    callbacks_delivery.deliver_callbacks()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)
-def keep_moorings() -> None:
-    network_pool.keep_moorings()
+def maintain_network_pool() -> None:
+    network_pool.maintain_network_pool()
 
 
 @shared_task(name=TaskName.PURGE_EXPIRED, soft_time_limit=300, time_limit=360)

@@ -15,7 +15,7 @@ from common.i18n import paragraph
 from common.values.money import format_money
 from portal.models import Announcement, Notification, NotificationChoice
 from portal.notifications.catalogue import MONEY_CODES, SENTENCES, Code
-from sessions_app.idle.messages import low_use
+from sessions_app.idle.messages import low_utilization_text
 
 SHOWN_HELPERS = 3
 
@@ -62,7 +62,7 @@ def text_of(notification: Notification) -> str:
     if code in MONEY_CODES:
         arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
     said = _(SENTENCES[code].text).format(**arguments)
-    return paragraph(filter(None, (said, low_use(arguments.get("low", ())))))
+    return paragraph(filter(None, (said, low_utilization_text(arguments.get("low", ())))))
 
 
 def page_of(notification: Notification) -> str:

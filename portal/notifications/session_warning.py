@@ -8,9 +8,9 @@ from common import clock
 from portal.notifications.catalogue import CODE_BY_CAUSE
 from portal.notifications.service import notify
 from sessions_app.core.idle_rules import Cause
-from sessions_app.idle.enforcer import note_told
-from sessions_app.idle.facts import idle_of, judged_use
-from sessions_app.idle.messages import low_of
+from sessions_app.idle.enforcer import record_notification
+from sessions_app.idle.facts import idle_row, judge_utilization
+from sessions_app.idle.messages import low_utilization
 from sessions_app.models import SessionWarning
 
 MINUTE_S = 60
@@ -48,7 +48,7 @@ def _tell_owner(warning_id: int) -> None:
         session_id=warning.session_id,
         again_until=max(warning.ends_at, now),
     )
-    note_told(warning, now)
+    record_notification(warning, now)
 
 
 def _low_use(warning: SessionWarning) -> dict[str, object]:
@@ -58,4 +58,4 @@ def _low_use(warning: SessionWarning) -> dict[str, object]:
     if warning.cause != Cause.USE:
         return {}
     session = warning.session
-    return {"low": low_of(judged_use(session, idle_of(session)))}
+    return {"low": low_utilization(judge_utilization(session, idle_row(session)))}

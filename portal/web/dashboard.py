@@ -24,7 +24,7 @@ from common.rest.actor import actor_of
 from common.values.resources import CPU, MEM, ResourceSlots, format_slots, in_order
 from sessions_app.core.states import LAUNCHING, Status
 from sessions_app.limits.policy_limits import own_session_limit
-from sessions_app.metrics.own_usage import held_by_group, own_live_sessions, use_of
+from sessions_app.metrics.own_usage import allocated_by_group, own_live_sessions, sum_usage
 from sessions_app.models import ComputeSession
 from sessions_app.presentation import session as presentation_session
 from sessions_app.queue.listing import Queue, queues
@@ -45,7 +45,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     """
     actor = actor_of(request)
     sessions = own_live_sessions(actor)
-    use, own, waiting = use_of(sessions), held_by_group(sessions), queues(actor)
+    use, own, waiting = sum_usage(sessions), allocated_by_group(sessions), queues(actor)
     context = {
         "tiles": tiles(sessions),
         "rows": [
@@ -55,7 +55,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "live": share_of_limit(len(sessions), own_session_limit(own_scope(actor))),
         "use": use,
         "used": meters(readable(use.used), use.measured, only=(CPU, MEM)),
-        "held": format_slots(use.held) if use.held else "",
+        "held": format_slots(use.allocated) if use.allocated else "",
         "groups": [
             group_card(room, own.get(room.id, ResourceSlots()), waiting.get(room.id))
             for room in group_rooms(actor)

@@ -149,7 +149,7 @@ def sample_log() -> str:
 
 def sample_metrics() -> dict[str, Any]:
     """Return a quarter of an hour of one kernel's metrics,
-    in the format of `sessions_app.metrics.history.metrics_of`.
+    in the format of `sessions_app.metrics.history.session_metrics`.
     """
     until = int(clock.now().timestamp())
     until -= until % SAMPLE_S

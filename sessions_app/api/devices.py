@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from sessions_app.api.serializers import SessionOut
 from sessions_app.core.states import Status
-from sessions_app.metrics.allocated_devices import held_devices
+from sessions_app.metrics.allocated_devices import allocated_devices
 from sessions_app.models import ComputeSession
 
 STATUSES = [status.value for status in Status]
@@ -33,4 +33,4 @@ class SessionDetailOut(SessionOut):
 
     @extend_schema_field(HeldDeviceOut(many=True))
     def get_devices(self, session: ComputeSession) -> list[dict[str, Any]]:
-        return list(HeldDeviceOut(held_devices(session), many=True).data)
+        return list(HeldDeviceOut(allocated_devices(session), many=True).data)

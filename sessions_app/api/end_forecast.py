@@ -3,8 +3,8 @@
 from rest_framework import serializers
 
 from sessions_app.core.idle_rules import Judged
-from sessions_app.idle.facts import Outlook
-from sessions_app.idle.messages import why
+from sessions_app.idle.facts import NextEnd
+from sessions_app.idle.messages import explain_end
 
 
 class JudgedOut(serializers.Serializer[Judged]):
@@ -20,7 +20,7 @@ class JudgedOut(serializers.Serializer[Judged]):
     )
 
 
-class EndingOut(serializers.Serializer[Outlook]):
+class EndingOut(serializers.Serializer[NextEnd]):
     """Expected end of a running session if nothing changes, and its measured use."""
 
     ends_at = serializers.DateTimeField(allow_null=True, help_text="null if no limit ends the session.")
@@ -28,7 +28,7 @@ class EndingOut(serializers.Serializer[Outlook]):
         help_text="Reason of the end: lifetime, interaction, use or preemption; empty for the time "
         "limit of the request."
     )
-    why = serializers.SerializerMethodField(
+    explain_end = serializers.SerializerMethodField(
         help_text="Message about the cause; empty if nothing ends the session."
     )
     is_near = serializers.BooleanField(help_text="true if the owner was warned.")
@@ -47,5 +47,5 @@ class EndingOut(serializers.Serializer[Outlook]):
         "window is over.",
     )
 
-    def get_why(self, outlook: Outlook) -> str:
-        return why(outlook)
+    def get_why(self, outlook: NextEnd) -> str:
+        return explain_end(outlook)

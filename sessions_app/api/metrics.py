@@ -18,7 +18,7 @@ from common.rest.input import query_value
 from common.token_scopes import FOR_SESSIONS
 from common.values.text import quoted
 from sessions_app.metrics.collector import SERIES
-from sessions_app.metrics.history import Window, metrics_of
+from sessions_app.metrics.history import Window, session_metrics
 from sessions_app.selectors import Action, access_session
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404)}
@@ -98,7 +98,7 @@ class SessionMetricsView(APIView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """Show the use of each container as at most 360 points; up to its end if the session has ended."""
         session = access_session(actor_of(request), session_id, Action.VIEW)
-        return Response(MetricsOut(metrics_of(session, _window_asked_for(request))).data)
+        return Response(MetricsOut(session_metrics(session, _window_asked_for(request))).data)
 
 
 def _window_asked_for(request: Request) -> Window:

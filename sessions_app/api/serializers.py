@@ -12,7 +12,7 @@ from common.rest.input import InputSerializer, TextField
 from common.values.resources import MEM
 from sessions_app.api.end_forecast import EndingOut
 from sessions_app.api.placement import PlacementInput
-from sessions_app.app_services.urls import apps_of
+from sessions_app.app_services.urls import app_links
 from sessions_app.callbacks.delivery import callback_url_of
 from sessions_app.core.array_spec import LONGEST_SPEC
 from sessions_app.core.callbacks import MAX_URL_LENGTH
@@ -26,7 +26,7 @@ from sessions_app.core.queue_options import (
 from sessions_app.core.request import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.models import (
     ComputeSession,
     PersonalSetup,
@@ -293,12 +293,12 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
 
     @extend_schema_field(AppOut(many=True))
     def get_apps(self, session: ComputeSession) -> list[dict[str, object]]:
-        return apps_of(session)
+        return app_links(session)
 
     @extend_schema_field(SetupOut(allow_null=True))
     def get_setup(self, session: ComputeSession) -> dict[str, object] | None:
         is_own = session.owner_id == self.context["request"].user.pk
-        setup = delivery.setup_of(session) if is_own else None
+        setup = delivery.find_setup(session) if is_own else None
         if setup is None:
             return None
         return {
@@ -306,12 +306,12 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "exit_code": setup.exit_code,
             "took_s": setup.took_s,
             "files": setup.files,
-            "messages": delivery.troubles(setup),
+            "messages": delivery.failure_sentences(setup),
         }
 
     @extend_schema_field(EndingOut(allow_null=True))
     def get_ending(self, session: ComputeSession) -> dict[str, Any] | None:
-        outlook = outlook_of(session)
+        outlook = find_next_end(session)
         return EndingOut(outlook).data if outlook is not None else None
 
     @extend_schema_field(MemoryKillOut(allow_null=True))

@@ -31,11 +31,11 @@ def start_app(session_id: UUID, app_name: str) -> None:
         raise Conflict(
             sentence.format(session=session.name, status=status_style(session.status).label.lower())
         )
-    app = declared_app(session, app_name)
+    app = find_app(session, app_name)
     kernel = find_kernel(session)
-    if not app.command or not _is_first_ask(session_id, app_name):
+    if not app.command or not _is_first_request(session_id, app_name):
         return  # the image starts it by itself, or it is starting
-    argv = build_app_argv(app.command, port=app.port, start_dir=start_dir_of(session))
+    argv = build_app_argv(app.command, port=app.port, start_dir=start_directory(session))
     try:
         runtime_of(kernel.placed_agent).start_process(
             kernel.container_name, argv, environment={"BERTH_APP_TOKEN": session.app_token}
@@ -45,7 +45,7 @@ def start_app(session_id: UUID, app_name: str) -> None:
         raise Unavailable(sentence.format(session=session.name, app=app.title, error=error)) from error
 
 
-def _is_first_ask(session_id: UUID, app_name: str) -> bool:
+def _is_first_request(session_id: UUID, app_name: str) -> bool:
     """Return True if the app was not requested within the last APP_START_S; always True without
     Redis, because a second start only adds noise to the log.
     """
@@ -55,14 +55,14 @@ def _is_first_ask(session_id: UUID, app_name: str) -> bool:
         return True
 
 
-def start_dir_of(session: ComputeSession) -> str:
+def start_directory(session: ComputeSession) -> str:
     """Return the start directory of apps: the first writable mount, because only files in folders
     persist; else HOME.
     """
     return next((mount.path for mount in session.mounts.all() if not mount.is_readonly), HOME)
 
 
-def declared_app(session: ComputeSession, app_name: str) -> AppHint:
+def find_app(session: ComputeSession, app_name: str) -> AppHint:
     """Return the app `app_name` as declared by the session's image. Raises NotFound."""
     apps = session.image.app_hints
     for app in apps:

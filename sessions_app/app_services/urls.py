@@ -23,7 +23,7 @@ def app_url(session: ComputeSession, app: str, path: str = "/") -> str:
     return f"{app_origin(session.host_label, app)}{path}"
 
 
-def apps_of(session: ComputeSession) -> list[dict[str, object]]:
+def app_links(session: ComputeSession) -> list[dict[str, object]]:
     """Return the apps that the image declares as [{"name", "title", "url"}]; [] if the session is
     not running or not interactive.
     """

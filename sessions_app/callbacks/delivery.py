@@ -34,11 +34,11 @@ from sessions_app.callbacks.http_post import Answer, post
 from sessions_app.callbacks.signing_secret import check_callback_secret, secret_text
 from sessions_app.core.callbacks import (
     TRIED_FOR,
+    CallbackEvent,
+    CallbackNetworks,
     Fault,
-    News,
-    Reach,
-    may_be_called,
-    news_of,
+    event_for,
+    is_callable,
     outcome_of_end,
     signature,
     target_of,
@@ -49,10 +49,10 @@ from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallbac
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE, AT_ONCE_OF_ONE_DOMAIN, AT_ONCE_TO_ONE_HOST = 16, 8, 2
-NOTED_OF_ONE_DOMAIN = 1000
+MAX_PARALLEL, MAX_PARALLEL_PER_DOMAIN, MAX_PARALLEL_PER_HOST = 16, 8, 2
+MAX_NEW_PER_DOMAIN = 1000
 WORK_S = 30
-NOTED_EVERY_S = 5
+CREATE_EVERY_S = 5
 MINUTE = timedelta(minutes=1)
 _WAITING = CallbackDelivery.State.WAITING.value
 _DELIVERED = CallbackDelivery.State.DELIVERED.value
@@ -78,7 +78,7 @@ _DUE = """
     )
     SELECT id, host, domain_id FROM ranked WHERE of_domain <= %(of_one_domain)s ORDER BY of_domain, due_at, id
 """
-_TOLD = Q(to_status__in=[Status.RUNNING, *TERMINAL]) | Q(to_status=Status.PENDING) & ~Q(from_status="")
+_REPORTED = Q(to_status__in=[Status.RUNNING, *TERMINAL]) | Q(to_status=Status.PENDING) & ~Q(from_status="")
 
 
 def check_callback(actor: Actor, url: str) -> None:
@@ -88,7 +88,7 @@ def check_callback(actor: Actor, url: str) -> None:
     if not url:
         return
     target = target_of(url)
-    if target.address is not None and not may_be_called(target.address, _reach()):
+    if target.address is not None and not is_callable(target.address, _allowed_networks()):
         sentence = _("{host} is not called: it is in no network that callbacks may reach.").format(
             host=target.host
         )
@@ -136,23 +136,23 @@ def shift_timestamps(step: ClockJump) -> None:
     lately.exclude(step.is_since("tried_at")).update(tried_at=F("tried_at") + step.by)
 
 
-def tell_callbacks() -> None:
+def deliver_callbacks() -> None:
     """Send due deliveries for at most WORK_S. Safe to run twice, late or concurrently."""
     with try_exclusive("tell-callbacks") as is_mine:
         if is_mine:
-            _tell_due(until=time.monotonic() + WORK_S)
+            _send_due(until=time.monotonic() + WORK_S)
 
 
-def _note_news() -> None:
-    """Create deliveries for transitions that need one: the oldest NOTED_OF_ONE_DOMAIN per domain,
+def _create_deliveries() -> None:
+    """Create deliveries for transitions that need one: the oldest MAX_NEW_PER_DOMAIN per domain,
     so that one backlog does not block other domains.
     """
     of_domain = Window(RowNumber(), partition_by="session__domain_id", order_by="pk")
-    lines = SessionTransition.objects.filter(_TOLD, session__callback__is_open=True, delivery=None)
-    oldest = lines.alias(of_domain=of_domain).filter(of_domain__lte=NOTED_OF_ONE_DOMAIN).values("pk")
+    lines = SessionTransition.objects.filter(_REPORTED, session__callback__is_open=True, delivery=None)
+    oldest = lines.alias(of_domain=of_domain).filter(of_domain__lte=MAX_NEW_PER_DOMAIN).values("pk")
     rows = []
     for line in SessionTransition.objects.filter(pk__in=oldest).order_by("pk"):
-        news = news_of(line.from_status, line.to_status)
+        news = event_for(line.from_status, line.to_status)
         if news is not None:
             number = uuid.uuid5(line.session_id, str(line.pk))
             rows.append(
@@ -161,55 +161,55 @@ def _note_news() -> None:
     CallbackDelivery.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def _tell_due(*, until: float) -> None:
+def _send_due(*, until: float) -> None:
     """Send due deliveries until the deadline, refilling free workers at once, so that a slow
     receiver delays only its own deliveries.
     """
-    flying: dict[Future[Answer], CallbackDelivery] = {}
+    in_flight: dict[Future[Answer], CallbackDelivery] = {}
     noted_at = -math.inf
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_PARALLEL) as pool:
         while True:
             if (now := time.monotonic()) < until:
                 # New transitions do not wait until all present deliveries are sent.
-                if now - noted_at >= NOTED_EVERY_S:
-                    _note_news()
+                if now - noted_at >= CREATE_EVERY_S:
+                    _create_deliveries()
                     noted_at = time.monotonic()
-                batch = _next_batch(list(flying.values()))
+                batch = _next_batch(list(in_flight.values()))
                 _put_off(batch)
-                flying |= {pool.submit(_send, _letter(each)): each for each in batch}
-            if not flying:
+                in_flight |= {pool.submit(_send, _build_message(each)): each for each in batch}
+            if not in_flight:
                 return
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                _settle(flying.pop(future), future.result())
+            for future in wait(in_flight, return_when=FIRST_COMPLETED).done:
+                _settle(in_flight.pop(future), future.result())
 
 
-def _next_batch(flying: Sequence[CallbackDelivery] = ()) -> list[CallbackDelivery]:
+def _next_batch(in_flight: Sequence[CallbackDelivery] = ()) -> list[CallbackDelivery]:
     """Return deliveries to send beside those in flight, within the limits per host and domain and
     the domain's limit per minute.
     """
-    to_host = Counter(each.callback.host for each in flying)
-    of_domain = Counter(each.callback.session.domain_id for each in flying)
+    to_host = Counter(each.callback.host for each in in_flight)
+    of_domain = Counter(each.callback.session.domain_id for each in in_flight)
     now = clock.now()
-    told = CallbackDelivery.objects.filter(tried_at__gt=now - MINUTE, tried_at__lte=now)
-    lately = Counter(told.values_list("callback__session__domain_id", flat=True))
+    recent = CallbackDelivery.objects.filter(tried_at__gt=now - MINUTE, tried_at__lte=now)
+    lately = Counter(recent.values_list("callback__session__domain_id", flat=True))
 
     def is_full(domain_id: int) -> bool:
         is_over = lately[domain_id] >= settings.BERTH_CALLBACKS_PER_MINUTE
-        return is_over or of_domain[domain_id] >= AT_ONCE_OF_ONE_DOMAIN
+        return is_over or of_domain[domain_id] >= MAX_PARALLEL_PER_DOMAIN
 
     bounds: dict[str, Any] = {
         "now": now,
-        "on_their_way": [each.callback_id for each in flying],
-        "full_hosts": [host for host, count in to_host.items() if count >= AT_ONCE_TO_ONE_HOST],
+        "on_their_way": [each.callback_id for each in in_flight],
+        "full_hosts": [host for host, count in to_host.items() if count >= MAX_PARALLEL_PER_HOST],
         "full_domains": [each for each in {*lately, *of_domain} if is_full(each)],
-        "to_one_host": AT_ONCE_TO_ONE_HOST,
-        "of_one_domain": AT_ONCE_OF_ONE_DOMAIN,
+        "to_one_host": MAX_PARALLEL_PER_HOST,
+        "of_one_domain": MAX_PARALLEL_PER_DOMAIN,
     }
     chosen: list[UUID] = []
     for number, host, domain_id in _rows(_DUE, bounds):
-        if len(flying) + len(chosen) == AT_ONCE:
+        if len(in_flight) + len(chosen) == MAX_PARALLEL:
             break
-        if to_host[host] < AT_ONCE_TO_ONE_HOST and not is_full(domain_id):
+        if to_host[host] < MAX_PARALLEL_PER_HOST and not is_full(domain_id):
             to_host[host] += 1
             of_domain[domain_id] += 1
             lately[domain_id] += 1
@@ -234,13 +234,13 @@ def _put_off(batch: Sequence[CallbackDelivery]) -> None:
     CallbackDelivery.objects.bulk_update(batch, ["attempts", "tried_at", "due_at"])
 
 
-def _letter(delivery: CallbackDelivery) -> tuple[str, bytes, dict[str, str]] | None:
+def _build_message(delivery: CallbackDelivery) -> tuple[str, bytes, dict[str, str]] | None:
     """Return (URL, body, headers), or None if the owner's account is closed or has no secret."""
     owner = delivery.callback.session.owner
     secret = getattr(owner, "callback_secret", None)
     if not owner.is_active or secret is None:
         return None
-    body = json.dumps(news_body(delivery)).encode()
+    body = json.dumps(event_body(delivery)).encode()
     timestamp = int(clock.now().timestamp())
     headers = {
         "Content-Type": "application/json",
@@ -253,10 +253,10 @@ def _letter(delivery: CallbackDelivery) -> tuple[str, bytes, dict[str, str]] | N
     return delivery.callback.url, body, headers
 
 
-def news_body(delivery: CallbackDelivery) -> dict[str, object]:
+def event_body(delivery: CallbackDelivery) -> dict[str, object]:
     """Return the JSON body of a delivery; the session's status is that of its transition."""
     session, line = delivery.callback.session, delivery.transition
-    is_end = delivery.news == News.ENDED
+    is_end = delivery.news == CallbackEvent.ENDED
     return {
         "id": str(delivery.pk),
         "event": delivery.news,
@@ -275,16 +275,16 @@ def news_body(delivery: CallbackDelivery) -> dict[str, object]:
     }
 
 
-def _reach() -> Reach:
-    return Reach(settings.BERTH_CALLBACK_NETWORKS, settings.BERTH_CALLBACK_FORBIDDEN_NETWORKS)
+def _allowed_networks() -> CallbackNetworks:
+    return CallbackNetworks(settings.BERTH_CALLBACK_NETWORKS, settings.BERTH_CALLBACK_FORBIDDEN_NETWORKS)
 
 
-def _send(letter: tuple[str, bytes, dict[str, str]] | None) -> Answer:
+def _send(message: tuple[str, bytes, dict[str, str]] | None) -> Answer:
     """Send one request. Runs in worker threads without database access."""
-    if letter is None:
+    if message is None:
         return Answer(fault=Fault.CLOSED)
-    url, body, headers = letter
-    return post(target_of(url), body, headers, _reach())
+    url, body, headers = message
+    return post(target_of(url), body, headers, _allowed_networks())
 
 
 def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
@@ -293,9 +293,9 @@ def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
         delivery.state = _DELIVERED
     elif answer.fault is Fault.CLOSED or clock.now() - delivery.made_at >= TRIED_FOR:
         delivery.state = _GIVEN_UP
-    told = {"answer": delivery.answer, "fault": delivery.fault, "state": delivery.state}
+    changes = {"answer": delivery.answer, "fault": delivery.fault, "state": delivery.state}
     # The row may be deleted with its session, and a finished delivery is never changed.
-    CallbackDelivery.objects.filter(pk=delivery.pk, state=_WAITING).update(**told)
+    CallbackDelivery.objects.filter(pk=delivery.pk, state=_WAITING).update(**changes)
     log.info(
         "callback.tried",
         session_id=str(delivery.callback_id),
@@ -306,5 +306,5 @@ def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
         fault=answer.fault.value,
         state=delivery.state,
     )
-    if delivery.state != _WAITING and delivery.news == News.ENDED:
+    if delivery.state != _WAITING and delivery.news == CallbackEvent.ENDED:
         SessionCallback.objects.filter(pk=delivery.callback_id).update(is_open=False)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
-from sessions_app.core.callbacks import Fault, Reach, Target, may_be_called
+from sessions_app.core.callbacks import CallbackNetworks, Fault, Target, is_callable
 
 CONNECT_S, WHOLE_S = 3.0, 10.0
-MOST_ADDRESSES = 4
+MAX_ADDRESSES = 4
 _TLS = ssl.create_default_context()
 
 
@@ -39,13 +39,13 @@ class _Failed(Exception):
         self.fault = fault
 
 
-def post(target: Target, body: bytes, headers: Mapping[str, str], reach: Reach) -> Answer:
+def post(target: Target, body: bytes, headers: Mapping[str, str], networks: CallbackNetworks) -> Answer:
     """Post `body` and return the answer, at most WHOLE_S after name resolution. Raises nothing."""
     try:
-        addresses = _addresses_of(target, reach)
+        addresses = _allowed_addresses(target, networks)
         with _Deadline(WHOLE_S) as deadline:
             try:
-                status = _ask(target, addresses, body, headers, deadline)
+                status = _send(target, addresses, body, headers, deadline)
                 return Answer(fault=Fault.TIMEOUT) if deadline.is_over else Answer(status)
             except _Failed:
                 raise
@@ -100,20 +100,20 @@ class _Deadline:
                 return
 
 
-def _addresses_of(target: Target, reach: Reach) -> list[str]:
+def _allowed_addresses(target: Target, networks: CallbackNetworks) -> list[str]:
     """Resolve the host once and return its allowed addresses. Raises _Failed if there are none."""
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise _Failed(Fault.NAME) from error
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-    allowed = [each for each in addresses if may_be_called(ip_address(each), reach)]
+    allowed = [each for each in addresses if is_callable(ip_address(each), networks)]
     if not allowed:
         raise _Failed(Fault.FORBIDDEN)
-    return allowed[:MOST_ADDRESSES]
+    return allowed[:MAX_ADDRESSES]
 
 
-def _connected(addresses: Sequence[str], port: int, deadline: _Deadline) -> socket.socket:
+def _connect(addresses: Sequence[str], port: int, deadline: _Deadline) -> socket.socket:
     """Return a connection to the first address that accepts one. Raises OSError."""
     for address in addresses[:-1]:
         try:
@@ -123,10 +123,10 @@ def _connected(addresses: Sequence[str], port: int, deadline: _Deadline) -> sock
     return socket.create_connection((addresses[-1], port), min(CONNECT_S, deadline.left_s))
 
 
-def _ask(
+def _send(
     target: Target, addresses: Sequence[str], body: bytes, headers: Mapping[str, str], deadline: _Deadline
 ) -> int:
-    connection = _connected(addresses, target.port, deadline)
+    connection = _connect(addresses, target.port, deadline)
     deadline.watch(connection)
     connection.settimeout(deadline.left_s)
     if target.scheme == "https":

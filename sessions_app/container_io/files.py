@@ -102,17 +102,17 @@ def open_files(
 
 async def stat_path(files: OpenFiles, path: str) -> tuple[str, Entry]:
     """Return (normalised path, entry); a symbolic link is described itself, not its target."""
-    asked = _path(path)
+    parsed = _path(path)
     with _refusals():
-        return asked, (await files.port.find(asked, follows_link=False)).entry
+        return parsed, (await files.port.find(parsed, follows_link=False)).entry
 
 
 async def list_directory(files: OpenFiles, path: str) -> tuple[str, list[Entry], bool]:
     """Return (path, entries, is_complete): at most LISTED_ENTRIES entries, ordered by name."""
-    asked = _path(path)
+    parsed = _path(path)
     with _refusals():
-        entries, is_complete = await files.port.list_directory(asked, LISTED_ENTRIES)
-    return asked, entries, is_complete
+        entries, is_complete = await files.port.list_directory(parsed, LISTED_ENTRIES)
+    return parsed, entries, is_complete
 
 
 async def find_file(files: OpenFiles, path: str) -> Download:
@@ -194,17 +194,17 @@ async def write_archive(
 
 
 async def _find(files: OpenFiles, path: str, wanted: EntryType) -> Download:
-    asked = _path(path)
+    parsed = _path(path)
     with _refusals():
-        place = await files.port.find(asked, follows_link=True)
+        place = await files.port.find(parsed, follows_link=True)
     if place.path == "/":
         raise Conflict(
             _("The root of a container is not to be copied."), hint=_("Ask for a directory below it.")
         )
     if place.entry.type is not wanted:
-        raise _of_other_type(asked, place.entry.type)
+        raise _of_other_type(parsed, place.entry.type)
     if not place.is_readable:
-        raise PermissionDenied(_("The session's user may not read {path}.").format(path=asked))
+        raise PermissionDenied(_("The session's user may not read {path}.").format(path=parsed))
     return Download(files, place)
 
 

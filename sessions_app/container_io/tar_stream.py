@@ -97,8 +97,8 @@ class _Source:
         block = await self._take(BLOCK_BYTES, may_end=True)
         if not block.strip(b"\0"):
             return b""
-        told = _number(block[148:156])
-        if told != sum(block) - sum(block[148:156]) + 8 * 0x20:
+        checksum = _number(block[148:156])
+        if checksum != sum(block) - sum(block[148:156]) + 8 * 0x20:
             raise ArchiveRefused(_("This is not a tar archive, or it is broken."))
         return block
 

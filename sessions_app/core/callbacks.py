@@ -39,7 +39,7 @@ Network = IPv4Network | IPv6Network
 _AROUND_US: Final[Sequence[Network]] = (ip_network("168.63.129.16/32"), ip_network("192.88.99.0/24"))
 
 
-class News(StrEnum):
+class CallbackEvent(StrEnum):
     """Event of a session that is sent to a callback."""
 
     STARTED = "session.started"
@@ -129,14 +129,14 @@ def target_of(url: str) -> Target:
     )
 
 
-class Reach(NamedTuple):
+class CallbackNetworks(NamedTuple):
     """Networks that may be called although they are not public, and networks that never may."""
 
     allowed: Sequence[Network] = ()
     forbidden: Sequence[Network] = ()
 
 
-def may_be_called(address: Address, reach: Reach) -> bool:
+def is_callable(address: Address, reach: CallbackNetworks) -> bool:
     """Return True if the portal may connect to the address.
 
     It must be public or in an allowed network, and in no forbidden one. An address that embeds
@@ -173,13 +173,13 @@ def _is_open_internet(address: Address) -> bool:
     return address.is_global and not is_special and not any(address in network for network in _AROUND_US)
 
 
-def news_of(from_status: str, to: str) -> News | None:
+def event_for(from_status: str, to: str) -> CallbackEvent | None:
     """Return the event that a change of status causes; None if it causes none."""
     if to == Status.RUNNING:
-        return News.STARTED
+        return CallbackEvent.STARTED
     if to == Status.PENDING:
-        return News.RETRIED if from_status else None
-    return News.ENDED if Status(to).is_terminal else None
+        return CallbackEvent.RETRIED if from_status else None
+    return CallbackEvent.ENDED if Status(to).is_terminal else None
 
 
 def outcome_of_end(status: str, reason: str) -> Outcome:

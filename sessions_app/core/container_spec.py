@@ -23,7 +23,7 @@ INSTALLATION_LABEL = "io.berth.installation"
 SESSION_LABEL = "io.berth.session"
 KERNEL_LABEL = "io.berth.kernel"
 ATTEMPT_LABEL = "io.berth.attempt"
-MOORING_LABEL = "io.berth.mooring"
+POOLED_NETWORK_LABEL = "io.berth.mooring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class KernelPlan:
     network_pool: str
     has_readonly_root: bool = False
     has_setup: bool = False
-    mooring_id: UUID | None = None
+    pooled_network_id: UUID | None = None
     element: ArrayElement | None = None
 
 
@@ -79,8 +79,8 @@ def network_name(session_id: UUID) -> str:
     return f"berth-{session_id.hex}"
 
 
-def mooring_name(mooring_id: UUID) -> str:
-    return f"berth-net-{mooring_id.hex}"
+def pooled_network_name(pooled_network_id: UUID) -> str:
+    return f"berth-net-{pooled_network_id.hex}"
 
 
 def home_volume_name(kernel_id: UUID, attempt: int = 1) -> str:
@@ -103,20 +103,20 @@ def kernel_labels(plan: KernelPlan) -> dict[str, str]:
 
 def build_network_spec(plan: KernelPlan) -> NetworkSpec:
     """Return the spec of the session's network: its pooled network, or one named after the session."""
-    if plan.mooring_id is not None:
-        return build_mooring_spec(plan.installation, plan.mooring_id, plan.network_pool)
+    if plan.pooled_network_id is not None:
+        return build_pooled_network_spec(plan.installation, plan.pooled_network_id, plan.network_pool)
     return NetworkSpec(
         name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool
     )
 
 
-def build_mooring_spec(installation: str, mooring_id: UUID, pool: str) -> NetworkSpec:
+def build_pooled_network_spec(installation: str, pooled_network_id: UUID, pool: str) -> NetworkSpec:
     """Return the spec of a pooled network.
 
     Engines cannot change labels, so the network never carries a session's id.
     """
-    labels = {INSTALLATION_LABEL: installation, MOORING_LABEL: str(mooring_id)}
-    return NetworkSpec(name=mooring_name(mooring_id), labels=labels, pool=pool)
+    labels = {INSTALLATION_LABEL: installation, POOLED_NETWORK_LABEL: str(pooled_network_id)}
+    return NetworkSpec(name=pooled_network_name(pooled_network_id), labels=labels, pool=pool)
 
 
 def build_container_spec(plan: KernelPlan) -> ContainerSpec:

@@ -33,7 +33,7 @@ from sessions_app.core.home_setup import (
     read_progress,
 )
 from sessions_app.core.states import Reason
-from sessions_app.dotfiles.service import used_files
+from sessions_app.dotfiles.service import active_files
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession, Kernel, PersonalSetup
 
@@ -43,22 +43,22 @@ Script = PersonalSetup.Script
 FILES_WAIT_S = 10
 READ_S = 5
 GRACE_S = 60
-AT_ONCE = 100
-ASKED_AT_ONCE = 16
-SILENT_S = 60
+BATCH_SIZE = 100
+PARALLEL_READS = 16
+SILENCE_S = 60
 # A pipe in its place would block the reader, and a link could lead elsewhere.
-_READ = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
-_AWAIT = (
-    f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
-    f"do sleep 0.2; n=$((n + 1)); done; {_READ}"
+_READ_COMMAND = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
+_AWAIT_COMMAND = (
+    f'n=0; until case "$({_READ_COMMAND})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
+    f"do sleep 0.2; n=$((n + 1)); done; {_READ_COMMAND}"
 )
-SKIPPED = {
+SKIPPED_SENTENCES = {
     Skip.FOLDER: gettext_noop("“{path}” was not written: it would lie in a folder of this session."),
     Skip.LINK: gettext_noop("“{path}” was not written: there is a link on the way."),
     Skip.DIRECTORY: gettext_noop("“{path}” was not written: there is a directory."),
     Skip.REFUSED: gettext_noop("“{path}” was not written: the image does not let you."),
 }
-RAN = {
+SCRIPT_SENTENCES = {
     Script.RUNNING: gettext_noop("Your start-up script is running."),
     Script.DONE: gettext_noop("Your start-up script ran for {took} s."),
     Script.FAILED: gettext_noop(
@@ -71,7 +71,7 @@ RAN = {
 }
 
 
-def setup_of(session: ComputeSession) -> PersonalSetup | None:
+def find_setup(session: ComputeSession) -> PersonalSetup | None:
     """Return the setup record of the session, or None. No query if the session came `with_parts`."""
     return getattr(session, "setup", None)
 
@@ -84,7 +84,7 @@ def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | Non
     """
     if not session.personal_files:
         return None
-    kept, script = used_files(session.owner_id)
+    kept, script = active_files(session.owner_id)
     if not kept and script is None:
         return None
     mounts = [mount.path for mount in session.mounts.all()]
@@ -126,39 +126,39 @@ def await_files(session: ComputeSession, kernels: Sequence[Kernel], files: list[
     setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
     if setup is None:
         return
-    for kernel, answer in _ask_all(kernels, _AWAIT, timeout_s=FILES_WAIT_S + READ_S):
+    for kernel, answer in _read_all(kernels, _AWAIT_COMMAND, timeout_s=FILES_WAIT_S + READ_S):
         if isinstance(answer, RuntimeUnavailable):
             raise answer
         if isinstance(answer, Progress):
-            _note_skipped(setup, answer, files)
+            _add_skipped(setup, answer, files)
             if kernel == kernels[0]:
-                _note_script(setup, answer)
+                _copy_script_result(setup, answer)
             setup.save()
 
 
-def note_setups() -> None:
-    """Record the progress of unfinished setups: at most AT_ONCE per call, in random order.
+def record_setups() -> None:
+    """Record the progress of unfinished setups: at most BATCH_SIZE per call, in random order.
 
-    One short engine call each. Containers that time out are skipped for SILENT_S.
+    One short engine call each. Containers that time out are skipped for SILENCE_S.
     """
     under_way = PersonalSetup.objects.filter(is_over=False).select_related("session").order_by("?")
     setups: dict[Kernel, PersonalSetup] = {}
-    for setup in under_way.prefetch_related("session__kernels__agent")[:AT_ONCE]:
+    for setup in under_way.prefetch_related("session__kernels__agent")[:BATCH_SIZE]:
         kernel = setup.session.kernels.all()[0]
         if setup.session.is_running and kernel.agent is not None:
             setups[kernel] = setup
         if _is_overdue(setup):
             _finish(setup, Script.UNKNOWN)
-    silent = cache.get_many([_silence_of(setup) for setup in setups.values()])
-    asked = [kernel for kernel, setup in setups.items() if _silence_of(setup) not in silent]
-    for kernel, answer in _ask_all(asked, _READ, timeout_s=READ_S):
+    silent = cache.get_many([_silence_key(setup) for setup in setups.values()])
+    pending = [kernel for kernel, setup in setups.items() if _silence_key(setup) not in silent]
+    for kernel, answer in _read_all(pending, _READ_COMMAND, timeout_s=READ_S):
         if isinstance(answer, ProcessTimeout):
-            cache.set(_silence_of(setups[kernel]), True, SILENT_S)
+            cache.set(_silence_key(setups[kernel]), True, SILENCE_S)
         elif isinstance(answer, Progress):
-            _note_progress(setups[kernel], answer)
+            _record_progress(setups[kernel], answer)
 
 
-def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
+def record_setup_at_end(session: ComputeSession, output: bytes) -> None:
     """Record the result of the setup from the log of a container that has ended.
 
     If the command ran, the script had finished before it.
@@ -179,7 +179,7 @@ def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
     )
 
 
-def troubles(setup: PersonalSetup) -> list[str]:
+def failure_sentences(setup: PersonalSetup) -> list[str]:
     """Return sentences about files and scripts that failed."""
     found = skipped_sentences(setup)
     if setup.script in (Script.FAILED, Script.TIMED_OUT, Script.UNKNOWN):
@@ -190,7 +190,7 @@ def troubles(setup: PersonalSetup) -> list[str]:
 def skipped_sentences(setup: PersonalSetup) -> list[str]:
     """Return sentences about files that were not written."""
     return [
-        _(SKIPPED[Skip(each["why"])]).format(path=each["path"])
+        _(SKIPPED_SENTENCES[Skip(each["why"])]).format(path=each["path"])
         for each in setup.skipped
         if each["why"] in set(Skip)
     ]
@@ -198,36 +198,36 @@ def skipped_sentences(setup: PersonalSetup) -> list[str]:
 
 def script_sentence(setup: PersonalSetup) -> str:
     """Return a sentence about the result of the script; "" if there was none."""
-    text = RAN.get(Script(setup.script))
+    text = SCRIPT_SENTENCES.get(Script(setup.script))
     return _(text).format(exit_code=setup.exit_code, took=setup.took_s) if text else ""
 
 
-def _note_progress(setup: PersonalSetup, progress: Progress) -> None:
-    _note_script(setup, progress)
+def _record_progress(setup: PersonalSetup, progress: Progress) -> None:
+    _copy_script_result(setup, progress)
     if setup.is_over:
         setup.save()
         updates.push_session_change(setup.session)
 
 
-def _silence_of(setup: PersonalSetup) -> str:
+def _silence_key(setup: PersonalSetup) -> str:
     """Return the cache key that marks a container that did not answer."""
     return f"silent_setup:{setup.pk}"
 
 
-def _ask_all(
+def _read_all(
     kernels: Sequence[Kernel], line: str, *, timeout_s: float
 ) -> Iterator[tuple[Kernel, Progress | RuntimeFault | None]]:
-    """Run the shell line in these containers, ASKED_AT_ONCE in parallel.
+    """Run the shell line in these containers, PARALLEL_READS in parallel.
 
     Yields results as they arrive, so that a slow container delays no other.
     """
-    with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="setups") as pool:
-        asked = {pool.submit(_ask, kernel, line, timeout_s): kernel for kernel in kernels}
-        for answer in as_completed(asked):
-            yield asked[answer], answer.result()
+    with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="setups") as pool:
+        pending = {pool.submit(_read_progress, kernel, line, timeout_s): kernel for kernel in kernels}
+        for answer in as_completed(pending):
+            yield pending[answer], answer.result()
 
 
-def _ask(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault | None:
+def _read_progress(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault | None:
     """Return the parsed progress, or the fault of the engine call. No query."""
     try:
         answer = runtime_of(kernel.placed_agent).run_process(
@@ -239,14 +239,14 @@ def _ask(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault
     return read_progress(answer.output)
 
 
-def _note_skipped(setup: PersonalSetup, progress: Progress, files: list[HomeFile]) -> None:
+def _add_skipped(setup: PersonalSetup, progress: Progress, files: list[HomeFile]) -> None:
     """Add the files that were not written to `setup`, unsaved."""
     known = {each["path"] for each in setup.skipped}
     news = [(files[number].path, why) for number, why in progress.skipped if number < len(files)]
     setup.skipped += [{"path": path, "why": why.value} for path, why in news if path not in known]
 
 
-def _note_script(setup: PersonalSetup, progress: Progress) -> None:
+def _copy_script_result(setup: PersonalSetup, progress: Progress) -> None:
     """Copy the result of the script to `setup`, unsaved."""
     if setup.script == Script.NONE:
         _set_end(setup, Script.NONE)

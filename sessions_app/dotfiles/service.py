@@ -41,7 +41,7 @@ def startup_script(actor: Actor) -> StartupScript | None:
     return _with_use(StartupScript).filter(user_id=actor.user_id or 0).first()
 
 
-def used_files(user_id: int) -> tuple[list[Dotfile], str | None]:
+def active_files(user_id: int) -> tuple[list[Dotfile], str | None]:
     """Return the dotfiles and script (or None) that a new session of this user gets. 2 queries."""
     files = _with_use(Dotfile).filter(user_id=user_id, is_used=True)
     script = _with_use(StartupScript).filter(user_id=user_id, is_used=True).first()

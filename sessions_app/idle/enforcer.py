@@ -37,15 +37,21 @@ from sessions_app.events import SessionEndsSoon
 from sessions_app.idle.facts import (
     THRESHOLDS,
     Scopes,
-    facts_of,
-    idle_of,
-    judged_thresholds,
-    kept_thresholds,
-    least_use_of,
-    limits_of,
+    idle_facts,
+    idle_row,
+    limit_values,
+    required_utilization,
     scopes_by_key,
+    thresholds_from_json,
+    thresholds_to_json,
 )
-from sessions_app.idle.utilization import RECENT, Wanted, at_work_on_devices, at_work_on_processor, use_of
+from sessions_app.idle.utilization import (
+    RECENT,
+    Measurement,
+    computing_on_cpu,
+    computing_on_devices,
+    utilization_by_session,
+)
 from sessions_app.lifecycle import updates
 from sessions_app.metrics.accelerators import device_milli_of
 from sessions_app.models import (
@@ -63,9 +69,9 @@ from sessions_app.termination.service import begin_termination
 log = structlog.get_logger(__name__)
 
 ROUND = timedelta(seconds=10)
-SILENCE = timedelta(seconds=60)
+MAX_REPORT_GAP = timedelta(seconds=60)
 """Maximum gap between reports of a gateway, and between rounds, before user activity is unknown."""
-ENDED_SILENTLY = timedelta(minutes=10)
+GATEWAY_GONE_AFTER = timedelta(minutes=10)
 """Age of the last report after which a gateway counts as ended."""
 
 REASONS = {
@@ -73,11 +79,20 @@ REASONS = {
     Cause.INTERACTION: Reason.UNUSED,
     Cause.USE: Reason.UNDERUSED,
 }
-_ENDING = ("max_idle_s", *THRESHOLDS.values())  # columns of groups and of policies
-_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use", "thresholds", "use_grace_s")
+_LIMIT_COLUMNS = ("max_idle_s", *THRESHOLDS.values())  # columns of groups and of policies
+_FACT_COLUMNS = (
+    "measured_from",
+    "gap",
+    "max_idle_s",
+    "use_from",
+    "low_since",
+    "use",
+    "thresholds",
+    "use_grace_s",
+)
 
 
-def judge_sessions(now: datetime) -> None:
+def enforce_idle_limits(now: datetime) -> None:
     """Run one round over running sessions with a limit: update facts, write warnings, end sessions.
 
     9 queries and at most 7 more for any number of sessions and windows, and some for each session
@@ -86,8 +101,8 @@ def judge_sessions(now: datetime) -> None:
     if not _begin_round(now):
         return
     sessions = list(_limited_sessions(now))
-    _judge(sessions, now)
-    due = _warn(sessions, now)
+    _update_facts(sessions, now)
+    due = _write_due_warnings(sessions, now)
     for session, end in due:
         end_if_due(session.pk, end.cause, now)
 
@@ -95,13 +110,15 @@ def judge_sessions(now: datetime) -> None:
 def _begin_round(now: datetime) -> bool:
     """Start a round; return False if the last one was less than ROUND ago.
 
-    If rounds or all gateway reports paused for longer than SILENCE, resets all measurements.
+    If rounds or all gateway reports paused for longer than MAX_REPORT_GAP, resets all measurements.
     """
     with transaction.atomic():
         watch, _is_new = IdleWatch.objects.select_for_update().get_or_create(pk=1)
         if watch.judged_at is not None and timedelta(0) <= now - watch.judged_at < ROUND:
             return False
-        is_blind = watch.judged_at is None or now - watch.judged_at > SILENCE or not _any_gateway_reports(now)
+        is_blind = (
+            watch.judged_at is None or now - watch.judged_at > MAX_REPORT_GAP or not _any_gateway_reports(now)
+        )
         watch.judged_at = now
         watch.save(update_fields=["judged_at"])
         if is_blind:
@@ -114,17 +131,17 @@ def _begin_round(now: datetime) -> bool:
 def _all_gateways_report(now: datetime) -> bool:
     """Return True if no gateway is silent, because activity through a silent one is unknown.
 
-    A gateway that ends deletes its report; a killed one is ignored after ENDED_SILENTLY.
+    A gateway that ends deletes its report; a killed one is ignored after GATEWAY_GONE_AFTER.
     """
-    times = GatewayReport.objects.filter(reported_at__gt=now - ENDED_SILENTLY).values_list(
+    times = GatewayReport.objects.filter(reported_at__gt=now - GATEWAY_GONE_AFTER).values_list(
         "reported_at", flat=True
     )
-    return min(times, default=now - SILENCE) > now - SILENCE
+    return min(times, default=now - MAX_REPORT_GAP) > now - MAX_REPORT_GAP
 
 
 def _any_gateway_reports(now: datetime) -> bool:
-    """Return True if at least one gateway reported within SILENCE."""
-    return GatewayReport.objects.filter(reported_at__gt=now - SILENCE).exists()
+    """Return True if at least one gateway reported within MAX_REPORT_GAP."""
+    return GatewayReport.objects.filter(reported_at__gt=now - MAX_REPORT_GAP).exists()
 
 
 def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
@@ -140,10 +157,10 @@ def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
 
 
 def _has_limit(row: str = "") -> Q:
-    return reduce(or_, (~Q(**{f"{row}{column}": None}) for column in _ENDING))
+    return reduce(or_, (~Q(**{f"{row}{column}": None}) for column in _LIMIT_COLUMNS))
 
 
-def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
+def _update_facts(sessions: Sequence[ComputeSession], now: datetime) -> None:
     """Update the idle facts of the sessions."""
     missing = [SessionIdle(session=session) for session in sessions if not hasattr(session, "idle")]
     SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may have inserted it already
@@ -153,20 +170,20 @@ def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
     for session in sessions:
         if not hasattr(session, "idle"):
             session.idle = SessionIdle(session_id=session.pk)  # type: ignore[attr-defined]
-        before[session.pk] = _values(idle_of(session))
-        _judge_interaction(session, scopes, now, is_reported=is_reported)
-    _judge_use({session: least_use_of(session, scopes) for session in sessions}, now)
-    _note_programs(sessions, now)
-    changed = [idle for session in sessions if _values(idle := idle_of(session)) != before[session.pk]]
-    SessionIdle.objects.bulk_update(changed, _JUDGED, batch_size=1000)
+        before[session.pk] = _values(idle_row(session))
+        _update_activity(session, scopes, now, is_reported=is_reported)
+    _update_utilization({session: required_utilization(session, scopes) for session in sessions}, now)
+    _record_programs(sessions, now)
+    changed = [idle for session in sessions if _values(idle := idle_row(session)) != before[session.pk]]
+    SessionIdle.objects.bulk_update(changed, _FACT_COLUMNS, batch_size=1000)
 
 
 def _values(idle: SessionIdle) -> tuple[object, ...]:
-    return tuple(getattr(idle, name) for name in _JUDGED)
+    return tuple(getattr(idle, name) for name in _FACT_COLUMNS)
 
 
-def _judge_interaction(session: ComputeSession, scopes: Scopes, now: datetime, *, is_reported: bool) -> None:
-    idle = idle_of(session)
+def _update_activity(session: ComputeSession, scopes: Scopes, now: datetime, *, is_reported: bool) -> None:
+    idle = idle_row(session)
     idle.max_idle_s = max_idle_s(session, scopes)
     if not _machines_answer(session):
         idle.gap = Gap.MACHINE
@@ -177,7 +194,7 @@ def _judge_interaction(session: ComputeSession, scopes: Scopes, now: datetime, *
     if idle.gap:
         idle.measured_from = None
     elif idle.measured_from is None:
-        is_fresh = session.started_at is not None and now - session.started_at < SILENCE
+        is_fresh = session.started_at is not None and now - session.started_at < MAX_REPORT_GAP
         idle.measured_from = session.started_at if is_fresh else now
 
 
@@ -189,7 +206,7 @@ def max_idle_s(session: ComputeSession, scopes: Scopes) -> int | None:
     if session.type == SessionType.BATCH:
         return None
     own = session.resource_group.max_idle_s
-    found = limits_of(session, scopes, Limit.IDLE_TIMEOUT)
+    found = limit_values(session, scopes, Limit.IDLE_TIMEOUT)
     return min(found if own is None else [own, *found], default=None)
 
 
@@ -198,46 +215,46 @@ def _machines_answer(session: ComputeSession) -> bool:
     return all(agent is not None and agent.state != AgentState.LOST for agent in agents)
 
 
-def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
+def _update_utilization(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
     """Compare utilisation with the minimum over the shortest window of the group and the policies.
 
     A session that is under-utilised is also measured over the last minutes (RECENT), so that work
     that resumes counts at once. If those minutes are not measured, it counts as recovered.
     """
     ready = [
-        Wanted(session, least.window)
+        Measurement(session, least.window)
         for session, least in least_uses.items()
         if least.is_wanted and _machines_answer(session) and _has_window(session, least.window, now)
     ]
-    means = use_of(ready, now)
-    low = [Wanted(each.session, RECENT) for each in ready if idle_of(each.session).low_since]
-    recent = use_of(low, now)
+    means = utilization_by_session(ready, now)
+    low = [Measurement(each.session, RECENT) for each in ready if idle_row(each.session).low_since]
+    recent = utilization_by_session(low, now)
     for session, least in least_uses.items():
-        idle = idle_of(session)
-        used, wanted = idle.use, judged_thresholds(idle)
-        idle.thresholds, idle.use_grace_s = kept_thresholds(least), least.policies_grace_s
+        idle = idle_row(session)
+        used, wanted = idle.use, thresholds_from_json(idle)
+        idle.thresholds, idle.use_grace_s = thresholds_to_json(least), least.policies_grace_s
         idle.use = means.get(session.pk, {})
         still = higher_of(idle.use, recent.get(session.pk, {}))
         if idle.low_since is None:
             idle.low_since = now if least.is_missed_by(idle.use) else None
         elif not least.is_missed_by(still):
             idle.low_since, idle.use_from = None, now
-        elif not is_same_lack(used, wanted, still, judged_thresholds(idle)):
+        elif not is_same_lack(used, wanted, still, thresholds_from_json(idle)):
             idle.low_since = now  # for another threshold, without a warning yet: its grace begins
 
 
-def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
+def _record_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
     """Count running programs as activity in sessions whose idle timeout is near.
 
     A notebook or a terminal may compute without any user activity. If that was not measured
     recently, the idle time starts anew.
     """
     near = [session for session in sessions if _is_nearly_idle(session, now)]
-    recent = [Wanted(session, RECENT) for session in near]
-    computes = at_work_on_processor(recent, now)
-    on_devices = at_work_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
+    recent = [Measurement(session, RECENT) for session in near]
+    computes = computing_on_cpu(recent, now)
+    on_devices = computing_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
     for session in near:
-        session_id, idle = session.pk, idle_of(session)
+        session_id, idle = session.pk, idle_row(session)
         if not computes[session_id] and session_id not in on_devices:
             if computes[session_id] is None:
                 idle.gap, idle.measured_from = Gap.USE, None
@@ -247,28 +264,32 @@ def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
 
 
 def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:
-    ends = ends_of(facts_of(session, idle_of(session)))
+    ends = ends_of(idle_facts(session, idle_row(session)))
     return any(end.cause is Cause.INTERACTION and end.at - now <= NEAR for end in ends)
 
 
 def _has_window(session: ComputeSession, window: timedelta, now: datetime) -> bool:
     began = session.started_at or now
-    return now - max(began, idle_of(session).use_from or began) >= window
+    return now - max(began, idle_row(session).use_from or began) >= window
 
 
-def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[ComputeSession, End]]:
+def _write_due_warnings(
+    sessions: Sequence[ComputeSession], now: datetime
+) -> list[tuple[ComputeSession, End]]:
     """Write the warnings that are due; return the sessions and ends whose time may be over."""
-    ends = {session: ends_of(facts_of(session, idle_of(session))) for session in sessions}
-    given = _given(ends)
+    ends = {session: ends_of(idle_facts(session, idle_row(session))) for session in sessions}
+    given = _written_marks(ends)
     near = [(session, end) for session, coming in ends.items() for end in coming if end.at - now <= NEAR]
     for session, end in near:
         mark = warning_due(end, now, given[session.pk, end.cause.value, end.at])
         if mark is not None:
-            _warn_of(session, end, mark, now)
+            _write_warning(session, end, mark, now)
     return [(session, end) for session, end in near if now >= end.at]
 
 
-def _given(ends: Mapping[ComputeSession, Sequence[End]]) -> dict[tuple[UUID, str, datetime], set[int]]:
+def _written_marks(
+    ends: Mapping[ComputeSession, Sequence[End]],
+) -> dict[tuple[UUID, str, datetime], set[int]]:
     """Return the marks of the warnings already written, per end.
 
     Deletes warnings of ends that were moved: if a limit is loosened and tightened again, its owner
@@ -290,7 +311,7 @@ def _given(ends: Mapping[ComputeSession, Sequence[End]]) -> dict[tuple[UUID, str
 
 
 @transaction.atomic
-def _warn_of(session: ComputeSession, end: End, mark_s: int, now: datetime) -> None:
+def _write_warning(session: ComputeSession, end: End, mark_s: int, now: datetime) -> None:
     _row, is_new = SessionWarning.objects.get_or_create(
         session=session, cause=end.cause.value, ends_at=end.at, mark_s=mark_s, defaults={"warned_at": now}
     )
@@ -305,19 +326,19 @@ def _warn_of(session: ComputeSession, end: End, mark_s: int, now: datetime) -> N
         publish(SessionEndsSoon(session.pk))
 
 
-def note_told(warning: SessionWarning, now: datetime) -> None:
+def record_notification(warning: SessionWarning, now: datetime) -> None:
     """Record that the owner was notified, so that the end may be enforced.
 
     Call it in the transaction that writes the notification.
     """
     SessionWarning.objects.filter(pk=warning.pk, told_at=None).update(told_at=now)
     session = ComputeSession.objects.select_related("resource_group", "idle").get(pk=warning.session_id)
-    idle = idle_of(session)
-    ends = ends_of(facts_of(session, idle))
-    told = [end for end in ends if (end.cause.value, end.at) == (warning.cause, warning.ends_at)]
-    is_last = any(end.last_mark_s == warning.mark_s for end in told)
+    idle = idle_row(session)
+    ends = ends_of(idle_facts(session, idle))
+    notified = [end for end in ends if (end.cause.value, end.at) == (warning.cause, warning.ends_at)]
+    is_last = any(end.last_mark_s == warning.mark_s for end in notified)
     # If an end that was already notified comes first, the pages keep showing that one.
-    if told == list(ends[:1]) or ends[0].at != idle.warned_of:
+    if notified == list(ends[:1]) or ends[0].at != idle.warned_of:
         SessionIdle.objects.filter(session=session).update(
             warned_of=warning.ends_at, last_told_at=now if is_last else None
         )
@@ -335,18 +356,18 @@ def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
     idle = SessionIdle.objects.select_for_update().filter(session_id=session_id).first()
     if session is None or idle is None:
         return False
-    end = next((end for end in ends_of(facts_of(session, idle)) if end.cause is cause), None)
-    if end is None or not may_end(end, now, _last_told_at(session_id, end)):
+    end = next((end for end in ends_of(idle_facts(session, idle)) if end.cause is cause), None)
+    if end is None or not may_end(end, now, _last_notified_at(session_id, end)):
         return False
     begin_termination(session_id, reason=REASONS[cause], actor=SYSTEM)
     return True
 
 
-def _last_told_at(session_id: UUID, end: End) -> datetime | None:
-    told = SessionWarning.objects.filter(
+def _last_notified_at(session_id: UUID, end: End) -> datetime | None:
+    notified = SessionWarning.objects.filter(
         session_id=session_id, cause=end.cause.value, ends_at=end.at, mark_s=end.last_mark_s
     )
-    return told.values_list("told_at", flat=True).first()
+    return notified.values_list("told_at", flat=True).first()
 
 
 def shift_timestamps(step: ClockJump) -> None:

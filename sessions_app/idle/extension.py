@@ -13,7 +13,7 @@ from common.audit import audit_log
 from common.errors import Conflict, LimitExceeded
 from common.pages.status_styles import status_style
 from sessions_app.core.idle_rules import Cause, End, Extension, ends_of, put_off
-from sessions_app.idle.facts import extension_left, facts_of, idle_of, is_own_limit, scopes_by_key
+from sessions_app.idle.facts import idle_facts, idle_row, is_own_limit, remaining_extension, scopes_by_key
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession, SessionIdle
 from sessions_app.selectors import Action, access_session
@@ -32,8 +32,8 @@ def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     SessionIdle.objects.get_or_create(session=session)
     idle = SessionIdle.objects.select_for_update().get(session=session)
     end = _next_end(session, idle)
-    extension = extension_left(session, idle, scopes_by_key([session]))
-    _demand_left(session, idle, extension)
+    extension = remaining_extension(session, idle, scopes_by_key([session]))
+    _require_left(session, idle, extension)
 
     now = clock.now()
     ends_at = put_off(end, now, extension.by_s)
@@ -54,9 +54,9 @@ def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     return session
 
 
-def extension_of_session(session: ComputeSession) -> Extension:
+def session_extension(session: ComputeSession) -> Extension:
     """Return the remaining extensions of the session. Two queries at most."""
-    return extension_left(session, idle_of(session), scopes_by_key([session]))
+    return remaining_extension(session, idle_row(session), scopes_by_key([session]))
 
 
 def _next_end(session: ComputeSession, idle: SessionIdle) -> End:
@@ -65,7 +65,7 @@ def _next_end(session: ComputeSession, idle: SessionIdle) -> End:
         raise Conflict(
             sentence.format(session=session.name, status=status_style(session.status).label.lower())
         )
-    found = list(ends_of(facts_of(session, idle)))
+    found = list(ends_of(idle_facts(session, idle)))
     if is_own_limit(session) and session.deadline_at is not None:
         found.append(End(session.deadline_at, Cause.LIFETIME, session.timeout_s or 0))
     if not found:
@@ -75,7 +75,7 @@ def _next_end(session: ComputeSession, idle: SessionIdle) -> End:
     return min(found, key=lambda end: end.at)
 
 
-def _demand_left(session: ComputeSession, idle: SessionIdle, extension: Extension) -> None:
+def _require_left(session: ComputeSession, idle: SessionIdle, extension: Extension) -> None:
     if extension.is_possible:
         return
     if idle.extensions:

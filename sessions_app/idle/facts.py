@@ -43,7 +43,7 @@ THRESHOLDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class NextEnd:
     """Next end of a running session if nothing changes.
 
     `cause`: "" for the session's own time limit. `is_near`: its owner was notified. `is_soon`: at
@@ -69,35 +69,35 @@ def is_own_limit(session: ComputeSession) -> bool:
     )
 
 
-def idle_of(session: ComputeSession) -> SessionIdle:
+def idle_row(session: ComputeSession) -> SessionIdle:
     """Return the session's idle row, or an unsaved empty one."""
     return getattr(session, "idle", None) or SessionIdle(session_id=session.pk)
 
 
-def thresholds_of(group: ResourceGroup) -> dict[str, int]:
+def group_thresholds(group: ResourceGroup) -> dict[str, int]:
     """Return the minimum utilisation that the group requires, in percent by name."""
     found = {name: getattr(group, column) for name, column in THRESHOLDS.items()}
     return {name: percent for name, percent in found.items() if percent is not None}
 
 
-def least_use_of(session: ComputeSession, scopes: Scopes) -> LeastUse:
+def required_utilization(session: ComputeSession, scopes: Scopes) -> LeastUse:
     """Return the minimum utilisation required by its group and policies.
 
     Empty for batch sessions, unless the group ends idle batch sessions.
     """
     group = session.resource_group
-    windows_s = limits_of(session, scopes, Limit.USE_WINDOW)
+    windows_s = limit_values(session, scopes, Limit.USE_WINDOW)
     is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
     return LeastUse(
-        of_group=Thresholds(thresholds_of(group) if is_meant else {}, UseRule(group.use_rule)),
-        of_policies=_thresholds_of_policies(session, scopes) if is_meant else (),
+        of_group=Thresholds(group_thresholds(group) if is_meant else {}, UseRule(group.use_rule)),
+        of_policies=_policy_thresholds(session, scopes) if is_meant else (),
         window=timedelta(seconds=_shortest_s(group, group.use_window_s, min(windows_s, default=None))),
-        policies_grace_s=min(limits_of(session, scopes, Limit.USE_GRACE), default=None),
+        policies_grace_s=min(limit_values(session, scopes, Limit.USE_GRACE), default=None),
     )
 
 
-def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Thresholds, ...]:
-    found = [scopes[key] for key in keys_of(session) if key in scopes]
+def _policy_thresholds(session: ComputeSession, scopes: Scopes) -> tuple[Thresholds, ...]:
+    found = [scopes[key] for key in scope_keys(session) if key in scopes]
     wanted = [
         Thresholds(
             {name: scope.limits[column] for name, column in THRESHOLDS.items() if column in scope.limits},
@@ -108,7 +108,7 @@ def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Th
     return tuple(each for each in wanted if each.least)
 
 
-def kept_thresholds(least: LeastUse) -> list[dict[str, Any]]:
+def thresholds_to_json(least: LeastUse) -> list[dict[str, Any]]:
     """Return the thresholds in the form stored in `SessionIdle.thresholds`."""
     return [
         {"rule": each.rule.value, "least": dict(each.least), "is_group": each is least.of_group}
@@ -117,20 +117,22 @@ def kept_thresholds(least: LeastUse) -> list[dict[str, Any]]:
     ]
 
 
-def judged_thresholds(idle: SessionIdle, *, with_group: bool = True) -> list[Thresholds]:
+def thresholds_from_json(idle: SessionIdle, *, with_group: bool = True) -> list[Thresholds]:
     """Return the thresholds of the group and policies as last judged."""
     found = [kept for kept in idle.thresholds if with_group or not kept["is_group"]]
     return [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in found]
 
 
-def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
+def judge_utilization(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
     """Return utilisation and minimum by resource, with the group's current minimum.
 
     Minimums of policies are as last judged. No query if the session came with its group.
     """
     group = session.resource_group
-    of_group = Thresholds(thresholds_of(group), UseRule(group.use_rule))
-    return judged_of(idle.use, told_beside(idle.use, [of_group, *judged_thresholds(idle, with_group=False)]))
+    of_group = Thresholds(group_thresholds(group), UseRule(group.use_rule))
+    return judged_of(
+        idle.use, told_beside(idle.use, [of_group, *thresholds_from_json(idle, with_group=False)])
+    )
 
 
 def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:
@@ -140,10 +142,10 @@ def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> 
     """
     if of_policies_s is None:
         return own_s
-    return min(own_s, of_policies_s) if thresholds_of(group) else of_policies_s
+    return min(own_s, of_policies_s) if group_thresholds(group) else of_policies_s
 
 
-def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
+def idle_facts(session: ComputeSession, idle: SessionIdle) -> Facts:
     """Return the idle facts of a running session that came with its group. No query."""
     started_at, group = session.started_at or session.status_changed_at, session.resource_group
     return Facts(
@@ -161,17 +163,17 @@ def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
     )
 
 
-def outlook_of(session: ComputeSession) -> Outlook | None:
+def find_next_end(session: ComputeSession) -> NextEnd | None:
     """Return the next end of a running session; None if it is not running. No query.
 
     The session must have come with its group and `idle`, and `with_preemption` to include preemption.
     """
     if not session.is_running:
         return None
-    idle = idle_of(session)
+    idle = idle_row(session)
     if preempted_at := getattr(session, "preempted_at", None):
-        return _outlook(session, idle, preempted_at, Cause.PREEMPTION.value, is_near=True)
-    facts = facts_of(session, idle)
+        return _next_end(session, idle, preempted_at, Cause.PREEMPTION.value, is_near=True)
+    facts = idle_facts(session, idle)
     end = next((end for end in ends_of(facts) if _is_shown(session, end)), None)
     own = session.deadline_at if is_own_limit(session) else None
     is_near = end is not None and idle.warned_of == end.at
@@ -179,7 +181,7 @@ def outlook_of(session: ComputeSession) -> Outlook | None:
     if end is not None:
         ends_at = earliest_end(end, idle.last_told_at) if is_near and idle.last_told_at else end.at
     is_own = own is not None and (ends_at is None or own <= ends_at)
-    return _outlook(
+    return _next_end(
         session,
         idle,
         own if is_own else ends_at,
@@ -188,26 +190,26 @@ def outlook_of(session: ComputeSession) -> Outlook | None:
     )
 
 
-def _outlook(
+def _next_end(
     session: ComputeSession, idle: SessionIdle, ends_at: datetime | None, cause: str, *, is_near: bool
-) -> Outlook:
-    return Outlook(
+) -> NextEnd:
+    return NextEnd(
         ends_at=ends_at,
         cause=cause,
         is_near=is_near,
         is_soon=ends_at is not None and ends_at - clock.now() <= NEAR,
         interacted_at=idle.interacted_at,
-        idle_since=facts_of(session, idle).idle_since if idle.max_idle_s else None,
+        idle_since=idle_facts(session, idle).idle_since if idle.max_idle_s else None,
         max_idle_s=idle.max_idle_s,
         gap=str(Gap(idle.gap).label) if idle.max_idle_s and idle.gap else "",
-        use=judged_use(session, idle),
+        use=judge_utilization(session, idle),
     )
 
 
 def _is_shown(session: ComputeSession, end: End) -> bool:
     """Return True if the end is shown: the default lifetime only once its owner was warned."""
     is_limited = end.cause is not Cause.LIFETIME or session.lifetime_s is not None
-    return is_limited or idle_of(session).warned_of == end.at
+    return is_limited or idle_row(session).warned_of == end.at
 
 
 def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
@@ -215,25 +217,25 @@ def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
 
     One query; none without sessions.
     """
-    keys = {key for session in sessions for key in keys_of(session)}
+    keys = {key for session in sessions for key in scope_keys(session)}
     return {(scope.level, scope.id): scope for scope in scopes_of(keys)} if keys else {}
 
 
-def keys_of(session: ComputeSession) -> list[tuple[Level, int]]:
+def scope_keys(session: ComputeSession) -> list[tuple[Level, int]]:
     return ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
 
 
-def limits_of(session: ComputeSession, scopes: Scopes, limit: Limit) -> list[int]:
+def limit_values(session: ComputeSession, scopes: Scopes, limit: Limit) -> list[int]:
     """Return the values of the limit at all levels that set it."""
-    found = (scopes.get(key) for key in keys_of(session))
+    found = (scopes.get(key) for key in scope_keys(session))
     return [scope.limits[limit] for scope in found if scope is not None and limit in scope.limits]
 
 
-def extension_left(session: ComputeSession, idle: SessionIdle, scopes: Scopes) -> Extension:
+def remaining_extension(session: ComputeSession, idle: SessionIdle, scopes: Scopes) -> Extension:
     """Return the remaining extensions under its group and policies."""
     group = session.resource_group
     return extension_of(
         used=idle.extensions,
-        most=[group.max_extensions, *limits_of(session, scopes, Limit.EXTENSIONS)],
-        lengths_s=[group.extension_s, *limits_of(session, scopes, Limit.EXTENSION)],
+        most=[group.max_extensions, *limit_values(session, scopes, Limit.EXTENSIONS)],
+        lengths_s=[group.extension_s, *limit_values(session, scopes, Limit.EXTENSION)],
     )

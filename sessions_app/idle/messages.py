@@ -14,12 +14,12 @@ from common.i18n import paragraph
 from common.values.durations import format_duration
 from common.values.resources import CPU, MEM
 from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, Cause, Judged
-from sessions_app.idle.extension import extension_of_session
-from sessions_app.idle.facts import Outlook, idle_of, outlook_of
+from sessions_app.idle.extension import session_extension
+from sessions_app.idle.facts import NextEnd, find_next_end, idle_row
 from sessions_app.models import ComputeSession, Interaction
 from sessions_app.selectors import Action, may
 
-WHY: Mapping[str, str] = MappingProxyType(
+CAUSES: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("Its time limit is over then."),
         Cause.LIFETIME: gettext_noop("That is its maximum lifetime."),
@@ -30,7 +30,7 @@ WHY: Mapping[str, str] = MappingProxyType(
         Cause.PREEMPTION: gettext_noop("It is preempted by a session with a higher priority."),
     }
 )
-USES: Mapping[str, str] = MappingProxyType(
+UTILIZATIONS: Mapping[str, str] = MappingProxyType(
     {
         CPU: gettext_noop("Its CPU utilization is {part}; the minimum is {least}."),
         MEM: gettext_noop("Its memory utilization is {part}; the minimum is {least}."),
@@ -48,7 +48,7 @@ UNMEASURED: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-WHY_IN_SHORT: Mapping[str, str] = MappingProxyType(
+SHORT_CAUSES: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("time limit"),
         Cause.LIFETIME: gettext_noop("maximum lifetime"),
@@ -62,7 +62,7 @@ _NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def why(outlook: Outlook) -> str:
+def explain_end(outlook: NextEnd) -> str:
     """Return sentences that explain the next end; "" if nothing ends the session.
 
     For minimum utilisation they name each resource that is below it.
@@ -70,42 +70,42 @@ def why(outlook: Outlook) -> str:
     if outlook.ends_at is None:
         return ""
     low = outlook.use if outlook.cause == Cause.USE else ()
-    return paragraph(filter(None, (low_use(low_of(low)), _(WHY[outlook.cause]))))
+    return paragraph(filter(None, (low_utilization_text(low_utilization(low)), _(CAUSES[outlook.cause]))))
 
 
-def low_use(use: Iterable[tuple[str, int, int]]) -> str:
+def low_utilization_text(use: Iterable[tuple[str, int, int]]) -> str:
     """Return sentences for (name, percent, minimum) that are too low; "" for none."""
     return paragraph(
-        _(USES[name]).format(part=f"{percent} %", least=f"{least} %") for name, percent, least in use
+        _(UTILIZATIONS[name]).format(part=f"{percent} %", least=f"{least} %") for name, percent, least in use
     )
 
 
-def low_of(use: Iterable[Judged]) -> list[tuple[str, int, int]]:
-    """Return (name, percent, minimum) of each utilisation that is too low, as `low_use` takes it."""
+def low_utilization(use: Iterable[Judged]) -> list[tuple[str, int, int]]:
+    """Return (name, percent, minimum) of each utilisation that is too low, as `low_utilization_text` takes it."""
     return [(each.name, each.percent or 0, each.least) for each in use if each.is_low]
 
 
-def _unmeasured(outlook: Outlook) -> str:
+def _unmeasured(outlook: NextEnd) -> str:
     """Return sentences about required utilisation that is not measured; "" for none."""
     return paragraph(_(UNMEASURED[each.name]) for each in outlook.use if each.percent is None)
 
 
-def ending(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
+def next_end_row(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     """Return the next end of a running session and the possible extension; None if nothing ends it.
 
     {"ends_at", "why", "is_near", "gap", "unmeasured", "interacted_at", "interaction", "extend",
     "left"}; "extend" is the duration of an extension, or "". The session must have come
     `with_parts`. Two queries at most.
     """
-    outlook = outlook_of(session)
+    outlook = find_next_end(session)
     if outlook is None or (outlook.ends_at is None and not outlook.gap and not _unmeasured(outlook)):
         return None
     if outlook.cause == Cause.PREEMPTION:
-        return {**_NOTHING_KNOWN, "ends_at": outlook.ends_at, "why": why(outlook), "is_near": True}
-    known = idle_of(session).interaction
+        return {**_NOTHING_KNOWN, "ends_at": outlook.ends_at, "why": explain_end(outlook), "is_near": True}
+    known = idle_row(session).interaction
     return {
         "ends_at": outlook.ends_at,
-        "why": why(outlook),
+        "why": explain_end(outlook),
         "is_near": outlook.is_near,
         "gap": outlook.gap,
         "unmeasured": _unmeasured(outlook),
@@ -121,19 +121,19 @@ class NearEnd:
 
     at: datetime
     in_short: str
-    why: str
+    explain_end: str
 
 
 def near_end(session: ComputeSession) -> NearEnd | None:
-    """Return the end of a session if it is within NEAR, else None. No query (see `outlook_of`)."""
-    outlook = outlook_of(session)
+    """Return the end of a session if it is within NEAR, else None. No query (see `find_next_end`)."""
+    outlook = find_next_end(session)
     if outlook is None or outlook.ends_at is None or not outlook.is_soon:
         return None
-    return NearEnd(outlook.ends_at, _(WHY_IN_SHORT[outlook.cause]), why(outlook))
+    return NearEnd(outlook.ends_at, _(SHORT_CAUSES[outlook.cause]), explain_end(outlook))
 
 
 def _extension(actor: Actor, session: ComputeSession) -> dict[str, str]:
-    extension = extension_of_session(session) if may(actor, session, Action.EXTEND) else None
+    extension = session_extension(session) if may(actor, session, Action.EXTEND) else None
     if extension is None or not extension.is_possible:
         return {"extend": "", "left": ""}
     left = ngettext("{count} more time", "{count} more times", extension.left).format(count=extension.left)

@@ -13,7 +13,7 @@ from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, percent_of
 from sessions_app.metrics.accelerators import (
     NOT_MEASURED,
     Amount,
-    Share,
+    DeviceShare,
     amounts_of,
     device_milli_of,
     known_sum,
@@ -22,7 +22,7 @@ from sessions_app.metrics.collector import MINUTE_S
 from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsage
 
 RECENT = timedelta(minutes=5)
-COVERED = 0.8
+MIN_COVERAGE = 0.8
 """Minimum part of the minutes that must have been measured."""
 
 BUSY_PERCENT = 5
@@ -37,7 +37,7 @@ devices it identifies the sessions that may be computing.
 """
 
 _MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
-_ASKED = f"""
+_MEASUREMENTS = f"""
     FROM unnest(%(sessions)s::uuid[], %(since)s::timestamptz[], %(drives)s::bigint[]) AS asked (session_id, since, drives)
     JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = asked.session_id
     LEFT JOIN {KernelMetric._meta.db_table} AS metric ON metric.kernel_id = kernel.id AND metric.span_s = {MINUTE_S}
@@ -46,11 +46,11 @@ _ASKED = f"""
 MEANS = f"""
     SELECT kernel.session_id, share.device_milli, share.device_count, share.device_mem_total, share.devices_are_own,
         {", ".join(f"count(metric.{name}), avg(metric.{name})" for name in _MEASURED)}
-    {_ASKED} LEFT JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
+    {_MEASUREMENTS} LEFT JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
     GROUP BY kernel.session_id, kernel.id, share.kernel_id
 """
-AT_WORK = f"""
-    SELECT kernel.session_id {_ASKED} JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
+COMPUTING_ON_DEVICES = f"""
+    SELECT kernel.session_id {_MEASUREMENTS} JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
     GROUP BY kernel.session_id, kernel.id, share.kernel_id, asked.drives
     HAVING avg(metric.device_percent) * share.device_count >= %(least)s
        AND (share.devices_are_own OR avg(metric.cpu_milli) >= asked.drives)
@@ -58,14 +58,14 @@ AT_WORK = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Measurement:
     """Session and the span before now to measure."""
 
     session: ComputeSession
     span: timedelta
 
 
-def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int | None]]:
+def utilization_by_session(wanted: Sequence[Measurement], now: datetime) -> dict[UUID, dict[str, int | None]]:
     """Return {session id: {name: percent of the allocation; None if too little was measured}}.
 
     One query.
@@ -74,7 +74,7 @@ def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int 
     return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
 
 
-def at_work_on_processor(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, bool | None]:
+def computing_on_cpu(wanted: Sequence[Measurement], now: datetime) -> dict[UUID, bool | None]:
     """Return {session id: True if its kernels compute; None if too little was measured}. One query.
 
     Uses the absolute `BUSY_MILLI`: one busy core of many is less than any percentage, and a small
@@ -86,31 +86,31 @@ def at_work_on_processor(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, 
 
 def _is_busy(kernels: Sequence[Mapping[str, Amount]]) -> bool | None:
     used = known_sum([kernel[CPU].used for kernel in kernels])
-    held = sum(kernel[CPU].held for kernel in kernels)
-    return None if used is None else used >= at_most_half(BUSY_MILLI, held)
+    allocated = sum(kernel[CPU].allocated for kernel in kernels)
+    return None if used is None else used >= at_most_half(BUSY_MILLI, allocated)
 
 
-def at_most_half(milli: int, held: int) -> int:
+def at_most_half(milli: int, allocated: int) -> int:
     """Return `milli`, or half of the allocation if that is less."""
-    return min(milli, held // 2)
+    return min(milli, allocated // 2)
 
 
-def _amounts_of_kernels(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, list[dict[str, Amount]]]:
+def _amounts_of_kernels(wanted: Sequence[Measurement], now: datetime) -> dict[UUID, list[dict[str, Amount]]]:
     """Return {session id: used and allocated amounts of each kernel}. One query."""
     amounts: dict[UUID, list[dict[str, Amount]]] = {}
     if not wanted:
         return amounts
     sessions = {each.session.pk: each for each in wanted}
     with connection.cursor() as cursor:
-        cursor.execute(MEANS, _asked(wanted, now))
+        cursor.execute(MEANS, _query_values(wanted, now))
         for session_id, milli, count, mem_total, are_own, *measured in cursor.fetchall():
-            share = None if count is None else Share(milli, count, mem_total, are_own)
+            share = None if count is None else DeviceShare(milli, count, mem_total, are_own)
             means = _covered(measured, sessions[session_id].span)
             amounts.setdefault(session_id, []).append(_amounts(sessions[session_id].session, share, means))
     return amounts
 
 
-def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
+def computing_on_devices(wanted: Sequence[Measurement], now: datetime) -> set[UUID]:
     """Return the sessions with a kernel whose devices compute. One query.
 
     On shared devices only sessions that also use the CPU, because one of them must be driving it.
@@ -118,11 +118,11 @@ def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
     if not wanted:
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT})
+        cursor.execute(COMPUTING_ON_DEVICES, _query_values(wanted, now) | {"least": BUSY_PERCENT})
         return {session_id for (session_id,) in cursor.fetchall()}
 
 
-def _asked(wanted: Sequence[Wanted], now: datetime) -> dict[str, Any]:
+def _query_values(wanted: Sequence[Measurement], now: datetime) -> dict[str, Any]:
     return {
         "sessions": [each.session.pk for each in wanted],
         "since": [now - each.span for each in wanted],
@@ -133,14 +133,16 @@ def _asked(wanted: Sequence[Wanted], now: datetime) -> dict[str, Any]:
 
 def _covered(measured: Sequence[Any], span: timedelta) -> list[int | None]:
     """Return the means of (count, mean) pairs; None where too few minutes were measured."""
-    least = COVERED * span.total_seconds() / MINUTE_S
+    least = MIN_COVERAGE * span.total_seconds() / MINUTE_S
     return [
         int(mean) if times >= least else None
         for times, mean in zip(measured[::2], measured[1::2], strict=True)
     ]
 
 
-def _amounts(session: ComputeSession, share: Share | None, means: Sequence[int | None]) -> dict[str, Amount]:
+def _amounts(
+    session: ComputeSession, share: DeviceShare | None, means: Sequence[int | None]
+) -> dict[str, Amount]:
     """Return used and allocated amounts of one kernel, by name."""
     cpu, mem, device_percent, device_mem = means
     found = {CPU: Amount(cpu, session.slots[CPU]), MEM: Amount(mem, session.slots[MEM])}
@@ -158,7 +160,8 @@ def _percents(session: ComputeSession, kernels: Sequence[Mapping[str, Amount]]) 
     names = (CPU, MEM, DEVICE, DEVICE_MEM) if has_devices else (CPU, MEM)
     return {
         name: percent_of(
-            known_sum([kernel[name].used for kernel in kernels]), sum(kernel[name].held for kernel in kernels)
+            known_sum([kernel[name].used for kernel in kernels]),
+            sum(kernel[name].allocated for kernel in kernels),
         )
         for name in names
     }

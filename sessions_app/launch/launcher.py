@@ -33,8 +33,8 @@ from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
 from sessions_app.launch.image_pull import PullReporter
-from sessions_app.launch.network_pool import take_mooring
-from sessions_app.launch.plan import plan_of
+from sessions_app.launch.network_pool import assign_pooled_network
+from sessions_app.launch.plan import build_kernel_plan
 from sessions_app.launch.work_lock import work_lock
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
@@ -66,12 +66,12 @@ def launch_session(session_id: UUID) -> None:
             failure = error
     # Only after the lock is released, because ending the session needs it.
     if failure is None or isinstance(failure, IllegalTransition):
-        end_if_asked(session_id)
+        resume_termination(session_id)
     else:
         _give_up(session_id, failure)
 
 
-def end_if_asked(session_id: UUID) -> None:
+def resume_termination(session_id: UUID) -> None:
     """Send TERMINATE_SESSION again if the session was stopped during its launch.
 
     The first task found the work lock taken. Call it after the lock is released.
@@ -85,35 +85,36 @@ class OwnerLeft(PermissionDenied):
 
 
 def _launch(session: ComputeSession) -> None:
-    _demand_membership(session)
+    _require_membership(session)
     if session.status == Status.SCHEDULED:  # later, a container may already be in the session's own network
         for kernel in session.kernels.all():
-            take_mooring(session.pk, kernel.placed_agent)
-    lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
+            assign_pooled_network(session.pk, kernel.placed_agent)
+    advance_status(session, Status.PREPARING, Reason.PREPARING)
     setup = delivery.prepare_setup(session)
     plans = {
-        kernel: plan_of(session, kernel, has_setup=setup is not None) for kernel in session.kernels.all()
+        kernel: build_kernel_plan(session, kernel, has_setup=setup is not None)
+        for kernel in session.kernels.all()
     }
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
         require_walls(kernel.placed_agent)
-        if plan.mooring_id is None:
+        if plan.pooled_network_id is None:
             runtime.ensure_network(container_spec.build_network_spec(plan))
         runtime.ensure_volume(
             container_spec.home_volume_name(kernel.pk, kernel.attempt), container_spec.kernel_labels(plan)
         )
 
-    lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
-    told = [kernel for kernel, plan in plans.items() if start_kernel(kernel, plan, setup and setup[1])]
+    advance_status(session, Status.STARTING, Reason.IMAGE_READY)
+    delivered = [kernel for kernel, plan in plans.items() if start_kernel(kernel, plan, setup and setup[1])]
     if setup is not None:
-        delivery.await_files(session, told, setup[0])
+        delivery.await_files(session, delivered, setup[0])
 
-    lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
+    advance_status(session, Status.RUNNING, Reason.CONTAINERS_UP)
     start_own_apps(session)
 
 
-def _demand_membership(session: ComputeSession) -> None:
+def _require_membership(session: ComputeSession) -> None:
     """Raise OwnerLeft if the owner has left the project, whose folders would be mounted. One query."""
     if not standing_memberships([session.owner_id], [session.project_id]):
         raise OwnerLeft(f"{session.owner.email} is not a member of “{session.project.name}”.")
@@ -127,7 +128,7 @@ def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes
     if archive is not None and state.status is ContainerStatus.CREATED:
         is_told = delivery.deliver_setup(kernel, runtime, archive)
     start_container(plan, runtime)
-    note_container(kernel, runtime.inspect_container(kernel.container_name))
+    record_container(kernel, runtime.inspect_container(kernel.container_name))
     return is_told
 
 
@@ -141,7 +142,7 @@ def start_container(plan: container_spec.KernelPlan, runtime: ContainerRuntime) 
         runtime.start_container(name)
 
 
-def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
+def advance_status(session: ComputeSession, to: Status, reason: Reason) -> None:
     """Move the session to `to`, unless it is there or further, as in a repeated launch."""
     order = [*LAUNCHING, Status.RUNNING]
     current = Status(session.status)
@@ -163,7 +164,7 @@ def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
     runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
 
 
-def note_container(kernel: Kernel, state: ContainerState | None) -> None:
+def record_container(kernel: Kernel, state: ContainerState | None) -> None:
     """Save the container's id and network address."""
     if state is None:
         return
@@ -189,15 +190,15 @@ def start_own_apps(session: ComputeSession) -> None:
 
 def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
     """Terminate a session whose launch failed, or complete its stop if it was stopped meanwhile."""
-    reason = reason_of(error)
+    reason = failure_reason(error)
     log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
     try:
-        begin_termination(session_id, reason=reason, actor=SYSTEM, message=explain(reason, error))
+        begin_termination(session_id, reason=reason, actor=SYSTEM, message=failure_message(reason, error))
     except IllegalTransition:
-        end_if_asked(session_id)
+        resume_termination(session_id)
 
 
-def reason_of(error: RuntimeFault | BerthError) -> Reason:
+def failure_reason(error: RuntimeFault | BerthError) -> Reason:
     """Return the reason code of a launch that failed with `error`."""
     by_type = (
         (ImageMissing, Reason.IMAGE_MISSING),
@@ -211,6 +212,6 @@ def reason_of(error: RuntimeFault | BerthError) -> Reason:
     return next(reason for type_, reason in by_type if isinstance(error, type_))
 
 
-def explain(reason: Reason, error: Exception) -> StoredMessage:
+def failure_message(reason: Reason, error: Exception) -> StoredMessage:
     """Return the sentence of `reason`, with the engine's error text as a quote."""
     return replace(REASON_SENTENCES[reason], quote=one_line(error))

@@ -29,9 +29,9 @@ from sessions_app.models import Kernel, Mooring
 
 log = structlog.get_logger(__name__)
 
-REMEMBERED = timedelta(minutes=10)
-MOST = 32
-MAKERS = 4
+LAUNCH_WINDOW = timedelta(minutes=10)
+MAX_NETWORKS = 32
+CREATORS = 4
 
 TAKE = f"""
     UPDATE {Mooring._meta.db_table} SET session_id = %s WHERE id = (
@@ -42,7 +42,7 @@ TAKE = f"""
 """
 
 
-def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
+def assign_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:
     """Assign a pooled network to the session on this agent and return its id.
 
     Returns the one it already has, if any; None if the pool is empty.
@@ -53,22 +53,22 @@ def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
     return found[0] if found else None
 
 
-def mooring_of(session_id: UUID, agent: Agent) -> UUID | None:
+def find_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:
     """Return the id of the session's pooled network on this agent, or None."""
     return Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
 
 
 def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
     """Remove the session's network, pooled or its own. Raises RuntimeFault."""
-    mooring_id = mooring_of(session_id, agent)
-    if mooring_id is None:
+    pooled_network_id = find_pooled_network(session_id, agent)
+    if pooled_network_id is None:
         runtime.remove_network(container_spec.network_name(session_id))
     else:
-        runtime.remove_network(container_spec.mooring_name(mooring_id))
-        Mooring.objects.filter(pk=mooring_id).delete()
+        runtime.remove_network(container_spec.pooled_network_name(pooled_network_id))
+        Mooring.objects.filter(pk=pooled_network_id).delete()
 
 
-def keep_moorings() -> None:
+def maintain_network_pool() -> None:
     """Run one round over all reachable agents: remove surplus networks, create missing ones.
 
     Does nothing if another round is running.
@@ -78,38 +78,38 @@ def keep_moorings() -> None:
             return
         asked = Agent.objects.filter(Q(last_error="") | Q(state=AgentState.RETIRED))
         agents = {agent.pk: agent for agent in asked}
-        wanted = wanted_moorings(agents.values())
+        wanted = wanted_networks(agents.values())
         free = Counter(_free().values_list("agent_id", flat=True))
         for agent_id in agents:
             _withdraw(agent_id, free[agent_id] - wanted[agent_id])
         _remove_unneeded(agents)
-        quiet = agents.keys() - _starting_on()
-        _make_missing(agents, {agent_id: wanted[agent_id] - free[agent_id] for agent_id in quiet})
+        quiet = agents.keys() - _busy_agents()
+        _create_missing(agents, {agent_id: wanted[agent_id] - free[agent_id] for agent_id in quiet})
 
 
-def wanted_moorings(agents: Iterable[Agent]) -> Counter[int]:
+def wanted_networks(agents: Iterable[Agent]) -> Counter[int]:
     """Return the wanted number of free networks per agent.
 
     It is the number of launches in the last minutes, within bounds; 0 for agents that start no
     sessions.
     """
     ahead = settings.BERTH_NETWORKS_AHEAD
-    recent = Kernel.objects.filter(session__started_at__gte=clock.now() - REMEMBERED)
+    recent = Kernel.objects.filter(session__started_at__gte=clock.now() - LAUNCH_WINDOW)
     launched = Counter(recent.values_list("agent_id", flat=True))
     return Counter(
         {
-            agent.pk: max(ahead, min(MOST, launched[agent.pk]))
+            agent.pk: max(ahead, min(MAX_NETWORKS, launched[agent.pk]))
             for agent in agents
             if ahead and agent.state == AgentState.CONNECTED
         }
     )
 
 
-def reap_moorings(agent: Agent, networks: Iterable[str]) -> set[str]:
+def reap_pool(agent: Agent, networks: Iterable[str]) -> set[str]:
     """Delete rows of free networks that are gone from the machine; return networks without a row."""
     found = set(networks)
     rows = dict(Mooring.objects.filter(agent=agent).values_list("pk", "session_id"))
-    names = {container_spec.mooring_name(pk): pk for pk in rows}
+    names = {container_spec.pooled_network_name(pk): pk for pk in rows}
     lost = [pk for name, pk in names.items() if name not in found and rows[pk] is None]
     Mooring.objects.filter(pk__in=lost, session=None).delete()
     return found - names.keys()
@@ -119,7 +119,7 @@ def _free() -> QuerySet[Mooring]:
     return Mooring.objects.filter(session=None, is_ready=True)
 
 
-def _starting_on() -> set[int]:
+def _busy_agents() -> set[int]:
     """Return ids of agents that are about to start containers, which creating networks would delay."""
     starting = Kernel.objects.filter(session__status__in=[Status.SCHEDULED.value, Status.STARTING.value])
     return set(starting.exclude(agent=None).values_list("agent_id", flat=True))
@@ -129,38 +129,38 @@ def _withdraw(agent_id: int, count: int) -> None:
     """Withdraw `count` free networks from the pool, so that no session takes them."""
     if count > 0:
         surplus = _free().filter(agent_id=agent_id).order_by("-made_at")[:count]
-        _free().filter(pk__in=[mooring.pk for mooring in surplus]).update(is_ready=False)
+        _free().filter(pk__in=[network.pk for network in surplus]).update(is_ready=False)
 
 
 def _remove_unneeded(agents: dict[int, Agent]) -> None:
     """Remove networks that are not ready or whose session has ended."""
     has_ended = Q(session__status__in=[status.value for status in TERMINAL])
-    for mooring in Mooring.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
-        agent = agents[mooring.agent_id]
+    for network in Mooring.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
+        agent = agents[network.agent_id]
         try:
-            runtime_of(agent).remove_network(container_spec.mooring_name(mooring.pk))
+            runtime_of(agent).remove_network(container_spec.pooled_network_name(network.pk))
         except RuntimeFault as error:
-            log.warning("moorings.not_removed", mooring=str(mooring.pk), agent=agent.name, error=str(error))
+            log.warning("moorings.not_removed", mooring=str(network.pk), agent=agent.name, error=str(error))
             if agent.state != AgentState.RETIRED:  # the engine of a retired agent is not called again
                 continue
-        mooring.delete()
+        network.delete()
 
 
-def _make_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
+def _create_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
     """Create networks in parallel, because engines take long for each."""
     missing = [Mooring(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
     Mooring.objects.bulk_create(missing)
-    with ThreadPoolExecutor(MAKERS, thread_name_prefix="moorings") as pool:
-        made = pool.map(lambda mooring: _make(mooring, agents[mooring.agent_id]), missing)
-        for mooring, is_made in zip(missing, made, strict=True):
+    with ThreadPoolExecutor(CREATORS, thread_name_prefix="moorings") as pool:
+        made = pool.map(lambda network: _create(network, agents[network.agent_id]), missing)
+        for network, is_made in zip(missing, made, strict=True):
             if is_made:
-                Mooring.objects.filter(pk=mooring.pk).update(is_ready=True)
+                Mooring.objects.filter(pk=network.pk).update(is_ready=True)
 
 
-def _make(mooring: Mooring, agent: Agent) -> bool:
+def _create(network: Mooring, agent: Agent) -> bool:
     """Create the network on the engine; return False if it fails. No query."""
-    spec = container_spec.build_mooring_spec(
-        settings.BERTH_INSTALLATION, mooring.pk, settings.BERTH_SESSION_POOL
+    spec = container_spec.build_pooled_network_spec(
+        settings.BERTH_INSTALLATION, network.pk, settings.BERTH_SESSION_POOL
     )
     try:
         runtime_of(agent).ensure_network(spec)

@@ -43,18 +43,18 @@ def end_session(session_id: UUID) -> None:
             return
         placed = [(kernel, kernel.agent) for kernel in session.kernels.all() if kernel.agent is not None]
         try:
-            stop_together([(runtime_of(agent), kernel.container_name) for kernel, agent in placed])
+            stop_containers([(runtime_of(agent), kernel.container_name) for kernel, agent in placed])
             for kernel, agent in placed:
                 end_kernel(kernel, agent)
             for agent in {agent for _kernel, agent in placed}:
-                leave_if_refused(partial(remove_network_of, session.pk, agent, runtime_of(agent)))
+                remove_unless_refused(partial(remove_network_of, session.pk, agent, runtime_of(agent)))
         except RuntimeFault as error:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return
         finish_or_retry(session_id, actor=SYSTEM)
 
 
-def stop_together(containers: Collection[tuple[ContainerRuntime, str]]) -> None:
+def stop_containers(containers: Collection[tuple[ContainerRuntime, str]]) -> None:
     """Stop the containers in parallel: up to STOPPERS at a time share one grace period.
 
     May be repeated: the main process forwards the stop signal once (`main_process`). Raises
@@ -80,12 +80,12 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
     else:
         keep_log(kernel, runtime)
         runtime.remove_container(kernel.container_name)
-    leave_if_refused(
+    remove_unless_refused(
         partial(runtime.remove_volume, container_spec.home_volume_name(kernel.pk, kernel.attempt))
     )
 
 
-def leave_if_refused(remove: Callable[[], None]) -> None:
+def remove_unless_refused(remove: Callable[[], None]) -> None:
     """Remove an engine object; leave it for the reconciler if the engine refuses.
 
     The container is gone, so no allocation depends on it (example: a volume that a backup reads).
@@ -108,5 +108,5 @@ def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
     except RuntimeFault as error:
         log.warning("end.log_lost", kernel_id=str(kernel.pk), error=str(error))
         return
-    delivery.note_setup_at_end(kernel.session, tail.text)
+    delivery.record_setup_at_end(kernel.session, tail.text)
     kept_logs.keep_log(kernel, tail)

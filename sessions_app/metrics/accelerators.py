@@ -14,7 +14,7 @@ FULL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DeviceAllocation:
     """Allocation of a kernel on devices of one kind, in thousandths of a device.
 
     `devices`: memory in bytes of each device, by id.
@@ -26,7 +26,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class DeviceShare:
     """Accelerators allocated to a kernel: `milli` thousandths on `count` devices.
 
     `mem_bytes`: total memory of these devices. `is_alone`: no other kernel shares any of them.
@@ -39,48 +39,50 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class DeviceUsage:
     """Current use of a kernel's devices by all kernels.
 
     `percent`: mean utilisation, rounded up so that little use is not 0. `mem_bytes`: used memory.
     None if one device does not report it.
     """
 
-    share: Share
+    share: DeviceShare
     percent: int | None
     mem_bytes: int | None
 
 
-def present_by_kernel(held: Sequence[Held], uses: Iterable[DeviceUse]) -> dict[object, Present]:
+def device_usage_by_kernel(
+    allocated: Sequence[DeviceAllocation], uses: Iterable[DeviceUse]
+) -> dict[object, DeviceUsage]:
     """Return {kernel id: use of its devices}, for kernels with devices.
 
-    `held` must include all kernels on these machines.
+    `allocated` must include all kernels on these machines.
     """
-    told = {use.device_id: use for use in uses}
+    reported = {use.device_id: use for use in uses}
     holders: dict[str, set[object]] = {}
-    for each in held:
+    for each in allocated:
         for device_id in each.devices:
             holders.setdefault(device_id, set()).add(each.kernel_id)
-    found: dict[object, list[Held]] = {}
-    for each in held:
+    found: dict[object, list[DeviceAllocation]] = {}
+    for each in allocated:
         found.setdefault(each.kernel_id, []).append(each)
-    return {kernel_id: _present(parts, told, holders) for kernel_id, parts in found.items()}
+    return {kernel_id: _device_usage(parts, reported, holders) for kernel_id, parts in found.items()}
 
 
-def _present(
-    parts: Sequence[Held], told: Mapping[str, DeviceUse], holders: Mapping[str, set[object]]
-) -> Present:
+def _device_usage(
+    parts: Sequence[DeviceAllocation], reported: Mapping[str, DeviceUse], holders: Mapping[str, set[object]]
+) -> DeviceUsage:
     devices = {device_id: mem for part in parts for device_id, mem in part.devices.items()}
-    share = Share(
+    share = DeviceShare(
         milli=sum(part.milli for part in parts),
         count=len(devices),
         mem_bytes=sum(devices.values()),
         is_alone=all(len(holders[device_id]) == 1 for device_id in devices),
     )
-    percents = [told[device_id].percent if device_id in told else None for device_id in devices]
-    amounts = [told[device_id].mem_bytes if device_id in told else None for device_id in devices]
+    percents = [reported[device_id].percent if device_id in reported else None for device_id in devices]
+    amounts = [reported[device_id].mem_bytes if device_id in reported else None for device_id in devices]
     total = known_sum(percents)
-    return Present(share, None if total is None else -(-total // share.count), known_sum(amounts))
+    return DeviceUsage(share, None if total is None else -(-total // share.count), known_sum(amounts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,13 @@ class Amount:
     """Used (None: unknown) and allocated amount of one resource, in base units."""
 
     used: int | None
-    held: int
+    allocated: int
 
 
 NOT_MEASURED = Amount(None, 0)
 
 
-def amounts_of(share: Share, percent: int | None, mem_bytes: int | None) -> tuple[Amount, Amount]:
+def amounts_of(share: DeviceShare, percent: int | None, mem_bytes: int | None) -> tuple[Amount, Amount]:
     """Return (devices in thousandths, device memory in bytes) of a kernel with this device use.
 
     Its memory allocation is its share of the devices' memory: a tenth of a device that is busy for

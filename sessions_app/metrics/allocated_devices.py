@@ -7,7 +7,7 @@ from django.db import connection
 
 from agents.models import Agent, AgentDevice
 from common.values.resources import CPU, MEM, MILLI, format_amount
-from sessions_app.metrics.accelerators import Held
+from sessions_app.metrics.accelerators import DeviceAllocation
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 
 _HELD = f"""
@@ -22,7 +22,7 @@ _HELD = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class HeldDevice:
+class AllocatedDevice:
     """Accelerator allocated to a kernel. `share` is in thousandths of the device."""
 
     kernel: str
@@ -38,7 +38,7 @@ class HeldDevice:
         return named if self.share == MILLI else f"{named}: {format_amount(self.slot_name, self.share)}"
 
 
-def held_devices(session: ComputeSession) -> list[HeldDevice]:
+def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
     """Return the accelerators of the session in the order of its containers.
 
     Empty if their devices are not known individually, or before placement. One query, none for a
@@ -48,7 +48,7 @@ def held_devices(session: ComputeSession) -> list[HeldDevice]:
         return []
     with connection.cursor() as cursor:
         cursor.execute(_HELD, [session.pk])
-        return [HeldDevice(*row) for row in cursor.fetchall()]
+        return [AllocatedDevice(*row) for row in cursor.fetchall()]
 
 
 HELD = f"""
@@ -61,11 +61,11 @@ HELD = f"""
 """
 
 
-def held_on(agent_ids: Collection[int]) -> dict[int, list[Held]]:
+def device_allocations(agent_ids: Collection[int]) -> dict[int, list[DeviceAllocation]]:
     """Return {agent id: allocations of its devices by kernel} where devices are known. One query."""
-    found: dict[int, list[Held]] = {}
+    found: dict[int, list[DeviceAllocation]] = {}
     with connection.cursor() as cursor:
         cursor.execute(HELD, [list(agent_ids)])
         for agent_id, kernel_id, milli, devices in cursor.fetchall():
-            found.setdefault(agent_id, []).append(Held(kernel_id, milli, devices))
+            found.setdefault(agent_id, []).append(DeviceAllocation(kernel_id, milli, devices))
     return found

@@ -35,8 +35,8 @@ from agents.runtime.usage import ContainerUsage
 from common import clock
 from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core.states import Status
-from sessions_app.metrics.accelerators import Present, present_by_kernel
-from sessions_app.metrics.allocated_devices import held_on
+from sessions_app.metrics.accelerators import DeviceUsage, device_usage_by_kernel
+from sessions_app.metrics.allocated_devices import device_allocations
 from sessions_app.models import Kernel, KernelMetric, KernelUsage
 
 log = structlog.get_logger(__name__)
@@ -65,7 +65,7 @@ INSERT_SAMPLES = f"""
     FROM unnest(%s::uuid[]{", %s::bigint[]" * len(SERIES)}) AS sample (kernel_id, {", ".join(SERIES)})
     ON CONFLICT DO NOTHING
 """
-KEEP_COUNTERS = f"""
+STORE_COUNTERS = f"""
     INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS + SHARES)})
     SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * (len(COUNTERS + SHARES) - 1)}, %s::boolean[])
     ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
@@ -91,21 +91,21 @@ class Sample:
     kernel_id: UUID
     usage: ContainerUsage
     rates: tuple[int | None, ...]
-    devices: Present | None = None
+    devices: DeviceUsage | None = None
 
     @property
     def values(self) -> tuple[int | None, ...]:
         """Values in the order of SERIES."""
-        told = self.devices
-        return (*self.rates, *((None, None) if told is None else (told.percent, told.mem_bytes)))
+        reported = self.devices
+        return (*self.rates, *((None, None) if reported is None else (reported.percent, reported.mem_bytes)))
 
     @property
     def share(self) -> tuple[int | None, ...]:
         """Values in the order of SHARES."""
         if self.devices is None:
             return (None,) * len(SHARES)
-        held = self.devices.share
-        return held.count, held.milli, held.mem_bytes, held.is_alone
+        allocated = self.devices.share
+        return allocated.count, allocated.milli, allocated.mem_bytes, allocated.is_alone
 
 
 _device_lanes = KeyedPool[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
@@ -119,7 +119,7 @@ def measure_sessions() -> None:
     }
     names = {agent: [kernel.container_name for kernel in own] for agent, own in kernels.items()}
     found = run_round(measure_containers(names, within_s=ROUND_S))
-    present = _devices_now(agent for agent in kernels if can_measure_devices(agent))
+    present = _device_usage(agent for agent in kernels if can_measure_devices(agent))
     samples = [
         _sample(kernel, usage, present.get(kernel.pk))
         for own in kernels.values()
@@ -127,9 +127,9 @@ def measure_sessions() -> None:
         if (usage := found.usages.get(kernel.container_name)) is not None
     ]
     if samples:
-        keep_samples(samples, now)
-    forget_old_samples(now)
-    shorten_minutes(now)
+        store_samples(samples, now)
+    delete_old_samples(now)
+    roll_up_minutes(now)
     log_unmeasured(now, found.faults)
 
 
@@ -145,21 +145,21 @@ def run_round(measuring: Coroutine[Any, Any, Measurements]) -> Measurements:
         loop.close()
 
 
-def _sample(kernel: Kernel, usage: ContainerUsage, devices: Present | None) -> Sample:
-    return Sample(kernel.pk, usage, values_of(getattr(kernel, "usage", None), usage), devices)
+def _sample(kernel: Kernel, usage: ContainerUsage, devices: DeviceUsage | None) -> Sample:
+    return Sample(kernel.pk, usage, series_between(getattr(kernel, "usage", None), usage), devices)
 
 
-def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
+def _device_usage(agents: Iterable[Agent]) -> Mapping[object, DeviceUsage]:
     """Return the device use of each kernel with devices on these machines. One statement.
 
     Queries only machines with allocated devices.
     """
     asked = {agent.pk: agent for agent in agents}
-    held = held_on(asked) if asked else {}
-    work = {pk: partial(measure_devices_of, asked[pk]) for pk in held}
-    found: dict[object, Present] = {}
+    allocated = device_allocations(asked) if asked else {}
+    work = {pk: partial(measure_devices_of, asked[pk]) for pk in allocated}
+    found: dict[object, DeviceUsage] = {}
     for pk, uses in _device_lanes.run(work, timeout_s=DEVICE_ROUND_S).items():
-        found |= present_by_kernel(held[pk], uses)
+        found |= device_usage_by_kernel(allocated[pk], uses)
     return found
 
 
@@ -198,7 +198,7 @@ def log_unmeasured(now: datetime, faults: Mapping[int, str]) -> None:
             log.warning("metrics.unmeasured", agent=agent.name, kernels=count, why=why)
 
 
-def values_of(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:
+def series_between(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:
     """Return SERIES between two readings; None for missing counters and counters that restarted."""
     rates = dict.fromkeys(COUNTERS, None) if before is None else {
         name: _per_second(getattr(before, name), getattr(after, name), (after.at - before.at).total_seconds())
@@ -214,7 +214,7 @@ def _per_second(before: int | None, after: int | None, seconds: float) -> int | 
     return round((after - before) / seconds)
 
 
-def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
+def store_samples(samples: Sequence[Sample], now: datetime) -> None:
     """Store the samples, and update the current minute from them."""
     ids = [sample.kernel_id for sample in samples]
     counters = [[getattr(sample.usage, name) for sample in samples] for name in COUNTERS]
@@ -229,17 +229,17 @@ def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
     }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(INSERT_SAMPLES, [now, ids, *series])
-        cursor.execute(KEEP_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
+        cursor.execute(STORE_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
         cursor.execute(ROLL_UP, minute)
 
 
-def forget_old_samples(now: datetime) -> None:
+def delete_old_samples(now: datetime) -> None:
     """Delete samples older than SAMPLES_KEPT; their minutes remain."""
     old = KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT)
     old.delete()
 
 
-def forget_what_is_to_come(now: datetime) -> None:
+def delete_future_samples(now: datetime) -> None:
     """Delete measurements of live sessions in the future, after the clock was set back.
 
     They would take the place of later measurements.
@@ -249,7 +249,7 @@ def forget_what_is_to_come(now: datetime) -> None:
     untrue.delete()
 
 
-def shorten_minutes(now: datetime) -> None:
+def roll_up_minutes(now: datetime) -> None:
     """Roll up minutes of running sessions that are older than a day into quarter hours."""
     until = start_of(now - MINUTES_KEPT, QUARTER_S)
     old = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lt=until)

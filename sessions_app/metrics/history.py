@@ -25,7 +25,7 @@ from sessions_app.metrics.collector import (
 from sessions_app.models import ComputeSession, KernelMetric, KernelUsage
 
 MAX_POINTS = 360
-PRESENT_S = 60
+CURRENT_S = 60
 
 READ_POINTS = f"""
     SELECT kernel_id, extract(epoch FROM date_bin(make_interval(secs => %(step)s), at, timestamptz 'epoch'))::bigint AS bin,
@@ -58,7 +58,7 @@ class Grid:
     spans: tuple[int, ...]
 
 
-def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
+def chart_grid(session: ComputeSession, window: Window, now: datetime) -> Grid:
     """Return the grid for a window, which ends at the session's end or now.
 
     Reads samples where they are still kept, else minutes; a whole life with as many minutes per
@@ -75,14 +75,14 @@ def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
     return Grid(since, until, step_s, (MINUTE_S, QUARTER_S))
 
 
-def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
+def session_metrics(session: ComputeSession, window: Window) -> dict[str, Any]:
     """Return the series of all kernels of a session over the window.
 
     {"window", "step_s", "unmeasured_since", "kernels": [{"name", "limits", "at": [epoch seconds],
     "<series>": [mean], "<series>_max"}]}. Two queries while it runs, one when it has ended; one
     more if it has accelerators. The session must have come `with_parts`.
     """
-    grid = grid_of(session, window, clock.now())
+    grid = chart_grid(session, window, clock.now())
     kernels = list(session.kernels.all())
     ids = [kernel.pk for kernel in kernels]
     points, devices = _points(ids, grid), _devices_of(session, ids)
@@ -97,7 +97,7 @@ def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
                     "cpu_milli": session.slots[CPU],
                     "mem_bytes": session.slots[MEM],
                     "device_milli": device_milli_of(session.slots),
-                    **_told_of_devices(devices.get(kernel.pk)),
+                    **_device_limits(devices.get(kernel.pk)),
                 },
                 **_columns(points.get(kernel.pk, [])),
             }
@@ -116,7 +116,7 @@ def _devices_of(session: ComputeSession, kernel_ids: list[UUID]) -> dict[UUID, K
     return {usage.kernel_id: usage for usage in KernelUsage.objects.filter(kernel_id__in=kernel_ids)}
 
 
-def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
+def _device_limits(usage: KernelUsage | None) -> dict[str, Any]:
     is_known = usage is not None and usage.device_count is not None
     return {
         "device_mem_bytes": usage.device_mem_total if usage is not None else None,
@@ -140,12 +140,12 @@ def unmeasured_since(session: ComputeSession) -> datetime | None:
     return oldest if now - oldest >= UNMEASURED_AFTER else None
 
 
-def present_use(session: ComputeSession) -> dict[str, Any]:
-    """Return the last sample of the main kernel if it is at most PRESENT_S old, else {}. One query.
+def current_use(session: ComputeSession) -> dict[str, Any]:
+    """Return the last sample of the main kernel if it is at most CURRENT_S old, else {}. One query.
 
     {"at", "<series>", "devices_are_own"}.
     """
-    since = clock.now() - timedelta(seconds=PRESENT_S)
+    since = clock.now() - timedelta(seconds=CURRENT_S)
     kernel = next(iter(session.kernels.all()))
     samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
     own = F("kernel__usage__devices_are_own")
@@ -153,20 +153,20 @@ def present_use(session: ComputeSession) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class PresentUse:
+class CurrentUse:
     """Use of a kernel in its last sample. None: unknown."""
 
     cpu_milli: int | None
     mem_bytes: int | None
 
 
-def present_use_of(kernel_ids: Collection[UUID]) -> dict[UUID, PresentUse]:
-    """Return the use of each kernel that was measured within PRESENT_S. One query."""
-    since = clock.now() - timedelta(seconds=PRESENT_S)
+def current_use_by_kernel(kernel_ids: Collection[UUID]) -> dict[UUID, CurrentUse]:
+    """Return the use of each kernel that was measured within CURRENT_S. One query."""
+    since = clock.now() - timedelta(seconds=CURRENT_S)
     samples = KernelMetric.objects.filter(kernel_id__in=kernel_ids, span_s=SAMPLE_S, at__gte=since)
     newest = samples.order_by("kernel_id", "-at").distinct("kernel_id")
     return {
-        kernel_id: PresentUse(*amounts)
+        kernel_id: CurrentUse(*amounts)
         for kernel_id, *amounts in newest.values_list("kernel_id", "cpu_milli", "mem_bytes")
     }
 

@@ -13,20 +13,20 @@ from common import clock
 from common.actors import Actor
 from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.metrics.collector import SAMPLE_S
-from sessions_app.metrics.history import PRESENT_S
+from sessions_app.metrics.history import CURRENT_S
 from sessions_app.models import ComputeSession, Kernel, KernelMetric
 from sessions_app.selectors import own_sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class OwnUsage:
     """Allocation and use of live sessions.
 
-    `held`: allocated to placed kernels. `measured`: the part of it that was measured recently.
+    `allocated`: allocated to placed kernels. `measured`: the part of it that was measured recently.
     `used`: cores and memory in use of that part. `at`: the oldest of these measurements, or None.
     """
 
-    held: ResourceSlots
+    allocated: ResourceSlots
     measured: ResourceSlots
     used: ResourceSlots
     at: datetime | None
@@ -38,32 +38,32 @@ def own_live_sessions(actor: Actor) -> list[ComputeSession]:
     2 queries.
     """
     fresh = KernelMetric.objects.filter(
-        kernel_id=OuterRef("pk"), span_s=SAMPLE_S, at__gte=clock.now() - timedelta(seconds=PRESENT_S)
+        kernel_id=OuterRef("pk"), span_s=SAMPLE_S, at__gte=clock.now() - timedelta(seconds=CURRENT_S)
     ).order_by("-at")
-    told = fresh.values(told=JSONObject(cpu="cpu_milli", mem="mem_bytes", at="at"))[:1]
-    kernels = Kernel.objects.select_related("agent").annotate(sample=Subquery(told))
+    reported = fresh.values(reported=JSONObject(cpu="cpu_milli", mem="mem_bytes", at="at"))[:1]
+    kernels = Kernel.objects.select_related("agent").annotate(sample=Subquery(reported))
     sessions = own_sessions(actor).live().for_rows().prefetch_related(None)
     return list(sessions.prefetch_related(Prefetch("kernels", kernels)))
 
 
-def use_of(sessions: Iterable[ComputeSession]) -> Use:
+def sum_usage(sessions: Iterable[ComputeSession]) -> OwnUsage:
     """Return the use of sessions from `own_live_sessions`. No query."""
-    held = measured = used = ResourceSlots()
+    allocated = measured = used = ResourceSlots()
     instants = []
     for session in sessions:
         kernels: Iterable[Any] = session.kernels.all()
         for kernel in kernels:
             if kernel.agent is None:
                 continue
-            held += session.slots
+            allocated += session.slots
             if kernel.sample is not None:
                 measured += session.slots
                 used += ResourceSlots({CPU: kernel.sample["cpu"] or 0, MEM: kernel.sample["mem"] or 0})
                 instants.append(datetime.fromisoformat(kernel.sample["at"]))
-    return Use(held, measured, used, min(instants, default=None))
+    return OwnUsage(allocated, measured, used, min(instants, default=None))
 
 
-def held_by_group(sessions: Iterable[ComputeSession]) -> Mapping[int, ResourceSlots]:
+def allocated_by_group(sessions: Iterable[ComputeSession]) -> Mapping[int, ResourceSlots]:
     """Return the allocations on connected machines, by resource group id. No query."""
     found: dict[int, ResourceSlots] = {}
     for session in sessions:

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from common import clock
-from sessions_app.core.callbacks import MAX_URL_LENGTH, Fault, News
+from sessions_app.core.callbacks import MAX_URL_LENGTH, CallbackEvent, Fault
 
 
 class CallbackSecret(models.Model):
@@ -59,7 +59,7 @@ class CallbackDelivery(models.Model):
     transition = models.OneToOneField(
         "sessions_app.SessionTransition", on_delete=models.CASCADE, related_name="delivery"
     )
-    news = models.CharField(max_length=20, choices=[(each.value, each.value) for each in News])
+    news = models.CharField(max_length=20, choices=[(each.value, each.value) for each in CallbackEvent])
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
     made_at = models.DateTimeField(default=clock.now)

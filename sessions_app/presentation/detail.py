@@ -13,12 +13,12 @@ from common.values.durations import format_duration
 from common.values.resources import CPU, MEM, format_bytes
 from images.core.labels import AppHint
 from sessions_app.callbacks.delivery import callback_url_of, deliveries_of
-from sessions_app.core.callbacks import Fault, News
+from sessions_app.core.callbacks import CallbackEvent, Fault
 from sessions_app.core.sizes import size_like, typed_amount
 from sessions_app.core.states import Reason, Status
 from sessions_app.dotfiles import delivery as dotfiles_delivery
 from sessions_app.metrics.accelerators import device_milli_of
-from sessions_app.metrics.history import Window, present_use
+from sessions_app.metrics.history import Window, current_use
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionType
 from sessions_app.presentation.session import launcher_query
 from sessions_app.queue import priority as queue_priority
@@ -40,9 +40,9 @@ WINDOWS = {
 }
 
 NEWS_WORDS = {
-    News.STARTED: gettext_noop("It runs"),
-    News.RETRIED: gettext_noop("It is tried again"),
-    News.ENDED: gettext_noop("It has ended"),
+    CallbackEvent.STARTED: gettext_noop("It runs"),
+    CallbackEvent.RETRIED: gettext_noop("It is tried again"),
+    CallbackEvent.ENDED: gettext_noop("It has ended"),
 }
 FAULT_WORDS = {
     Fault.NONE: gettext_noop("Not tried yet."),
@@ -89,7 +89,7 @@ def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     if not hasattr(session, "callback"):
         return None
     rows = [
-        {"delivery": each, "words": _(NEWS_WORDS[News(each.news)]), "text": _delivery_words(each)}
+        {"delivery": each, "words": _(NEWS_WORDS[CallbackEvent(each.news)]), "text": _delivery_words(each)}
         for each in deliveries_of(session)
     ]
     return {"url": callback_url_of(actor, session), "rows": rows}
@@ -149,8 +149,8 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
 
 def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
     """Return a warning if the owner's dotfiles or start-up script failed in this session, or None."""
-    setup = dotfiles_delivery.setup_of(session)
-    sentences = dotfiles_delivery.troubles(setup) if setup and session.is_running else []
+    setup = dotfiles_delivery.find_setup(session)
+    sentences = dotfiles_delivery.failure_sentences(setup) if setup and session.is_running else []
     if not sentences:
         return None
     links = [{"label": _("Read the log"), "url": "?tab=log", "icon": "file-text"}]
@@ -198,7 +198,7 @@ def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
 
 def present_meters(session: ComputeSession) -> dict[str, Any]:
     """Return present use and limits for meters; {} if there are no metrics. One query."""
-    use = present_use(session)
+    use = current_use(session)
     if not use:
         return {}
     limits = {"cpu_limit": session.slots[CPU], "mem_limit": session.slots[MEM]}

@@ -14,11 +14,11 @@ from common.actors import Actor
 from common.pages.tables import Head
 from common.values.durations import format_duration
 from common.values.resources import format_bytes, format_slots
-from sessions_app.app_services.urls import apps_of
+from sessions_app.app_services.urls import app_links
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.presentation.short_reasons import short_reason
 from sessions_app.selectors import Action, is_stoppable, may
@@ -40,13 +40,13 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "session": session,
         "slots": format_slots(session.requested_slots),
         "agents": ", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
-        "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "apps": app_links(session) if may(actor, session, Action.OPEN_APP) else [],
         "can_terminate": may_stop and not session.stops_at,
         "can_keep": may_stop and bool(session.stops_at),
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
-        "ends_at": outlook.ends_at if (outlook := outlook_of(session)) else None,
+        "ends_at": outlook.ends_at if (outlook := find_next_end(session)) else None,
         "starts_at": session.start_at if session.held_for == Hold.START_TIME and session.is_live else None,
         "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),
@@ -185,7 +185,7 @@ def history(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
 
 def _of_setup(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
     """Return entries about the home set-up; owner only, because file names are private."""
-    setup = delivery.setup_of(session) if session.owner_id == actor.user_id else None
+    setup = delivery.find_setup(session) if session.owner_id == actor.user_id else None
     if setup is None or session.started_at is None:
         return []
     ran = delivery.script_sentence(setup)

@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 LEEWAY = timedelta(seconds=1)
 
 
-def follow_the_clock() -> bool:
+def handle_clock_jump() -> bool:
     """Shift timestamps if the clock jumped since the last call; return True if it did.
 
     After a move to another machine a jump cannot be detected: the reading starts anew.
@@ -33,12 +33,12 @@ def follow_the_clock() -> bool:
     if known is not None and known.machine == clock.machine_id() and clock.jump_since(known.ahead_s):
         # Before the locks, as it may take long; if the process dies, the next call repeats it.
         delete_deduplication_keys()
-        collector.forget_what_is_to_come(clock.now())
-    return _look()
+        collector.delete_future_samples(clock.now())
+    return _compare_reading()
 
 
 @transaction.atomic
-def _look() -> bool:
+def _compare_reading() -> bool:
     """Shift timestamps if the clock differs from the stored reading; store the new one.
 
     Returns True on a jump. One transaction: a crash has shifted nothing, and two concurrent calls

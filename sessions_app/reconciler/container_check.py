@@ -35,7 +35,7 @@ LEEWAY = timedelta(minutes=1)
 STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
 
 
-def begin_end(
+def try_begin_termination(
     session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: StoredMessage | None = None
 ) -> None:
     try:
@@ -44,10 +44,10 @@ def begin_end(
         log.info("reconcile.overtaken", session_id=str(session_id), reason=reason)
 
 
-_MAY_BE_OF_ITS_MACHINE = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED)
+_MACHINE_END_REASONS = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED)
 
 
-def note_address(kernel: Kernel, state: ContainerState) -> None:
+def record_address(kernel: Kernel, state: ContainerState) -> None:
     """Save the container's new network address, which changes if it is restarted on its machine.
 
     The old address may be reassigned.
@@ -72,7 +72,7 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
     if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
         return  # or the container belongs to an earlier attempt
     reason = reason_for_end(kernel, state)
-    went_down = reason in _MAY_BE_OF_ITS_MACHINE and has_gone_down_with_its_machine(state, alive_since)
+    went_down = reason in _MACHINE_END_REASONS and ended_with_machine(state, alive_since)
     reason = Reason.AGENT_LOST if went_down else reason
     exit_code = state.exit_code if state is not None else None
     if exit_code is not None:
@@ -81,10 +81,10 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
         record_memory_kill_at_end(kernel, state)
     message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
     message = StoredMessage(STARTED_ANEW) if went_down else message
-    begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
+    try_begin_termination(kernel.session_id, reason, exit_code=exit_code, message=message)
 
 
-def has_gone_down_with_its_machine(state: ContainerState | None, alive_since: datetime | None) -> bool:
+def ended_with_machine(state: ContainerState | None, alive_since: datetime | None) -> bool:
     """Return True if the container ended because its machine or engine restarted.
 
     A machine that shuts down in order ends programs like a user does, and they may even exit with

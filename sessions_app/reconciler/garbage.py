@@ -18,8 +18,8 @@ from agents.runtime.port import (
     RuntimeUnavailable,
 )
 from sessions_app.core import container_spec
-from sessions_app.launch.network_pool import reap_moorings, remove_network_of
-from sessions_app.launch.terminator import STOPPERS, stop_together
+from sessions_app.launch.network_pool import reap_pool, remove_network_of
+from sessions_app.launch.terminator import STOPPERS, stop_containers
 from sessions_app.models import ComputeSession
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -34,7 +34,7 @@ def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set
     return {UUID(text) for text in texts if UUID_TEXT.fullmatch(text)}
 
 
-def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRuntime) -> set[str]:
+def stop_strays(states: Iterable[ContainerState], runtime: ContainerRuntime) -> set[str]:
     """Stop stray containers with the usual grace period; return the names left for the next round.
 
     They kept running while their machine was lost. A container that the engine refuses to stop is
@@ -44,7 +44,7 @@ def stop_before_reaping(states: Iterable[ContainerState], runtime: ContainerRunt
     running = [state.name for state in states if state.status is ContainerStatus.RUNNING]
     now, later = running[:STOPPERS], running[STOPPERS:]
     try:
-        stop_together([(runtime, name) for name in now])
+        stop_containers([(runtime, name) for name in now])
     except RuntimeUnavailable:
         raise
     except RuntimeFault as error:
@@ -83,8 +83,8 @@ def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
     demand_own_engine(agent, runtime)
     named = ids_in([*networks, *volumes], container_spec.SESSION_LABEL)
     ended = set(ComputeSession.objects.ended().filter(pk__in=named).values_list("pk", flat=True))
-    adrift = reap_moorings(
-        agent, (each.name for each in networks if container_spec.MOORING_LABEL in each.labels)
+    adrift = reap_pool(
+        agent, (each.name for each in networks if container_spec.POOLED_NETWORK_LABEL in each.labels)
     )
     for thing, remove in [
         *((network, runtime.remove_network) for network in networks),

@@ -35,9 +35,15 @@ from sessions_app.queue.closed_groups import update_group_holds
 from sessions_app.queue.dependents import settle_all_dependents
 from sessions_app.queue.holds import release_due_starts
 from sessions_app.queue.missing_images import update_image_holds
-from sessions_app.reconciler.clock_change import follow_the_clock
-from sessions_app.reconciler.container_check import LOST_GRACE, begin_end, check_running, is_up, note_address
-from sessions_app.reconciler.garbage import ids_in, reap, stop_before_reaping
+from sessions_app.reconciler.clock_change import handle_clock_jump
+from sessions_app.reconciler.container_check import (
+    LOST_GRACE,
+    check_running,
+    is_up,
+    record_address,
+    try_begin_termination,
+)
+from sessions_app.reconciler.garbage import ids_in, reap, stop_strays
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.termination.delayed_stop import run_due_stops
 from sessions_app.termination.oom_kills import (
@@ -67,7 +73,7 @@ _lanes = KeyedPool[None]("reconcile", LANES)
 def reconcile_sessions() -> None:
     """Run one round over all agents and all live sessions."""
     began_at = clock.now()
-    if follow_the_clock():
+    if handle_clock_jump():
         return  # timestamps read earlier are of the old clock
     run_due_stops()
     settle_preemptions(began_at)
@@ -76,7 +82,7 @@ def reconcile_sessions() -> None:
     update_group_holds()
     release_all_arrays()
     update_image_holds()
-    enforcer.judge_sessions(began_at)
+    enforcer.enforce_idle_limits(began_at)
     reconcile_agents()
     # Compared with the start of the round: if the clock jumps meanwhile, deadlines are not shifted
     # yet.
@@ -124,13 +130,13 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     alive_since = demand_own_engine(agent, runtime).alive_since if ended or strays else None
     for name, kernel in running.items():
         if is_up(found.get(name)):
-            note_address(kernel, found[name])
+            record_address(kernel, found[name])
     for kernel in ended:
         check_running(kernel, runtime, alive_since)
     ids = ids_in([found[name] for name in strays], container_spec.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     ours = {name for name in strays if ids_in([found[name]], container_spec.KERNEL_LABEL) & known}
-    unstopped = stop_before_reaping([found[name] for name in sorted(ours)], runtime)
+    unstopped = stop_strays([found[name] for name in sorted(ours)], runtime)
     for name in strays - unstopped:
         if name in ours:
             reap(found[name], agent, runtime)
@@ -151,7 +157,7 @@ def end_sessions_of_lost_agents(now: datetime) -> None:
     for agent in lost_agents(since=now - LOST_GRACE):
         kernels = Kernel.objects.filter(agent=agent, session__ended_at=None)
         for session_id in set(kernels.values_list("session_id", flat=True)):
-            begin_end(session_id, Reason.AGENT_LOST)
+            try_begin_termination(session_id, Reason.AGENT_LOST)
             _finish(session_id)
 
 
@@ -171,17 +177,17 @@ def _end_late(session: ComputeSession) -> None:
     if status is Status.PENDING:
         _end_waiting(session)
     elif status is Status.TERMINATING:
-        _insist(session.pk)
+        _postpone_or_finish(session.pk)
     elif status is Status.RUNNING:
         # the idle enforcer warns first and ends sessions for all other limits
         if facts.is_own_limit(session):
             message = None if session.command else OWN_LIMIT_OVER
-            begin_end(session.pk, Reason.COMMAND_TIMED_OUT, message=message)
+            try_begin_termination(session.pk, Reason.COMMAND_TIMED_OUT, message=message)
     else:
-        begin_end(session.pk, Reason.DEADLINE_PASSED)
+        try_begin_termination(session.pk, Reason.DEADLINE_PASSED)
 
 
-def _insist(session_id: UUID) -> None:
+def _postpone_or_finish(session_id: UUID) -> None:
     """Postpone a late end, or finish it if its machines are retired.
 
     Allocations are not released while the container may run; only a retired machine cannot be

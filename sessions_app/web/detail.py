@@ -20,13 +20,13 @@ from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from sessions_app.admission.forecast import forecast_waiting_session
-from sessions_app.app_services.urls import apps_of
+from sessions_app.app_services.urls import app_links
 from sessions_app.container_io.logs import read_log
 from sessions_app.core.placement import placement_words_of
 from sessions_app.idle import messages as idle_messages
 from sessions_app.idle.extension import extend_session
 from sessions_app.launch.image_pull import pull_progress
-from sessions_app.metrics.allocated_devices import held_devices
+from sessions_app.metrics.allocated_devices import allocated_devices
 from sessions_app.metrics.history import unmeasured_since
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.presentation import detail
@@ -52,9 +52,9 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "session": session,
         "row": presentation_session.row(actor, session),
         "prospect": forecast_waiting_session(actor, session),
-        "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "apps": app_links(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
-        "ending": idle_messages.ending(actor, session),
+        "next_end_row": idle_messages.next_end_row(actor, session),
         "apps_ahead": detail.apps_ahead(actor, session),
         "outcome": detail.outcome(actor, session),
         "launcher_query": presentation_session.launcher_query(session),
@@ -76,7 +76,7 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
             "mounts": session.mounts.all(),
             "dependencies": [(each, _address_of(each, session, actor)) for each in dependencies_of(session)],
             "priority": detail.priority(actor, session),
-            "devices": held_devices(session),
+            "devices": allocated_devices(session),
             "element_words": "".join(element_words(session)),
             "placement_words": placement_words_of(
                 session.placement_rule, session.placement_group, session.array.name if session.array else ""

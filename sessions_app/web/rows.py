@@ -11,10 +11,10 @@ from django.utils.translation import gettext as _
 from common.actors import Actor
 from common.templatetags.berth import ago
 from common.values.resources import CPU, MEM, format_slots
-from sessions_app.app_services.urls import apps_of
+from sessions_app.app_services.urls import app_links
 from sessions_app.core.states import Reason
 from sessions_app.idle.messages import NearEnd, near_end
-from sessions_app.metrics.history import PresentUse, present_use_of
+from sessions_app.metrics.history import CurrentUse, current_use_by_kernel
 from sessions_app.models import ComputeSession
 from sessions_app.presentation.session import list_explanation, short_explanation
 from sessions_app.selectors import Action, is_stoppable, may
@@ -77,7 +77,7 @@ def session_rows(
     """
     found = list(sessions)
     running = [kernel.pk for session in found if session.is_running for kernel in session.kernels.all()]
-    uses = present_use_of(running) if "resources" in shown and running else {}
+    uses = current_use_by_kernel(running) if "resources" in shown and running else {}
     return [_row(actor, session, shown, uses) for session in found]
 
 
@@ -85,10 +85,10 @@ def _row(
     actor: Actor,
     session: ComputeSession,
     shown: Collection[str],
-    uses: dict[UUID, PresentUse],
+    uses: dict[UUID, CurrentUse],
 ) -> SessionRow:
     is_own = session.owner_id == actor.user_id
-    apps = apps_of(session) if may(actor, session, Action.OPEN_APP) else []
+    apps = app_links(session) if may(actor, session, Action.OPEN_APP) else []
     has_failed = session.status_reason == Reason.COMMAND_FAILED
     return SessionRow(
         pk=session.pk,
@@ -135,7 +135,7 @@ def element_words(session: ComputeSession) -> list[str]:
     return [words.format(index=session.array_index, array=session.array.name, count=session.array.count)]
 
 
-def _use(session: ComputeSession, uses: dict[UUID, PresentUse]) -> Use | None:
+def _use(session: ComputeSession, uses: dict[UUID, CurrentUse]) -> Use | None:
     """Return the use of all containers together; None if none was measured recently."""
     kernels = session.kernels.all()
     measured = [use for kernel in kernels if (use := uses.get(kernel.pk))]

@@ -27,7 +27,7 @@ from sessions_app.core.states import Status
 from sessions_app.gateway.activity.recorder import Interactions, interactions
 from sessions_app.gateway.auth.authorizer import in_database
 from sessions_app.gateway.proxy.interfaces import AccessUnknown
-from sessions_app.idle.facts import facts_of, idle_of
+from sessions_app.idle.facts import idle_facts, idle_row
 from sessions_app.models import ComputeSession, Interaction, SessionType
 from transport.proxy import Target, Timeouts, Transport, UpstreamError
 from transport.proxy.connection import Connection
@@ -125,7 +125,7 @@ def servers_to_ask() -> list[NotebookServer]:
 
 def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[NotebookServer]:
     for session in sessions:
-        ends = ends_of(facts_of(session, idle_of(session)))
+        ends = ends_of(idle_facts(session, idle_row(session)))
         if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + AHEAD for end in ends):
             continue
         kernel = next(kernel for kernel in session.kernels.all() if kernel.name == "main1")

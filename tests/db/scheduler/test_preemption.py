@@ -117,10 +117,10 @@ def test_whoever_is_told_late_has_the_whole_grace_from_then_on(place: Place) -> 
 
 def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) -> None:
     low, reader = place.run(resources=HALF), actor_for(place.owner)
-    assert messages.ending(reader, access_session(reader, low.pk, Action.VIEW)) is None
+    assert messages.next_end_row(reader, access_session(reader, low.pk, Action.VIEW)) is None
     urgent(place, resources=ALL)
     tick(place)
-    told = messages.ending(reader, access_session(reader, low.pk, Action.VIEW))
+    told = messages.next_end_row(reader, access_session(reader, low.pk, Action.VIEW))
     assert told is not None
     assert (told["is_near"], told["extend"]) == (True, "")
     assert told["ends_at"] == Preemption.objects.get().ends_at
@@ -219,7 +219,7 @@ def test_nobody_leaves_for_who_went_away(place: Place) -> None:
     settle_preemptions(over())
     assert place.fresh(low).is_running
     assert notices(low) == [PreemptionOutcome.SPARED]
-    assert messages.ending(actor_for(place.owner), place.fresh(low)) is None
+    assert messages.next_end_row(actor_for(place.owner), place.fresh(low)) is None
 
     urgent(place, resources=ALL)
     tick(place)

@@ -114,7 +114,7 @@ async def test_a_session_that_computes_in_a_notebook_does_not_end(stage: Stage) 
     async with served(jupyter) as port:
         await sync_to_async(declare)(stage, port)
         await noted(watch, interactions)
-        await sync_to_async(enforcer.judge_sessions)(clock.now())
+        await sync_to_async(enforcer.enforce_idle_limits)(clock.now())
     row = await SessionIdle.objects.aget()
     session = await ComputeSession.objects.select_related("resource_group", "idle").aget()
     ends = enforcer.ends_of(enforcer.facts_of(session, row))

@@ -4,7 +4,7 @@ import pytest
 
 from agents.models import Agent
 from scheduler.tick import run_tick
-from sessions_app.launch.plan import plan_of
+from sessions_app.launch.plan import build_kernel_plan
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from tests.factories_sessions import Place, make_place
 
@@ -23,7 +23,7 @@ def test_a_container_starts_on_the_cores_that_it_holds(place: Place) -> None:
     run_tick(place.group.pk)
     held = KernelAllocation.objects.filter(kernel__session=session)
     assert {each.slot_name: each.cpuset for each in held} == {"cpu": "0-1", "mem": ""}
-    assert plan_of(session, session.kernels.get()).cpuset == "0-1"
+    assert build_kernel_plan(session, session.kernels.get()).cpuset == "0-1"
 
 
 def test_so_do_elements_of_an_array(place: Place) -> None:
@@ -31,7 +31,7 @@ def test_so_do_elements_of_an_array(place: Place) -> None:
     sweep = place.enqueue(type="batch", command="true", array="1-2", resources={"cpu": 1, "mem": "1g"})
     run_tick(place.group.pk)
     elements = ComputeSession.objects.filter(array=sweep.array)
-    assert sorted(plan_of(each, each.kernels.get()).cpuset for each in elements) == ["2", "3"]
+    assert sorted(build_kernel_plan(each, each.kernels.get()).cpuset for each in elements) == ["2", "3"]
 
 
 def test_cores_of_whoever_ended_are_free(place: Place) -> None:

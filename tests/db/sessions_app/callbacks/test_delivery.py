@@ -18,10 +18,10 @@ from common.errors import Conflict, InvalidInput
 from common.models import AuditEntry
 from sessions_app.admission.service import enqueue_batch
 from sessions_app.callbacks import delivery, http_post
-from sessions_app.callbacks.delivery import callback_url_of, deliveries_of, tell_callbacks
+from sessions_app.callbacks.delivery import callback_url_of, deliver_callbacks, deliveries_of
 from sessions_app.callbacks.http_post import post
 from sessions_app.callbacks.signing_secret import make_callback_secret
-from sessions_app.core.callbacks import Fault, Reach, target_of
+from sessions_app.core.callbacks import CallbackNetworks, Fault, target_of
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason
 from sessions_app.launch.terminator import end_session
@@ -78,14 +78,14 @@ def test_a_session_tells_its_start_its_retries_and_its_end(
     place: Place, server: CallbackServer, secret: str
 ) -> None:
     session = batch(place, server, max_retries=1, name="train")
-    tell_callbacks()
+    deliver_callbacks()
     fail(session)
-    tell_callbacks()
-    tell_callbacks()
+    deliver_callbacks()
+    deliver_callbacks()
     assert [each.told["event"] for each in server.heard] == ["session.started", "session.retried"]
 
     place.end(session)
-    tell_callbacks()
+    deliver_callbacks()
     told = server.heard[-1].told
     assert told["event"] == "session.ended"
     assert told["session"]["status"] == "CANCELLED"
@@ -98,7 +98,7 @@ def test_a_session_tells_its_start_its_retries_and_its_end(
 
 def test_an_end_says_how_it_was(place: Place, server: CallbackServer, secret: str) -> None:
     fail(batch(place, server))
-    tell_callbacks()
+    deliver_callbacks()
     started, ended = (each.told["session"] for each in server.heard)
     assert (started["outcome"], started["exit_code"]) == (None, None)
     assert (ended["outcome"], ended["exit_code"], ended["reason"]) == ("failed", 3, "command_failed")
@@ -108,7 +108,7 @@ def test_whoever_has_the_secret_can_tell_that_it_is_ours(
     place: Place, server: CallbackServer, secret: str
 ) -> None:
     batch(place, server)
-    tell_callbacks()
+    deliver_callbacks()
     heard = server.heard[0]
     told: dict[str, Any] = {}
     exec(EXAMPLE, told)  # what people read, word for word
@@ -127,15 +127,15 @@ def test_what_is_not_taken_is_told_again_later_under_the_same_id(
     server.fault = fault
     session = batch(place, server)
     fail(session)
-    tell_callbacks()
-    tell_callbacks()
+    deliver_callbacks()
+    deliver_callbacks()
     assert len(server.heard) == 1
     assert states_of(session) == ["waiting"] * 2
     assert all(each.path == "/hook?a=1" for each in server.heard)
 
     server.fault = ""
     with clock.frozen_at(clock.now() + timedelta(seconds=11)):
-        tell_callbacks()
+        deliver_callbacks()
     first, again, end = server.heard
     assert first.told["id"] == again.told["id"]
     assert end.told["event"] == "session.ended"
@@ -147,10 +147,10 @@ def test_nothing_is_told_before_what_came_before_it(
 ) -> None:
     server.fault = 503
     session = batch(place, server)
-    tell_callbacks()
+    deliver_callbacks()
     fail(session)
     with clock.frozen_at(clock.now() + timedelta(seconds=11)):
-        tell_callbacks()
+        deliver_callbacks()
     assert {each.told["event"] for each in server.heard} == {"session.started"}
 
 
@@ -160,7 +160,7 @@ def test_the_order_is_that_of_history_though_the_clock_was_set_back(
     session = batch(place, server)
     SessionTransition.objects.filter(session=session).update(happened_at=clock.now() + timedelta(hours=1))
     fail(session)
-    tell_callbacks()
+    deliver_callbacks()
     assert [each.told["event"] for each in server.heard] == ["session.started", "session.ended"]
     assert [each.news for each in deliveries_of(session)] == ["session.started", "session.ended"]
 
@@ -170,13 +170,13 @@ def test_after_a_day_it_is_given_up_and_what_follows_is_told(
 ) -> None:
     server.fault = 500
     session = batch(place, server)
-    tell_callbacks()
+    deliver_callbacks()
     with clock.frozen_at(clock.now() + timedelta(hours=25)):
-        tell_callbacks()
+        deliver_callbacks()
         assert states_of(session) == ["given_up"]
         server.fault = ""
         fail(session)
-        tell_callbacks()
+        deliver_callbacks()
     assert states_of(session) == ["given_up", "delivered"]
 
 
@@ -187,11 +187,11 @@ def test_a_worker_that_dies_while_it_tells_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "_settle", lambda *_: (_ for _ in ()).throw(SystemExit))
         with pytest.raises(SystemExit):
-            tell_callbacks()
+            deliver_callbacks()
     assert (len(server.heard), states_of(session)) == (1, ["waiting"])
 
     with clock.frozen_at(clock.now() + timedelta(seconds=11)):
-        tell_callbacks()
+        deliver_callbacks()
     assert server.heard[0].told["id"] == server.heard[1].told["id"]
     assert states_of(session) == ["delivered"]
 
@@ -200,7 +200,7 @@ def test_many_that_end_at_once_are_told_too(place: Place, server: CallbackServer
     sessions = [batch(place, server, resources={"cpu": 0.5, "mem": "64m"}) for _ in range(5)]
     for session in sessions:
         fail(session, Reason.COMMAND_FINISHED)
-    tell_callbacks()
+    deliver_callbacks()
     assert len(server.heard) == 10
     assert not CallbackDelivery.objects.exclude(state="delivered").exists()
 
@@ -222,17 +222,17 @@ def test_a_domain_tells_so_many_in_a_minute(
     settings.BERTH_CALLBACKS_PER_MINUTE = 1
     session = batch(place, server)
     fail(session)
-    tell_callbacks()
+    deliver_callbacks()
     assert len(server.heard) == 1
     with clock.frozen_at(clock.now() + timedelta(seconds=61)):
-        tell_callbacks()
+        deliver_callbacks()
     assert len(server.heard) == 2
 
 
 def test_a_closed_account_tells_nothing_more(place: Place, server: CallbackServer, secret: str) -> None:
     session = batch(place, server)
     User.objects.filter(pk=place.owner.pk).update(is_active=False)
-    tell_callbacks()
+    deliver_callbacks()
     assert (server.heard, states_of(session)) == ([], ["given_up"])
 
 
@@ -242,19 +242,19 @@ def test_slow_answers_have_an_end(
 ) -> None:
     monkeypatch.setattr(http_post, "WHOLE_S", 0.5)
     server.fault = fault
-    answer = post(target_of(server.url), b"{}", {}, Reach(LOOPBACK))
+    answer = post(target_of(server.url), b"{}", {}, CallbackNetworks(LOOPBACK))
     assert answer.fault is Fault.TIMEOUT
 
 
 def test_of_a_huge_answer_the_status_alone_is_read(server: CallbackServer) -> None:
     server.fault = "huge"
-    assert post(target_of(server.url), b"{}", {}, Reach(LOOPBACK)).status == 200
+    assert post(target_of(server.url), b"{}", {}, CallbackNetworks(LOOPBACK)).status == 200
 
 
 def test_machines_around_us_are_not_spoken_to(server: CallbackServer) -> None:
     port = target_of(server.url).port
     for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
-        answer = post(target_of(f"http://{host}:{port}/"), b"{}", {}, Reach())
+        answer = post(target_of(f"http://{host}:{port}/"), b"{}", {}, CallbackNetworks())
         assert answer.fault in (Fault.FORBIDDEN, Fault.NAME), host
     assert server.heard == []
 
@@ -269,10 +269,13 @@ def test_a_name_is_asked_for_once_and_what_was_looked_at_is_called(
         return real(next(answers) if host == "rebinds.example" else host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    assert post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, Reach(LOOPBACK)).status == 204
+    assert (
+        post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, CallbackNetworks(LOOPBACK)).status
+        == 204
+    )
     assert server.heard[0].headers["Host"] == f"rebinds.example:{port}"
     assert (
-        post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, Reach(LOOPBACK)).fault
+        post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, CallbackNetworks(LOOPBACK)).fault
         is Fault.FORBIDDEN
     )
 
@@ -283,10 +286,13 @@ def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = unused.getsockname()[1]
-    assert post(target_of("http://absent.invalid/"), b"", {}, Reach(LOOPBACK)).fault is Fault.NAME
-    assert post(target_of(f"http://127.0.0.1:{closed}/"), b"", {}, Reach(LOOPBACK)).fault is Fault.CONNECT
+    assert post(target_of("http://absent.invalid/"), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.NAME
+    assert (
+        post(target_of(f"http://127.0.0.1:{closed}/"), b"", {}, CallbackNetworks(LOOPBACK)).fault
+        is Fault.CONNECT
+    )
     secure = server.url.replace("http:", "https:")
-    assert post(target_of(secure), b"", {}, Reach(LOOPBACK)).fault is Fault.TLS
+    assert post(target_of(secure), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.TLS
 
 
 def test_requests_are_refused_that_could_never_be_told(
@@ -317,7 +323,7 @@ def test_an_address_is_its_owners_alone(place: Place, server: CallbackServer, se
 def test_another_secret_signs_from_now_on(place: Place, server: CallbackServer, secret: str) -> None:
     batch(place, server)
     newer = make_callback_secret(actor=actor_for(place.owner))
-    tell_callbacks()
+    deliver_callbacks()
     heard = server.heard[0]
     text = heard.headers["Berth-Timestamp"].encode() + b"." + heard.body
     assert secret != newer

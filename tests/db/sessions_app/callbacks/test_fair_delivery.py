@@ -9,7 +9,7 @@ import pytest
 
 from common import clock
 from sessions_app.callbacks import delivery as callbacks_delivery
-from sessions_app.callbacks.delivery import tell_callbacks
+from sessions_app.callbacks.delivery import deliver_callbacks
 from sessions_app.callbacks.http_post import Answer
 from sessions_app.callbacks.signing_secret import make_callback_secret
 from sessions_app.core.callbacks import Fault
@@ -91,7 +91,7 @@ def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.Mo
     ended(place, "mine")
     ended(place_that_tells(), "quick")
     Receivers(monkeypatch)
-    callbacks_delivery._note_news()
+    callbacks_delivery._create_deliveries()
     hosts = Counter(each.callback.host for each in callbacks_delivery._next_batch())
     assert hosts == {"dead.example": 2, "mine.example": 1, "quick.example": 1}
 
@@ -99,11 +99,11 @@ def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.Mo
 def test_a_backlog_of_one_domain_hides_no_news_of_others(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks_delivery, "NOTED_OF_ONE_DOMAIN", 3)
+    monkeypatch.setattr(callbacks_delivery, "MAX_NEW_PER_DOMAIN", 3)
     backlog = [ended(place, "dead").pk for _ in range(9)]
     quick = ended(place_that_tells(), "quick").pk
     for noted in (3, 6, 9):
-        callbacks_delivery._note_news()
+        callbacks_delivery._create_deliveries()
         told = CallbackDelivery.objects.order_by("transition_id").values_list("callback", flat=True)
         assert list(told) == [*backlog[:noted], quick]
 
@@ -111,12 +111,12 @@ def test_a_backlog_of_one_domain_hides_no_news_of_others(
 def test_a_session_whose_news_are_noted_in_parts_tells_them_in_their_order(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks_delivery, "NOTED_OF_ONE_DOMAIN", 1)
+    monkeypatch.setattr(callbacks_delivery, "MAX_NEW_PER_DOMAIN", 1)
     session = place.run(callback_url="http://mine.example/")
     place.end(session)
     told = []
     for _ in range(2):
-        callbacks_delivery._note_news()
+        callbacks_delivery._create_deliveries()
         batch = callbacks_delivery._next_batch()
         told += [each.news for each in batch]
         callbacks_delivery._settle(batch[0], Answer(200))
@@ -126,7 +126,7 @@ def test_a_session_whose_news_are_noted_in_parts_tells_them_in_their_order(
 def test_news_that_come_while_others_are_told_are_told_with_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks_delivery, "NOTED_EVERY_S", 0)
+    monkeypatch.setattr(callbacks_delivery, "CREATE_EVERY_S", 0)
     other = place_that_tells()
     ended(place, "first")
     receivers = Receivers(monkeypatch)
@@ -138,7 +138,7 @@ def test_news_that_come_while_others_are_told_are_told_with_them(
             ended(other, "second")
 
     monkeypatch.setattr(callbacks_delivery, "_settle", settle_while_another_ends)
-    tell_callbacks()
+    deliver_callbacks()
     assert receivers.told == ["first", "second"]
 
 
@@ -150,7 +150,7 @@ def test_a_domain_above_its_rate_hides_nobody(
         ended(place, f"many{number}")
     ended(place_that_tells(), "quick")
     receivers = Receivers(monkeypatch)
-    tell_callbacks()
+    deliver_callbacks()
     kinds = Counter(host.rstrip("0123456789") for host in receivers.told)
     assert kinds == {"many": 3, "quick": 1}
 
@@ -160,7 +160,7 @@ def test_a_receiver_that_is_slow_holds_up_no_other(place: Place, monkeypatch: py
     for number in range(39):
         ended(place, f"quick{number}")
     receivers = WaitingReceivers(monkeypatch, others=39)
-    tell_callbacks()
+    deliver_callbacks()
     assert receivers.told[-1] == "slow"
     assert set(CallbackDelivery.objects.values_list("state", flat=True)) == {"delivered"}
     assert len(receivers.told) == 40
@@ -173,7 +173,7 @@ def test_one_domain_never_holds_every_place(place: Place, monkeypatch: pytest.Mo
     for number in range(10):
         ended(other, f"quick{number}")
     receivers = WaitingReceivers(monkeypatch, others=10)
-    tell_callbacks()
+    deliver_callbacks()
     assert receivers.most["slow"] == 8
     assert set(CallbackDelivery.objects.values_list("state", flat=True)) == {"delivered"}
 
@@ -188,14 +188,14 @@ def test_a_delivery_that_is_gone_stops_no_round(place: Place, monkeypatch: pytes
         CallbackDelivery.objects.filter(callback=sessions[0].pk).delete()
 
     monkeypatch.setattr(callbacks_delivery, "_put_off", put_off)
-    tell_callbacks()
+    deliver_callbacks()
     assert len(receivers.told) == 3
     assert list(CallbackDelivery.objects.values_list("state", flat=True)) == ["delivered"] * 2
 
 
 def test_what_is_on_its_way_is_not_sent_a_second_time(place: Place) -> None:
     ended(place, "slow")
-    callbacks_delivery._note_news()
+    callbacks_delivery._create_deliveries()
     batch = callbacks_delivery._next_batch()
     callbacks_delivery._put_off(batch)
     CallbackDelivery.objects.update(due_at=clock.now())  # it took longer than it was put off
@@ -205,7 +205,7 @@ def test_what_is_on_its_way_is_not_sent_a_second_time(place: Place) -> None:
 
 def test_what_was_told_is_never_told_again_because_of_a_late_failure(place: Place) -> None:
     ended(place, "slow")
-    callbacks_delivery._note_news()
+    callbacks_delivery._create_deliveries()
     first, second = callbacks_delivery._next_batch(), callbacks_delivery._next_batch()
     callbacks_delivery._settle(first[0], Answer(200))
     callbacks_delivery._settle(second[0], Answer(fault=Fault.TIMEOUT))
@@ -220,24 +220,24 @@ def test_callbacks_go_on_when_the_clock_is_set(
     settings.BERTH_CALLBACKS_PER_MINUTE = 1
     receivers = Receivers(monkeypatch)
     monkeypatch.setattr(receivers, "answer", lambda host: Answer(200 if host == "good" else 500))
-    clock_change.follow_the_clock()
+    clock_change.handle_clock_jump()
     begun = clock.clock_offset()
     ended(place, "good")
-    tell_callbacks()
+    deliver_callbacks()
     bad = ended(place, "bad")
-    callbacks_delivery._note_news()
+    callbacks_delivery._create_deliveries()
     waits = CallbackDelivery.objects.get(callback=bad.pk)
 
     monkeypatch.setattr(clock, "clock_offset", lambda: begun + step.total_seconds())
     with clock.frozen_at(clock.now() + step):
-        clock_change.follow_the_clock()
+        clock_change.handle_clock_jump()
         assert callbacks_delivery._next_batch() == []  # a minute has not gone by
         moved = CallbackDelivery.objects.get(pk=waits.pk)
         for name in ("made_at", "due_at"):
             by = getattr(moved, name) - getattr(waits, name)
             assert abs(by - step) < timedelta(seconds=1), name
     with clock.frozen_at(clock.now() + step + timedelta(seconds=61)):
-        tell_callbacks()
+        deliver_callbacks()
     assert receivers.told == ["good", "bad"]
     assert CallbackDelivery.objects.get(pk=waits.pk).state == "waiting"
 
@@ -249,7 +249,7 @@ def test_what_was_told_by_a_clock_that_ran_ahead_counts_for_no_minute(
     receivers = Receivers(monkeypatch)
     with clock.frozen_at(clock.now() + timedelta(hours=5)):
         ended(place, "good")
-        tell_callbacks()
+        deliver_callbacks()
     ended(place, "late")
-    tell_callbacks()
+    deliver_callbacks()
     assert receivers.told == ["good", "late"]

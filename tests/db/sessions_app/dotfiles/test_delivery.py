@@ -165,10 +165,10 @@ def test_what_came_of_a_script_is_learned_later(
     keep(place)
     session = place.run()
     assert setup_of(session).script == "running"
-    delivery.note_setups()
+    delivery.record_setups()
     assert told(session) == ["Your start-up script is running."]
     engine.says += says
-    delivery.note_setups()
+    delivery.record_setups()
     assert setup_of(session).script == script
     assert sentence in told(session)[0]
 
@@ -212,10 +212,10 @@ def test_a_container_that_does_not_answer_holds_up_no_other(place: Place, hangin
     first, second = place.run(), place.run()
     hanging.hanging = frozenset({first.kernels.get().container_name})
     hanging.says = b"script 0 4\n"
-    delivery.note_setups()
+    delivery.record_setups()
     assert (setup_of(first).script, setup_of(second).script) == ("running", "done")
     hanging.asked.clear()
-    delivery.note_setups()
+    delivery.record_setups()
     assert hanging.asked == []  # it is not asked again for a while
 
 
@@ -224,7 +224,7 @@ def test_containers_are_asked_together(place: Place, hanging: HangingRuntime) ->
     sessions = [place.run() for _number in range(3)]
     hanging.says = b"script 0 4\n"
     hanging.together = threading.Barrier(3)
-    delivery.note_setups()
+    delivery.record_setups()
     assert [setup_of(session).script for session in sessions] == ["done"] * 3
 
 
@@ -269,7 +269,7 @@ def test_only_a_plain_file_is_read(tmp_path: Path, kind: str) -> None:
         os.mkfifo(status)
     else:
         status.symlink_to(elsewhere)
-    line = delivery._READ.replace(STATUS, str(status))
+    line = delivery._READ_COMMAND.replace(STATUS, str(status))
     answer = subprocess.run(["sh", "-c", line], capture_output=True, timeout=30, check=False)
     assert answer.stdout == b""
     status.unlink()
@@ -284,7 +284,7 @@ def test_a_script_of_which_nothing_is_heard_is_not_waited_for(
     session = place.run()
     later = clock.now() + timedelta(seconds=1000)
     monkeypatch.setattr("sessions_app.dotfiles.delivery.clock.now", lambda: later)
-    delivery.note_setups()
+    delivery.record_setups()
     assert setup_of(session).script == "unknown"
 
 
@@ -293,9 +293,9 @@ def test_a_script_that_failed_before_a_short_command_is_read_from_the_log(
 ) -> None:
     keep(place)
     session = place.run()
-    delivery.note_setup_at_end(session, f"out\n{MARK} exit code 2 after 1 s\n".encode())
+    delivery.record_setup_at_end(session, f"out\n{MARK} exit code 2 after 1 s\n".encode())
     assert (setup_of(session).script, setup_of(session).exit_code) == ("failed", 2)
-    delivery.note_setup_at_end(session, b"")
+    delivery.record_setup_at_end(session, b"")
 
 
 @pytest.mark.parametrize(("reason", "script"), [("command_finished", "done"), ("user_requested", "unknown")])
@@ -305,5 +305,5 @@ def test_the_end_of_a_session_ends_what_is_known_of_its_script(
     keep(place)
     session = place.run()
     session.outcome_reason = reason
-    delivery.note_setup_at_end(session, b"")
+    delivery.record_setup_at_end(session, b"")
     assert setup_of(session).script == script

@@ -12,7 +12,7 @@ from accounts.credentials import keypairs
 from accounts.models import KeyPair, User
 from accounts.tenancy.service import update_user
 from common import clock
-from sessions_app.dotfiles.service import put_dotfile, set_startup_script, used_files
+from sessions_app.dotfiles.service import active_files, put_dotfile, set_startup_script
 from tests.conftest import People
 from tests.factories import actor_for, api_client
 from tests.factories_limits import limit
@@ -32,7 +32,7 @@ def token(people: People) -> KeyPair:
 
 
 def used(user: User) -> tuple[list[str], str | None]:
-    files, script = used_files(user.pk)
+    files, script = active_files(user.pk)
     return [file.path for file in files], script
 
 

@@ -21,7 +21,7 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.gateway.activity.recorder import write_report
 from sessions_app.idle import enforcer
 from sessions_app.idle.extension import extend_session
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.models import (
     ComputeSession,
     GatewayReport,
@@ -65,7 +65,7 @@ def look(*, is_measured: bool = True) -> None:
     write_report("web", {}, 0.0)
     if is_measured:
         measure_nothing_used()
-    enforcer.judge_sessions(clock.now())
+    enforcer.enforce_idle_limits(clock.now())
 
 
 def watch(since: datetime, until: datetime, *, is_measured: bool = True) -> None:
@@ -172,9 +172,9 @@ def test_without_reports_of_gateways_nobody_counts_as_idle(place: Place, began: 
     watch(began, began + 2 * MINUTE)
     for minute in range(3, 30):
         with at(began + minute * MINUTE):
-            enforcer.judge_sessions(clock.now())
+            enforcer.enforce_idle_limits(clock.now())
     assert place.fresh(session).is_running
-    assert outlook_of(place.fresh(session)).gap == "no gateway reports"  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).gap == "no gateway reports"  # type: ignore[union-attr]
     watch(began + 30 * MINUTE, began + 33 * MINUTE)
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
 
@@ -237,11 +237,11 @@ def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
     session = place.run()
     watch(began, began + 40 * MINUTE)
     step = timedelta(hours=1)
-    before = outlook_of(place.fresh(session))
+    before = find_next_end(place.fresh(session))
     with at(began + 40 * MINUTE + step):
         with transaction.atomic():
             enforcer.shift_timestamps(ClockJump(step, clock.now(), timedelta(seconds=10)))
-    after = outlook_of(place.fresh(session))
+    after = find_next_end(place.fresh(session))
     assert before is not None
     assert after is not None
     assert after.ends_at == before.ends_at + step  # type: ignore[operator]
@@ -272,7 +272,7 @@ def test_a_muted_warning_still_stands_on_the_page(place: Place, began: datetime)
     session = place.run()
     watch(began, began + 6 * MINUTE)
     assert not Notification.objects.filter(person=place.owner).exists()
-    assert outlook_of(place.fresh(session)).is_near  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).is_near  # type: ignore[union-attr]
 
 
 def test_extending_puts_the_next_end_off_and_is_counted(place: Place, began: datetime) -> None:
@@ -280,10 +280,10 @@ def test_extending_puts_the_next_end_off_and_is_counted(place: Place, began: dat
     limit(place.owner, max_extension_s=1200)
     session = place.run()
     watch(began, began + 6 * MINUTE)
-    end = outlook_of(place.fresh(session)).ends_at  # type: ignore[union-attr]
+    end = find_next_end(place.fresh(session)).ends_at  # type: ignore[union-attr]
     with at(began + 6 * MINUTE):
         extend_session(actor=actor_for(place.owner), session_id=session.pk)
-    outlook = outlook_of(place.fresh(session))
+    outlook = find_next_end(place.fresh(session))
     assert outlook is not None
     assert not outlook.is_near
     assert abs(outlook.ends_at - end - timedelta(seconds=1200)) < MINUTE  # type: ignore[operator]
@@ -368,7 +368,7 @@ def test_one_busy_core_of_many_is_work(began: datetime) -> None:
 
 
 def end_of(place: Place, session: ComputeSession) -> datetime | None:
-    outlook = outlook_of(place.fresh(session))
+    outlook = find_next_end(place.fresh(session))
     return outlook.ends_at if outlook is not None else None
 
 
@@ -426,6 +426,6 @@ def test_rounds_are_cheap_and_write_nothing_new(
     place.run(), place.run()
     watch(began, began + MINUTE)
     with at(began + 2 * MINUTE), django_assert_max_num_queries(16):  # type: ignore[operator]
-        enforcer.judge_sessions(clock.now())
+        enforcer.enforce_idle_limits(clock.now())
     assert GatewayReport.objects.count() == 1
     assert isinstance(SessionIdle.objects.values_list("session_id", flat=True).first(), UUID)

@@ -6,7 +6,7 @@ import pytest
 
 from sessions_app.core.states import Reason
 from sessions_app.gateway.activity.recorder import write_report
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.models import Interaction, SessionIdle
 from tests.db.sessions_app.idle.test_enforcement import (
     LITTLE,
@@ -35,7 +35,7 @@ def test_of_whom_nobody_knows_whether_it_computes_nobody_says_that_it_is_unused(
     watch(began, began + 25 * MINUTE, is_measured=False)
     assert place.fresh(session).is_running
     with at(began + 25 * MINUTE):
-        assert "does not say whether it computes" in outlook_of(place.fresh(session)).gap  # type: ignore[union-attr]
+        assert "does not say whether it computes" in find_next_end(place.fresh(session)).gap  # type: ignore[union-attr]
     watch(began + 25 * MINUTE, began + 45 * MINUTE)
     assert place.fresh(session).status_reason == Reason.UNUSED
 

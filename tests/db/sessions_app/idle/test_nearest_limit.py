@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.models import ComputeSession
 from tests.db.sessions_app.idle.test_enforcement import (
     MINUTE,
@@ -30,7 +30,7 @@ def test_a_warning_of_the_later_end_leaves_the_nearer_one_as_it_is(place: Place,
         watch(began + since * MINUTE, began + minute * MINUTE)
         since = minute
         with at(began + minute * MINUTE):
-            outlook = outlook_of(place.fresh(session))
+            outlook = find_next_end(place.fresh(session))
         assert outlook is not None
         seen.append((outlook.cause, outlook.is_near, outlook.ends_at))
     assert warnings_of(session)[-1] == ("lifetime", 600, True)

@@ -20,7 +20,7 @@ from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason
 from sessions_app.idle import enforcer
 from sessions_app.idle.extension import extend_session
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.launch.launcher import launch_session
 from sessions_app.models import ComputeSession, IdleWatch, KernelMetric, SessionIdle
 from tests.db.sessions_app.idle.test_enforcement import (
@@ -74,7 +74,7 @@ def test_what_uses_as_much_or_was_not_measured_goes_on(
     use(session, began, 60, cpu_milli=cpu_milli)
     watch(began, began + 50 * MINUTE)
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
-    [judged] = outlook_of(place.fresh(session)).use  # type: ignore[union-attr]
+    [judged] = find_next_end(place.fresh(session)).use  # type: ignore[union-attr]
     assert judged == Judged("cpu", cpu_milli and 30, 30)
 
 
@@ -87,7 +87,7 @@ def test_that_a_group_wants_all_to_be_low_loosens_no_policy(place: Place, began:
     watch(began, began + 21 * MINUTE)
     assert known_of(session).use == {"cpu": 20, "mem": 2}
     assert end_of(place, session) is not None
-    assert outlook_of(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("mem_percent", "ends"), [(50, False), (1, True)])
@@ -109,7 +109,7 @@ def test_what_one_policy_wants_together_loosens_nothing_of_another(place: Place,
     use(session, began, 60, cpu_milli=200, mem_bytes=session.slots["mem"] // 2)
     watch(began, began + 21 * MINUTE)
     assert end_of(place, session) is not None
-    assert outlook_of(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
 
 
 def test_a_limit_that_is_loosened_and_tightened_again_is_warned_of_anew(
@@ -268,11 +268,11 @@ def test_no_end_and_no_use_is_told_any_more_when_a_policy_lost_its_threshold(
     use(low, began, 25, cpu_milli=1)
     watch(began, began + 22 * MINUTE, is_measured=False)
     assert end_of(place, low) is not None
-    assert [judged.percent for judged in outlook_of(place.fresh(unmeasured)).use] == [None]  # type: ignore[union-attr]
+    assert [judged.percent for judged in find_next_end(place.fresh(unmeasured)).use] == [None]  # type: ignore[union-attr]
     update_policy(actor=SYSTEM, policy_id=policy.pk, limits={"min_cpu_percent": None})
     watch(began + 22 * MINUTE, began + 23 * MINUTE)
     for session in (low, unmeasured):
-        outlook = outlook_of(place.fresh(session))
+        outlook = find_next_end(place.fresh(session))
         assert outlook is not None
         assert (outlook.ends_at, outlook.use) == (None, ())
     assert not enforcer.end_if_due(low.pk, Cause.USE, began + 60 * MINUTE)
@@ -322,7 +322,7 @@ def test_the_outlook_takes_no_query(place: Place, began: datetime, names: str) -
     watch(began, began + 22 * MINUTE)
     found = getattr(ComputeSession.objects, names)().get(pk=session.pk)
     with CaptureQueriesContext(connection) as queries:
-        outlook = outlook_of(found)
+        outlook = find_next_end(found)
     assert len(queries) == 0
     assert outlook is not None
     assert outlook.ends_at == known_of(session).low_since + timedelta(seconds=1200)  # type: ignore[operator]
@@ -341,7 +341,7 @@ def test_rounds_take_as_many_queries_for_any_number_of_sessions_and_windows(
             use(session, began, 40, cpu_milli=0)
         watch(began + 36 * MINUTE, began + 37 * MINUTE, is_measured=False)
         with at(began + 38 * MINUTE), CaptureQueriesContext(connection) as queries:
-            enforcer.judge_sessions(clock.now())
+            enforcer.enforce_idle_limits(clock.now())
         counts.append(sum(query["sql"].startswith(STATEMENTS) for query in queries))
         SessionIdle.objects.update(low_since=began + 36 * MINUTE)
         IdleWatch.objects.update(judged_at=None)

@@ -27,7 +27,7 @@ AHEAD = 3
 def place(settings: Any) -> Place:
     settings.BERTH_NETWORKS_AHEAD = AHEAD
     place = make_place(cpu_milli=64000)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     return place
 
 
@@ -43,11 +43,11 @@ def network_of(place: Place, session: ComputeSession) -> set[str]:
 
 def test_round_makes_networks_for_sessions_to_come(place: Place) -> None:
     assert networks(place) == {
-        container_spec.mooring_name(each.pk) for each in Mooring.objects.filter(is_ready=True)
+        container_spec.pooled_network_name(each.pk) for each in Mooring.objects.filter(is_ready=True)
     }
     assert len(networks(place)) == AHEAD
     before = networks(place)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert networks(place) == before
 
 
@@ -64,7 +64,7 @@ def test_network_goes_with_its_session_and_a_new_one_is_made(place: Place) -> No
     used = network_of(place, session)
     place.end(session)
     assert not used & networks(place)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert len(networks(place)) == AHEAD
     assert not used & networks(place)
 
@@ -79,26 +79,26 @@ def test_session_that_finds_none_makes_its_own(place: Place) -> None:
 def test_more_are_made_where_many_sessions_started_lately(place: Place) -> None:
     for _ in range(AHEAD + 2):
         place.run()
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD + 2
 
 
 def test_round_leaves_the_engine_to_sessions_that_are_starting(place: Place) -> None:
     waiting = place.place()
     place.run()
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert Mooring.objects.filter(session=None).count() == AHEAD - 1
     launch_session(waiting.pk)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD
 
 
 def test_launch_that_was_killed_after_it_took_a_network_keeps_it(place: Place) -> None:
     session = place.place()
-    taken = network_pool.take_mooring(session.pk, place.agent)
+    taken = network_pool.assign_pooled_network(session.pk, place.agent)
     assert taken is not None
     launch_session(session.pk)
-    assert network_of(place, session) == {container_spec.mooring_name(taken)}
+    assert network_of(place, session) == {container_spec.pooled_network_name(taken)}
     assert Mooring.objects.filter(session=session).count() == 1
 
 
@@ -106,7 +106,7 @@ def test_launch_that_goes_on_in_its_own_network_takes_none(place: Place) -> None
     Mooring.objects.all().delete()
     session = place.run()
     own = network_of(place, session)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     launch_session(session.pk)
     assert network_of(place, session) == own
     assert not Mooring.objects.filter(session=session).exists()
@@ -114,10 +114,10 @@ def test_launch_that_goes_on_in_its_own_network_takes_none(place: Place) -> None
 
 def test_round_that_was_killed_in_the_middle_leaves_nothing(place: Place) -> None:
     unfinished = Mooring.objects.create(agent=place.agent)
-    spec = container_spec.build_mooring_spec("t", unfinished.pk, "10.213.0.0/16")
+    spec = container_spec.build_pooled_network_spec("t", unfinished.pk, "10.213.0.0/16")
     place.runtime.ensure_network(spec)
-    assert network_pool.take_mooring(place.place().pk, place.agent) != unfinished.pk
-    network_pool.keep_moorings()
+    assert network_pool.assign_pooled_network(place.place().pk, place.agent) != unfinished.pk
+    network_pool.maintain_network_pool()
     assert spec.name not in networks(place)
     assert not Mooring.objects.filter(pk=unfinished.pk).exists()
 
@@ -127,7 +127,7 @@ def test_end_that_was_killed_before_the_row_went_is_finished_by_a_round(place: P
     mooring = Mooring.objects.get(session=session)
     place.end(session)
     Mooring.objects.create(pk=mooring.pk, agent=place.agent, session=session, is_ready=True)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert not Mooring.objects.filter(pk=mooring.pk).exists()
 
 
@@ -137,20 +137,20 @@ def test_network_that_somebody_removed_is_made_again_at_the_start(place: Place) 
     session = place.run()
     assert session.status == Status.RUNNING
     assert network_of(place, session) == {
-        container_spec.mooring_name(Mooring.objects.get(session=session).pk)
+        container_spec.pooled_network_name(Mooring.objects.get(session=session).pk)
     }
 
 
 def test_purge_forgets_networks_that_are_gone_and_removes_those_that_nobody_knows(place: Place) -> None:
     gone = Mooring.objects.filter(session=None).first()
     assert gone is not None
-    place.runtime.remove_network(container_spec.mooring_name(gone.pk))
+    place.runtime.remove_network(container_spec.pooled_network_name(gone.pk))
     labels = place.runtime.list_networks({})[0].labels
     place.runtime.ensure_network(NetworkSpec("berth-net-adrift", labels=labels))
 
     garbage.reap_leftovers(place.agent, place.runtime)
 
-    assert networks(place) == {container_spec.mooring_name(each.pk) for each in Mooring.objects.all()}
+    assert networks(place) == {container_spec.pooled_network_name(each.pk) for each in Mooring.objects.all()}
     assert len(networks(place)) == AHEAD - 1
 
 
@@ -160,28 +160,28 @@ def test_machine_that_takes_no_sessions_keeps_the_networks_of_running_ones_alone
 ) -> None:
     session = place.run()
     agent_lifecycle.transition(place.agent.pk, to=state, actor=SYSTEM)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert networks(place) == network_of(place, session)
 
 
 def test_engine_that_cannot_make_networks_holds_up_no_launch(place: Place) -> None:
     class FullRuntime(SimulatedRuntime):
         def ensure_network(self, spec: NetworkSpec) -> None:
-            if container_spec.MOORING_LABEL in spec.labels:
+            if container_spec.POOLED_NETWORK_LABEL in spec.labels:
                 raise network_pool.RuntimeFault("no room")
             super().ensure_network(spec)
 
     Mooring.objects.all().delete()
     place.replace_runtime(FullRuntime)
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert place.run().status == Status.RUNNING
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert Mooring.objects.count() <= AHEAD
 
 
 def test_no_network_is_made_ahead_where_that_is_off(place: Place, settings: Any) -> None:
     settings.BERTH_NETWORKS_AHEAD = 0
-    network_pool.keep_moorings()
+    network_pool.maintain_network_pool()
     assert networks(place) == set()
     session = place.run()
     assert network_of(place, session) == {container_spec.network_name(session.pk)}

@@ -16,12 +16,12 @@ from sessions_app.core.idle_rules import Judged
 from sessions_app.core.states import Reason
 from sessions_app.gateway.activity.recorder import write_report
 from sessions_app.idle import enforcer
-from sessions_app.idle.facts import outlook_of
-from sessions_app.idle.messages import ending
-from sessions_app.idle.utilization import Wanted, at_work_on_devices
+from sessions_app.idle.facts import find_next_end
+from sessions_app.idle.messages import next_end_row
+from sessions_app.idle.utilization import Measurement, computing_on_devices
 from sessions_app.metrics import collector
 from sessions_app.metrics.collector import MINUTE_S, SAMPLE_S
-from sessions_app.metrics.history import Window, metrics_of, present_use
+from sessions_app.metrics.history import Window, current_use, session_metrics
 from sessions_app.models import (
     ComputeSession,
     KernelAllocation,
@@ -177,15 +177,15 @@ def test_charts_have_them_where_there_are_any(place: Place) -> None:
     session, other = run_on(place, 0), place.run()
     device_does(place, 0, 37, 20 * GIB)
     collector.measure_sessions()
-    [told] = metrics_of(with_parts(session), Window.QUARTER)["kernels"]
+    [told] = session_metrics(with_parts(session), Window.QUARTER)["kernels"]
     assert (told["device_percent"], told["device_mem_bytes"]) == ([37], [20 * GIB])
     limits = {"device_milli": 1000, "device_mem_bytes": TOTAL, "devices_are_shared": False}
     assert told["limits"] == {"cpu_milli": 1000, "mem_bytes": GIB} | limits
-    assert present_use(with_parts(session))["device_percent"] == 37
+    assert current_use(with_parts(session))["device_percent"] == 37
 
     ended = with_parts(place.end(session))
-    assert metrics_of(ended, Window.QUARTER)["kernels"][0]["limits"]["device_mem_bytes"] == TOTAL
-    [without] = metrics_of(with_parts(other), Window.QUARTER)["kernels"]
+    assert session_metrics(ended, Window.QUARTER)["kernels"][0]["limits"]["device_mem_bytes"] == TOTAL
+    [without] = session_metrics(with_parts(other), Window.QUARTER)["kernels"]
     unknown = {"device_milli": 0, "device_mem_bytes": None, "devices_are_shared": None}
     assert without["limits"] == {"cpu_milli": 1000, "mem_bytes": GIB} | unknown
 
@@ -210,7 +210,7 @@ def at(instant: datetime) -> Iterator[None]:
 
 def look() -> None:
     write_report("web", {}, 0.0)
-    enforcer.judge_sessions(clock.now())
+    enforcer.enforce_idle_limits(clock.now())
 
 
 def watch(since: datetime, until: datetime) -> None:
@@ -238,7 +238,7 @@ def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place
     device_does(place, 0, 3, GIB)
     watch(began, began + 26 * MINUTE)
     assert judged_use(session) == {"cpu": 50, "mem": 25, "device": 3, "device_mem": 1}
-    outlook = outlook_of(place.fresh(session))
+    outlook = find_next_end(place.fresh(session))
     assert outlook is not None
     assert (outlook.cause, outlook.use) == ("use", (Judged("device", 3, 10), Judged("device_mem", 1, 5)))
     said = (
@@ -246,7 +246,7 @@ def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place
         " Its accelerator memory utilization is 1 %; the minimum is 5 %."
     )
     with at(began + 26 * MINUTE):
-        told = ending(actor_for(place.owner), with_parts(session))
+        told = next_end_row(actor_for(place.owner), with_parts(session))
     assert told is not None
     assert told["why"] == f"{said} Once its utilization rises, it goes on."
     watch(began + 26 * MINUTE, began + 36 * MINUTE)
@@ -276,7 +276,7 @@ def test_who_shares_a_device_is_not_ended_for_a_neighbour(place: Place, began: d
         assert place.fresh(session).is_running
         assert judged_use(session)["device"] is None
     with at(began + 43 * MINUTE):
-        told = ending(actor_for(place.owner), with_parts(sharing))
+        told = next_end_row(actor_for(place.owner), with_parts(sharing))
     assert told is not None
     assert told["unmeasured"].startswith("Its accelerator utilization is not measured")
     assert told["ends_at"] is None
@@ -288,7 +288,7 @@ def test_who_is_alone_on_a_part_is_judged_by_that_part(place: Place, began: date
     device_does(place, 0, 8, 8 * GIB)
     watch(began, began + 24 * MINUTE)
     assert (judged_use(session)["device"], judged_use(session)["device_mem"]) == (80, 100)
-    assert outlook_of(place.fresh(session)).ends_at is None  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).ends_at is None  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("silent", ["from the beginning", "half of the time"])
@@ -332,8 +332,8 @@ def test_a_neighbour_on_a_shared_device_keeps_nobody_at_work(
     KernelMetric.objects.create(
         kernel=kernel, span_s=MINUTE_S, at=began, cpu_milli=cpu_milli, device_percent=60
     )
-    looked_at = [Wanted(session, 5 * MINUTE)]
-    assert at_work_on_devices(looked_at, began + 2 * MINUTE) == ({session.pk} if is_at_work else set())
+    looked_at = [Measurement(session, 5 * MINUTE)]
+    assert computing_on_devices(looked_at, began + 2 * MINUTE) == ({session.pk} if is_at_work else set())
 
 
 def test_batch_sessions_leave_devices_unused_unless_the_group_chose_otherwise(

@@ -11,7 +11,7 @@ from agents.runtime.usage import ContainerUsage
 from common import clock
 from sessions_app.metrics import collector
 from sessions_app.metrics.collector import MINUTE_S, QUARTER_S, SAMPLE_S
-from sessions_app.metrics.history import MAX_POINTS, Window, metrics_of, present_use
+from sessions_app.metrics.history import MAX_POINTS, Window, current_use, session_metrics
 from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsage
 from sessions_app.tasks import measure_sessions
 from tests.doubles.runtimes import LostRuntime
@@ -168,9 +168,9 @@ def test_what_was_not_measured_for_a_minute_is_logged_once_a_minute_and_told_wit
 
     ComputeSession.objects.filter(pk=session.pk).update(started_at=measured_at)
     with clock.frozen_at(measured_at + timedelta(seconds=61)):
-        assert metrics_of(with_parts(session), Window.HOUR)["unmeasured_since"] == measured_at
+        assert session_metrics(with_parts(session), Window.HOUR)["unmeasured_since"] == measured_at
         place.end(session)
-        assert metrics_of(with_parts(session), Window.HOUR)["unmeasured_since"] is None
+        assert session_metrics(with_parts(session), Window.HOUR)["unmeasured_since"] is None
 
 
 def test_a_round_takes_the_same_number_of_statements_whatever_the_number_of_sessions(
@@ -202,7 +202,7 @@ def test_charts_have_samples_of_the_last_hour_and_minutes_of_the_rest(place: Pla
     KernelMetric.objects.bulk_create(minutes)
     collector.measure_sessions()
 
-    hour, everything = (metrics_of(with_parts(session), window) for window in (Window.HOUR, Window.ALL))
+    hour, everything = (session_metrics(with_parts(session), window) for window in (Window.HOUR, Window.ALL))
     assert hour["step_s"] == SAMPLE_S
     [told] = hour["kernels"]
     assert (told["name"], told["limits"]["cpu_milli"], told["limits"]["mem_bytes"]) == ("main1", 1000, GIB)
@@ -220,11 +220,11 @@ def test_a_session_that_ended_long_ago_shows_its_last_minutes(place: Place) -> N
     place.end(session)
     with clock.frozen_at(clock.now() + timedelta(hours=3)):
         collector.measure_sessions()
-        told = metrics_of(with_parts(session), Window.QUARTER)
-        assert present_use(with_parts(session)) == {}
+        told = session_metrics(with_parts(session), Window.QUARTER)
+        assert current_use(with_parts(session)) == {}
     assert told["step_s"] == MINUTE_S
     assert told["kernels"][0]["mem_bytes"] == [GIB // 4]
 
 
 def test_a_session_that_has_not_begun_has_no_points(place: Place) -> None:
-    assert metrics_of(with_parts(place.enqueue()), Window.ALL)["kernels"][0]["at"] == []
+    assert session_metrics(with_parts(place.enqueue()), Window.ALL)["kernels"][0]["at"] == []

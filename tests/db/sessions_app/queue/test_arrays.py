@@ -25,7 +25,7 @@ from sessions_app.core.container_spec import build_environment
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.plan import plan_of
+from sessions_app.launch.plan import build_kernel_plan
 from sessions_app.launch.terminator import end_session
 from sessions_app.lifecycle import array_end, transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
@@ -303,7 +303,7 @@ def test_containers_are_told_which_element_they_are(place: Place) -> None:
     array, lone = ask(place, "5-6"), place.enqueue()
     run_tick(place.group.pk)
     session = ComputeSession.objects.with_parts().get(array=array, array_index=6)
-    plan = plan_of(session, session.kernels.get())
+    plan = build_kernel_plan(session, session.kernels.get())
     told = {name: text for name, text in build_environment(plan).items() if "ARRAY" in name}
     assert told == {
         "BERTH_ARRAY_ID": str(array.pk),
@@ -311,7 +311,7 @@ def test_containers_are_told_which_element_they_are(place: Place) -> None:
         "BERTH_ARRAY_COUNT": "2",
     }
     alone = ComputeSession.objects.with_parts().get(pk=lone.pk)
-    plan = plan_of(alone, alone.kernels.get())
+    plan = build_kernel_plan(alone, alone.kernels.get())
     assert not any("ARRAY" in name for name in build_environment(plan))
 
 

@@ -19,7 +19,7 @@ from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
 from sessions_app.gateway.activity.recorder import write_report
 from sessions_app.idle import enforcer
-from sessions_app.idle.facts import outlook_of
+from sessions_app.idle.facts import find_next_end
 from sessions_app.metrics import collector
 from sessions_app.models import ComputeSession, KernelMetric, Preemption, SessionIdle
 from sessions_app.queue.holds import release_due_starts
@@ -62,12 +62,12 @@ def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
     """The reconciler finds that the clock was set by so much, at the instant that is frozen; it looked UNSEEN before."""
     begun, looked_at_s = clock.clock_offset(), clock.monotonic()
     monkeypatch.setattr(clock, "clock_offset", lambda: begun)  # two readings differ by some microseconds
-    clock_change.follow_the_clock()
+    clock_change.handle_clock_jump()
 
     def set_by(step: timedelta) -> None:
         monkeypatch.setattr(clock, "clock_offset", lambda: begun + step.total_seconds())
         monkeypatch.setattr(clock, "monotonic", lambda: looked_at_s + UNSEEN.total_seconds())
-        assert clock_change.follow_the_clock()
+        assert clock_change.handle_clock_jump()
 
     return set_by
 
@@ -88,7 +88,7 @@ def look() -> None:
     """One round with a gateway that reports."""
     write_report("web", {}, 0.0)
     measure_nothing_used()
-    enforcer.judge_sessions(clock.now())
+    enforcer.enforce_idle_limits(clock.now())
 
 
 def watch(since: datetime, until: datetime) -> None:
@@ -104,7 +104,7 @@ def group_has(place: Place, **changes: object) -> None:
 
 
 def left_of(place: Place, session: ComputeSession, now: datetime) -> timedelta:
-    outlook = outlook_of(place.fresh(session))
+    outlook = find_next_end(place.fresh(session))
     assert outlook is not None
     assert outlook.ends_at is not None
     return outlook.ends_at - now
@@ -234,8 +234,8 @@ def test_whoever_dies_over_it_has_moved_nothing_and_the_next_round_moves_all(
             jump(step)
         assert place.fresh(session).deadline_at == due
     with at(now + step):
-        assert clock_change.follow_the_clock()
-        assert not clock_change.follow_the_clock()
+        assert clock_change.handle_clock_jump()
+        assert not clock_change.handle_clock_jump()
     assert place.fresh(session).deadline_at == due + step
 
 
@@ -331,18 +331,18 @@ def test_on_another_machine_than_before_the_clock_is_looked_at_anew(
 ) -> None:
     session, begun = place.run(), clock.clock_offset()
     due = place.fresh(session).deadline_at
-    clock_change.follow_the_clock()
+    clock_change.handle_clock_jump()
     monkeypatch.setattr(clock, "machine_id", lambda: "another")
     monkeypatch.setattr(clock, "clock_offset", lambda: begun + 3600)
-    assert not clock_change.follow_the_clock()
+    assert not clock_change.handle_clock_jump()
     assert place.fresh(session).deadline_at == due
 
 
 def test_small_corrections_add_up_to_a_step(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock_change.follow_the_clock()
+    clock_change.handle_clock_jump()
     begun = clock.clock_offset()
     for seconds in (2, 4):
         monkeypatch.setattr(clock, "clock_offset", lambda seconds=seconds: begun + seconds)
-        assert not clock_change.follow_the_clock()
+        assert not clock_change.handle_clock_jump()
     monkeypatch.setattr(clock, "clock_offset", lambda: begun + 6)
-    assert clock_change.follow_the_clock()
+    assert clock_change.handle_clock_jump()

@@ -15,7 +15,7 @@ from sessions_app.container_io.kept_logs import kept_log
 from sessions_app.core import container_spec
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.plan import plan_of
+from sessions_app.launch.plan import build_kernel_plan
 from sessions_app.launch.terminator import STOP_GRACE_S, end_session
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.reconciler import container_check, garbage, loop
@@ -138,8 +138,10 @@ def test_container_removed_by_somebody_else_ends_its_session(place: Place) -> No
 
 def test_container_without_a_live_session_is_reaped(place: Place) -> None:
     session = place.run()
-    spec: ContainerSpec = container_spec.build_container_spec(plan_of(session, session.kernels.get()))
-    network = container_spec.build_network_spec(plan_of(session, session.kernels.get()))
+    spec: ContainerSpec = container_spec.build_container_spec(
+        build_kernel_plan(session, session.kernels.get())
+    )
+    network = container_spec.build_network_spec(build_kernel_plan(session, session.kernels.get()))
     ended = place.end(session)
     place.runtime.ensure_network(network)
     place.runtime.ensure_volume(container_spec.home_volume_name(session.kernels.get().pk), spec.labels)
@@ -154,7 +156,9 @@ def test_container_without_a_live_session_is_reaped(place: Place) -> None:
 def leave_running(place: Place, count: int) -> list[str]:
     """Names of containers that run on though their sessions have ended."""
     sessions = [place.run() for _ in range(count)]
-    left = [container_spec.build_container_spec(plan_of(each, each.kernels.get())) for each in sessions]
+    left = [
+        container_spec.build_container_spec(build_kernel_plan(each, each.kernels.get())) for each in sessions
+    ]
     for session, spec in zip(sessions, left, strict=True):
         place.end(session)
         place.runtime.ensure_network(NetworkSpec(spec.network, {}))
@@ -212,10 +216,12 @@ def test_container_that_the_database_never_knew_is_left_alone(place: Place) -> N
 
 def test_container_of_another_installation_is_left_alone(place: Place) -> None:
     session = place.run()
-    spec = container_spec.build_container_spec(plan_of(session, session.kernels.get()))
+    spec = container_spec.build_container_spec(build_kernel_plan(session, session.kernels.get()))
     place.end(session)
     foreign = {**spec.labels, container_spec.INSTALLATION_LABEL: "another"}
-    place.runtime.ensure_network(container_spec.build_network_spec(plan_of(session, session.kernels.get())))
+    place.runtime.ensure_network(
+        container_spec.build_network_spec(build_kernel_plan(session, session.kernels.get()))
+    )
     place.runtime.ensure_volume(container_spec.home_volume_name(session.kernels.get().pk), foreign)
     place.runtime.ensure_container(
         ContainerSpec(

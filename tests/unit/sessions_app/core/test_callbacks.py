@@ -9,12 +9,12 @@ import pytest
 
 from sessions_app.core.callbacks import (
     LONGEST_WAIT,
-    News,
+    CallbackEvent,
+    CallbackNetworks,
     Outcome,
-    Reach,
     check_callback_url,
-    may_be_called,
-    news_of,
+    event_for,
+    is_callable,
     outcome_of_end,
     signature,
     target_of,
@@ -33,33 +33,33 @@ from sessions_app.core.callbacks import (
     ],
 )  # fmt: skip
 def test_machines_beside_the_open_internet_are_not_called(address: str) -> None:
-    assert not may_be_called(ip_address(address), Reach())
+    assert not is_callable(ip_address(address), CallbackNetworks())
 
 
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 )
 def test_machines_of_the_open_internet_are_called(address: str) -> None:
-    assert may_be_called(ip_address(address), Reach())
+    assert is_callable(ip_address(address), CallbackNetworks())
 
 
 def test_networks_that_the_administrator_allows_are_called_too() -> None:
-    allowed = Reach(allowed=(ip_network("10.20.0.0/16"), ip_network("fd00:1::/32")))
-    assert may_be_called(ip_address("10.20.3.4"), allowed)
-    assert may_be_called(ip_address("::ffff:10.20.3.4"), allowed)
-    assert may_be_called(ip_address("fd00:1::5"), allowed)
-    assert not may_be_called(ip_address("10.21.0.1"), allowed)
-    assert not may_be_called(ip_address("127.0.0.1"), allowed)
+    allowed = CallbackNetworks(allowed=(ip_network("10.20.0.0/16"), ip_network("fd00:1::/32")))
+    assert is_callable(ip_address("10.20.3.4"), allowed)
+    assert is_callable(ip_address("::ffff:10.20.3.4"), allowed)
+    assert is_callable(ip_address("fd00:1::5"), allowed)
+    assert not is_callable(ip_address("10.21.0.1"), allowed)
+    assert not is_callable(ip_address("127.0.0.1"), allowed)
 
 
 def test_networks_that_the_administrator_forbids_are_never_called() -> None:
     """Campuses have public addresses inside."""
     own = (ip_network("129.16.0.0/16"), ip_network("10.20.30.0/24"))
-    reach = Reach(allowed=(ip_network("10.20.0.0/16"),), forbidden=own)
+    reach = CallbackNetworks(allowed=(ip_network("10.20.0.0/16"),), forbidden=own)
     for address in ("129.16.3.4", "::ffff:129.16.3.4", "64:ff9b::8110:304", "10.20.30.1"):
-        assert not may_be_called(ip_address(address), reach)
+        assert not is_callable(ip_address(address), reach)
     for address in ("129.17.3.4", "10.20.31.1"):
-        assert may_be_called(ip_address(address), reach)
+        assert is_callable(ip_address(address), reach)
 
 
 def test_an_address_is_read_as_it_will_be_called() -> None:
@@ -79,17 +79,17 @@ def test_no_callback_is_none(nothing: object) -> None:
 @pytest.mark.parametrize(
     ("from_status", "to", "news"),
     [
-        ("STARTING", "RUNNING", News.STARTED),
-        ("TERMINATING", "PENDING", News.RETRIED),
+        ("STARTING", "RUNNING", CallbackEvent.STARTED),
+        ("TERMINATING", "PENDING", CallbackEvent.RETRIED),
         ("", "PENDING", None),
         ("PENDING", "SCHEDULED", None),
-        ("PENDING", "CANCELLED", News.ENDED),
-        ("TERMINATING", "TERMINATED", News.ENDED),
-        ("TERMINATING", "ERROR", News.ENDED),
+        ("PENDING", "CANCELLED", CallbackEvent.ENDED),
+        ("TERMINATING", "TERMINATED", CallbackEvent.ENDED),
+        ("TERMINATING", "ERROR", CallbackEvent.ENDED),
     ],
 )
-def test_what_is_told_of_which_change(from_status: str, to: str, news: News | None) -> None:
-    assert news_of(from_status, to) is news
+def test_what_is_told_of_which_change(from_status: str, to: str, news: CallbackEvent | None) -> None:
+    assert event_for(from_status, to) is news
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from agents.discovery.base import DeviceUse
 from sessions_app.metrics.accelerators import (
     Amount,
-    Held,
-    Share,
+    DeviceAllocation,
+    DeviceShare,
     amounts_of,
     device_milli_of,
+    device_usage_by_kernel,
     known_sum,
-    present_by_kernel,
 )
 
 GIB = 2**30
@@ -22,26 +22,26 @@ def use(device_id: str, percent: int | None, mem_bytes: int | None = GIB) -> Dev
     return DeviceUse(device_id=device_id, percent=percent, mem_bytes=mem_bytes)
 
 
-def held(kernel_id: str, milli: int, *device_ids: str) -> Held:
-    return Held(kernel_id, milli, dict.fromkeys(device_ids, 80 * GIB))
+def held(kernel_id: str, milli: int, *device_ids: str) -> DeviceAllocation:
+    return DeviceAllocation(kernel_id, milli, dict.fromkeys(device_ids, 80 * GIB))
 
 
 def test_a_kernel_does_the_mean_of_its_devices_and_takes_the_sum_of_their_memory() -> None:
-    [present] = present_by_kernel(
+    [present] = device_usage_by_kernel(
         [held("k", 2000, "a", "b")], [use("a", 90), use("b", 10), use("c", 0)]
     ).values()
     assert (present.percent, present.mem_bytes) == (50, 2 * GIB)
-    assert present.share == Share(milli=2000, count=2, mem_bytes=160 * GIB, is_alone=True)
+    assert present.share == DeviceShare(milli=2000, count=2, mem_bytes=160 * GIB, is_alone=True)
 
 
 def test_a_little_on_one_of_many_devices_is_not_nothing() -> None:
     names = [f"d{index}" for index in range(8)]
     uses = [use(name, int(name == "d3")) for name in names]
-    assert present_by_kernel([held("k", 8000, *names)], uses)["k"].percent == 1
+    assert device_usage_by_kernel([held("k", 8000, *names)], uses)["k"].percent == 1
 
 
 def test_a_device_that_does_not_tell_hides_what_its_kernel_does() -> None:
-    found = present_by_kernel(
+    found = device_usage_by_kernel(
         [held("lost", 2000, "a", "gone"), held("split", 1000, "b"), held("fine", 1000, "c")],
         [use("a", 5), use("b", None), use("c", 7)],
     )
@@ -53,7 +53,7 @@ def test_a_device_that_does_not_tell_hides_what_its_kernel_does() -> None:
 
 
 def test_who_shares_a_device_is_not_alone_and_a_free_part_is_nobodys() -> None:
-    found = present_by_kernel(
+    found = device_usage_by_kernel(
         [held("half", 500, "a"), held("tenth", 100, "a"), held("sole", 300, "b")], [use("a", 50), use("b", 5)]
     )
     assert {name: found[name].share.is_alone for name in found} == {
@@ -65,27 +65,27 @@ def test_who_shares_a_device_is_not_alone_and_a_free_part_is_nobodys() -> None:
 
 
 def test_devices_of_several_kinds_are_told_together() -> None:
-    [present] = present_by_kernel(
+    [present] = device_usage_by_kernel(
         [held("k", 1000, "a"), held("k", 1000, "n")], [use("a", 20), use("n", 40)]
     ).values()
     assert (present.percent, present.share.count, present.share.is_alone) == (30, 2, True)
 
 
 def test_a_tenth_of_a_device_that_is_used_for_a_tenth_of_the_time_is_used_fully() -> None:
-    whole = Share(milli=2000, count=2, mem_bytes=160 * GIB, is_alone=True)
+    whole = DeviceShare(milli=2000, count=2, mem_bytes=160 * GIB, is_alone=True)
     assert amounts_of(whole, 25, 40 * GIB) == (Amount(500, 2000), Amount(40 * GIB, 160 * GIB))
-    tenth = Share(milli=100, count=1, mem_bytes=80 * GIB, is_alone=True)
+    tenth = DeviceShare(milli=100, count=1, mem_bytes=80 * GIB, is_alone=True)
     assert amounts_of(tenth, 10, 8 * GIB) == (Amount(100, 100), Amount(8 * GIB, 8 * GIB))
 
 
 @given(percent=st.integers(0, 100), mem=st.integers(0, 80 * GIB), milli=st.integers(1, 999))
 def test_of_a_shared_device_nobody_can_say_who_does_what(percent: int, mem: int, milli: int) -> None:
-    shared = Share(milli=milli, count=1, mem_bytes=80 * GIB, is_alone=False)
+    shared = DeviceShare(milli=milli, count=1, mem_bytes=80 * GIB, is_alone=False)
     assert [amount.used for amount in amounts_of(shared, percent, mem)] == [None, None]
 
 
 def test_what_was_not_measured_is_not_nothing() -> None:
-    share = Share(milli=1000, count=1, mem_bytes=80 * GIB, is_alone=True)
+    share = DeviceShare(milli=1000, count=1, mem_bytes=80 * GIB, is_alone=True)
     assert [amount.used for amount in amounts_of(share, None, None)] == [None, None]
     assert [known_sum(amounts) for amounts in ([1, 2], [1, None], [])] == [3, None, None]
 
