@@ -20,7 +20,7 @@ from images.models import ContainerImage
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.service import check_session
 from sessions_app.core.placement import key_of_group
-from sessions_app.core.request import SessionRequest
+from sessions_app.core.request import Resources, SessionRequest
 from sessions_app.limits.group_limits import groups_at_limit
 from sessions_app.limits.group_rules import admits_request
 from sessions_app.limits.policy_limits import max_lifetime_s, own_session_limit
@@ -60,14 +60,13 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
     prospect = start_forecaster.get().forecast_wait(session)
     if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
         return prospect
-    slots, image = ResourceSlots(session.requested_slots), session.image
+    image = session.image
     asked = SessionRequest(
         name=session.name,
         project=session.project.name,
         image=image.reference,
         type=session.type,
-        slots=slots,
-        shm_bytes=session.shm_bytes,
+        resources=Resources(ResourceSlots(session.requested_slots), session.shm_bytes),
         timeout_s=session.timeout_s,
         device_model=session.device_model,
     )

@@ -10,6 +10,7 @@ from sessions_app import ports
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
 from sessions_app.callbacks.delivery import insert_callbacks
+from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
 from sessions_app.limits.policy_limits import max_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
@@ -17,6 +18,12 @@ from sessions_app.queue import holds
 from sessions_app.queue.array_release import element_hold_states, insert_array
 from sessions_app.queue.dependencies import dependency_message
 
+REQUEST_COLUMNS = [
+    column.name
+    for column in ComputeSession._meta.concrete_fields
+    if not column.is_relation and column.name in SessionRequest.fields()
+]
+"""Columns of a session that hold the field of the request that has the same name."""
 STEP = timedelta(microseconds=1)
 """Offset between the `created_at` of two sessions of a batch, which keeps their order in the queue.
 """
@@ -36,8 +43,7 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     sessions = [
         ComputeSession(
             **shared,
-            name=request.name,
-            command=request.command,
+            **{name: getattr(request, name) for name in REQUEST_COLUMNS if name != "environment"},
             environment=dict(request.environment),
             array_index=indices[number] if indices else None,
             status_reason=state.reason.value,
@@ -73,13 +79,12 @@ def _hold_states(inputs: AdmissionInputs) -> list[ports.HoldState]:
 
 
 def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
-    """Return the columns that are equal in all sessions.
+    """Return the columns that are equal in all sessions, except for REQUEST_COLUMNS.
 
     Inserts the array's row if they form an array.
     """
     request = inputs.request
     return {
-        "type": request.type,
         "owner_id": inputs.actor.user_id,
         "project": inputs.project,
         "domain_id": inputs.project.domain_id,
@@ -89,20 +94,9 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
         "image": inputs.image,
         "image_reference": inputs.image.reference,
         "status_changed_at": now,
-        "start_at": request.start_at,
-        "pending_timeout_s": request.pending_timeout_s,
         "requested_slots": request.slots.to_json(),
         "shm_bytes": request.shm_bytes,
-        "personal_files": request.personal_files,
-        "timeout_s": request.timeout_s,
-        "priority": request.priority,
-        "max_retries": request.max_retries,
-        "requeues": request.requeues,
         "designated_agent": inputs.agent,
-        "may_run_elsewhere": request.may_run_elsewhere,
-        "device_model": request.device_model,
-        "placement_group": request.placement_group,
-        "placement_rule": request.placement_rule,
         "lifetime_s": max_lifetime_s(inputs.scopes, inputs.group),
     }
 

@@ -253,11 +253,11 @@ def _resolve_mount(
     actor: Actor, index: int, mount: FolderRequest, candidates: Sequence[VFolder]
 ) -> ResolvedMount:
     try:
-        folder = access_mountable_folder(actor, mount.folder, candidates, is_readonly=mount.is_readonly)
+        folder = access_mountable_folder(actor, mount.folder, candidates, is_readonly=mount.readonly)
     except BerthError as error:
         error.fields = {f"mounts.{index}.folder": [error.message]}
         raise
-    return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.is_readonly)
+    return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.readonly)
 
 
 def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:

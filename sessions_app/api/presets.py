@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
@@ -15,9 +15,9 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.api.serializers import ResourcesField
 from sessions_app.api.sharing_scope import demand_scope_to_share
 from sessions_app.api.templates import SHARINGS
+from sessions_app.core.request import RESOURCES
 from sessions_app.core.template_rules import MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ResourcePreset
 from sessions_app.session_templates import presets
@@ -25,6 +25,11 @@ from sessions_app.session_templates.sharing import writes_which
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 RESOURCES_HELP = 'Amounts by slot, e.g. {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm is optional.'
+
+
+@extend_schema_field(RESOURCES)
+class ResourcesField(serializers.DictField):
+    """Amounts by name, as in the request of a session."""
 
 
 class PresetOut(serializers.ModelSerializer[ResourcePreset]):

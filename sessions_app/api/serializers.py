@@ -3,27 +3,20 @@
 from typing import Any
 
 from django.db.models import prefetch_related_objects
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import build_choice_field
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from accounts.core.limits import HIGHEST_PRIORITY
 from common.rest.actor import actor_of
-from common.rest.input import InputSerializer, TextField
 from common.values.resources import MEM
 from sessions_app.api.end_forecast import EndingOut
-from sessions_app.api.placement import PlacementInput
 from sessions_app.app_services.urls import app_links
 from sessions_app.callbacks.delivery import callback_url_of
-from sessions_app.core.array_spec import LONGEST_SPEC
-from sessions_app.core.callbacks import MAX_URL_LENGTH
-from sessions_app.core.queue_options import (
-    LOWEST_PRIORITY,
-    MAX_PENDING_TIMEOUT_S,
-    MAX_RETRIES,
-    MAX_SESSION_NAME,
-    When,
-)
-from sessions_app.core.request import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S
+from sessions_app.core.queue_options import DependencyRequest
+from sessions_app.core.request import FolderRequest, SessionRequest
+from sessions_app.core.request_fields import RequestField
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
 from sessions_app.idle.facts import find_next_end
@@ -38,135 +31,56 @@ from sessions_app.models import (
 from sessions_app.queue.dependencies import may_see_name
 from sessions_app.termination import oom_kills
 
-_AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
+REQUEST_COMPONENTS = {
+    SessionRequest: "SessionCreateInput",
+    FolderRequest: "MountInput",
+    DependencyRequest: "DependencyInput",
+}
+LABELLED_CHOICES = {"type": SessionType.choices}
 
 
-@extend_schema_field(
-    {
-        "type": "object",
-        "properties": {"cpu": _AMOUNT, "mem": _AMOUNT, "shm": _AMOUNT},
-        "required": ["cpu", "mem"],
-    }
-)
-class ResourcesField(serializers.DictField):
-    """Amounts by name: cpu in cores, mem and shm in bytes or like "1g", devices by their name."""
+class RequestSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Describes request bodies by the declarations of their fields."""
+
+    target_class = "sessions_app.core.request_fields.RequestObject"
+    match_subclasses = True
+
+    def get_name(self, auto_schema: AutoSchema, direction: str) -> str:
+        return REQUEST_COMPONENTS[self.target]
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        declared = self.target.fields()
+        return {
+            "type": "object",
+            "description": self.target.__doc__,
+            "properties": {name: _property(auto_schema, name, field) for name, field in declared.items()},
+            "required": sorted(
+                name
+                for name, field in declared.items()
+                if field.is_required and "default" not in field.schema
+            ),
+            "additionalProperties": False,
+        }
 
 
-class MountInput(InputSerializer):
-    folder = TextField(
-        max_length=MAX_REFERENCE_LENGTH, help_text="Id or name of a folder of yours or of your projects."
-    )
-    path = TextField(
-        max_length=MAX_PATH_BYTES,
-        required=False,
-        allow_blank=True,
-        help_text="Below /home/work/. Default: /home/work/<folder name>.",
-    )
-    readonly = serializers.BooleanField(default=False)
-
-
-class DependencyInput(InputSerializer):
-    session = TextField(
-        max_length=MAX_SESSION_NAME, help_text="Id of a session or an array, or name of one of yours."
-    )
-    when = serializers.ChoiceField(choices=[when.value for when in When], default=When.SUCCESS.value)
-
-
-class SessionCreateInput(PlacementInput):
-    """Request of a session. sessions_app.core.request parses it, so that REST, pages and the
-    command line give the same errors.
-    """
-
-    name = TextField(
-        max_length=MAX_SESSION_NAME,
-        help_text="Letters of any script, digits, dots, dashes and underscores. No other live session of yours has it.",
-    )
-    project = TextField(max_length=MAX_REFERENCE_LENGTH)
-    image = TextField(
-        max_length=MAX_REFERENCE_LENGTH, help_text="Reference of an image, like berth/python:1."
-    )
-    resource_group = TextField(
-        max_length=MAX_REFERENCE_LENGTH, required=False, allow_blank=True, allow_null=True
-    )
-    type = serializers.ChoiceField(choices=SessionType.choices, default="interactive")
-    resources = ResourcesField(help_text='Like {"cpu": 1, "mem": "1g", "shm": "64m"}.')
-    environment = serializers.DictField(child=serializers.CharField(allow_blank=True), default=dict)
-    mounts = MountInput(many=True, default=list)
-    command = serializers.CharField(
-        required=False, allow_blank=True, allow_null=True, help_text="Batch only; goes to a shell."
-    )
-    timeout_s = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=1,
-        max_value=MAX_TIMEOUT_S,
-        help_text="Batch only: seconds it may run.",
-    )
-    personal_files = serializers.BooleanField(
-        default=True, help_text="With your dotfiles and your start-up script."
-    )
-    priority = serializers.IntegerField(
-        default=0,
-        min_value=LOWEST_PRIORITY,
-        max_value=HIGHEST_PRIORITY,
-        help_text="The higher goes first. Below 0 anybody may; above 0 a policy must allow it.",
-    )
-
-    start_at = serializers.DateTimeField(
-        required=False, allow_null=True, help_text="Not before; with its time zone, at most a year ahead."
-    )
-    pending_timeout_s = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=1,
-        max_value=MAX_PENDING_TIMEOUT_S,
-        help_text="How long it waits for a machine before it is cancelled.",
-    )
-    dependencies = DependencyInput(
-        many=True, default=list, help_text="After which others it starts; 32 at most."
-    )
-
-    max_retries = serializers.IntegerField(
-        default=0,
-        min_value=0,
-        max_value=MAX_RETRIES,
-        help_text="Batch only: tried again so often after a failure.",
-    )
-    requeues = serializers.BooleanField(
-        default=False,
-        help_text="Batch only: waits again when its machine is lost, which may go on with it for a while.",
-    )
-
-    callback_url = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        allow_null=True,
-        max_length=MAX_URL_LENGTH,
-        help_text="Is told by a signed POST when the session starts, is tried again, and ends.",
-    )
-    designated_agent = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        allow_null=True,
-        max_length=MAX_REFERENCE_LENGTH,
-        help_text="A machine of its resource group: the only one that it may run on.",
-    )
-    may_run_elsewhere = serializers.BooleanField(
-        default=False, help_text="The designated agent is only where it is looked for room first."
-    )
-    device_model = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        allow_null=True,
-        help_text="Of its accelerators, as agents tell it; empty: any.",
-    )
-    array = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        allow_null=True,
-        max_length=LONGEST_SPEC,
-        help_text="Batch only: many sessions of this request, called NAME-INDEX, like 1-100, 0-9:2 or 1,3,7-9; behind a % how many may run at once, like 1-100%10.",
-    )
+def _property(auto_schema: AutoSchema, name: str, field: RequestField) -> dict[str, Any]:
+    schema = dict(field.schema)
+    is_clearable = field.default in ("", None)
+    if values := schema.get("enum"):
+        schema |= build_choice_field(
+            serializers.ChoiceField(
+                LABELLED_CHOICES.get(name, values), allow_blank=is_clearable, allow_null=is_clearable
+            )
+        )
+    if field.items:
+        item = auto_schema.resolve_serializer(field.items, "request")  # type: ignore[arg-type]
+        schema |= {"type": "array", "items": item.ref}
+    if is_clearable:
+        schema["nullable"] = True
+    elif isinstance(field.default, bool | int | str):
+        schema["default"] = field.default
+    description = "\n\n".join(filter(None, (field.description, schema.get("description"))))
+    return schema | ({"description": description} if description else {})
 
 
 class MountOut(serializers.ModelSerializer[SessionMount]):

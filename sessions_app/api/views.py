@@ -25,12 +25,11 @@ from sessions_app.api.serializers import (
     DEPENDENCIES,
     ExpectedStartOut,
     SessionCheckOut,
-    SessionCreateInput,
     SessionOut,
     TransitionOut,
 )
 from sessions_app.container_io.logs import Follower, follow_log, read_log
-from sessions_app.core.request import parse_request
+from sessions_app.core.request import SessionRequest, parse_request
 from sessions_app.core.states import Status
 from sessions_app.idle.extension import extend_session
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
@@ -67,7 +66,7 @@ class SessionListView(ListAPIView[ComputeSession]):
 
     @extend_schema(
         operation_id="create_session",
-        request=SessionCreateInput,
+        request=SessionRequest,
         responses={201: SessionDetailOut, **REFUSALS},
     )
     @takes_idempotency_key
@@ -89,7 +88,7 @@ class SessionCheckView(APIView):
     token_scopes = FOR_SESSIONS
 
     @extend_schema(
-        operation_id="check_session", request=SessionCreateInput, responses={200: SessionCheckOut, **REFUSALS}
+        operation_id="check_session", request=SessionRequest, responses={200: SessionCheckOut, **REFUSALS}
     )
     def post(self, request: Request) -> Response:
         """Forecast whether a session would start now, and on which agent, or why it would wait.

@@ -27,6 +27,9 @@ class ArraySpec:
     indices: tuple[int, ...]
     most_at_once: int | None = None
 
+    def __str__(self) -> str:
+        return self.text
+
     def names(self, stem: str) -> list[str]:
         """Return the names of the elements, in order."""
         return [f"{stem}-{index}" for index in self.indices]

@@ -1,15 +1,17 @@
 """Validates the queue options of a request: priority, start time, dependencies, retries. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Annotated
 
 from accounts.core.limits import HIGHEST_PRIORITY
 from common.i18n import gettext as _
-from common.values.text import check_text, quoted, shown, unknown_field
+from common.values.text import check_text, quoted
 from common.values.time_zones import zone_or_utc
+from sessions_app.core.request_fields import RequestField, RequestObject, one_of, read_list, required_text
 
 LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600
@@ -17,7 +19,6 @@ LONGEST_INSTANT = 40
 MAX_DEPENDENCIES = 32
 MAX_RETRIES = 10
 MAX_SESSION_NAME = 64
-DEPENDENCY_FIELDS = ("session", "when")
 _WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 
 
@@ -42,14 +43,6 @@ class When(StrEnum):
     SUCCESS = "success"
     ANY = "any"
     FAILURE = "failure"
-
-
-@dataclass(frozen=True, slots=True)
-class DependencyRequest:
-    """Session to wait for, by id or name, and the outcome it needs."""
-
-    session: str
-    when: When = When.SUCCESS
 
 
 def check_priority(value: object) -> int:
@@ -102,61 +95,46 @@ def check_start_at(value: object) -> datetime | None:
         raise ValueError(sentence.format(value=quoted(value), example="2027-01-31T08:00:00+00:00")) from error
 
 
-def check_dependencies(value: object, problems: dict[str, list[str]]) -> tuple[DependencyRequest, ...]:
-    """Return the sessions to wait for.
-
-    Adds errors to `problems` at `dependencies` or `dependencies.<index>.<field>`.
-    """
-    if value is None:
-        return ()
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_DEPENDENCIES:
-        sentence = _("Give a list of at most {count} sessions, like {example}.")
-        example = '[{"session": "prepare", "when": "success"}]'
-        problems["dependencies"] = [sentence.format(count=MAX_DEPENDENCIES, example=example)]
-        return ()
-    found = []
-    for index, item in enumerate(value):
-        asked = {"session": item} if isinstance(item, str) else item
-        place = f"dependencies.{index}"
-        if not isinstance(asked, Mapping):
-            problems[place] = [
-                _("Each entry names a session: {example}.").format(example='{"session": "prepare"}')
-            ]
-            continue
-        unknown = [name for name in asked if name not in DEPENDENCY_FIELDS]
-        if unknown:
-            problems[f"{place}.{shown(unknown[0])}"] = [unknown_field(unknown[0], DEPENDENCY_FIELDS)]
-            continue
-        try:
-            found.append(
-                DependencyRequest(_session_named(asked.get("session")), check_when(asked.get("when")))
-            )
-        except _WrongWhen as error:
-            problems[f"{place}.when"] = [str(error)]
-        except ValueError as error:
-            problems[f"{place}.session"] = [str(error)]
-    return tuple(found)
-
-
-class _WrongWhen(ValueError):
-    """The condition of a dependency is unknown."""
-
-
 def check_when(value: object) -> When:
     if value is None or value == "":
         return When.SUCCESS
     if not isinstance(value, str) or value not in set(When):
-        raise _WrongWhen(
+        raise ValueError(
             _("{value} is no condition. Use success, any or failure.").format(value=quoted(value))
         )
     return When(value)
 
 
-def _session_named(value: object) -> str:
+def check_awaited(value: object) -> str:
     text = check_text(value, max_length=MAX_SESSION_NAME).strip()
     if not text:
         raise ValueError(_("Say which session, by name or id."))
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyRequest(RequestObject):
+    """Session to wait for, and the outcome that it needs."""
+
+    # fmt: off
+    session: Annotated[str, RequestField(check_awaited, required_text(MAX_SESSION_NAME),
+        "Id of a session or an array, or name of one of yours.")]
+    when: Annotated[When, RequestField(check_when, one_of(When), to_json=str)] = When.SUCCESS
+    # fmt: on
+
+
+def check_dependencies(value: object) -> tuple[DependencyRequest, ...]:
+    sentence = _("Give a list of at most {count} sessions, like {example}.")
+    example = '[{"session": "prepare", "when": "success"}]'
+    refusal = sentence.format(count=MAX_DEPENDENCIES, example=example)
+    return read_list(value, _check_dependency, most=MAX_DEPENDENCIES, refusal=refusal)
+
+
+def _check_dependency(item: object) -> DependencyRequest:
+    raw = {"session": item} if isinstance(item, str) else item
+    if not isinstance(raw, Mapping):
+        raise ValueError(_("Each entry names a session: {example}.").format(example='{"session": "prepare"}'))
+    return DependencyRequest.read(raw)
 
 
 def instant_of(typed: str, time_zone: str) -> str:

@@ -1,21 +1,34 @@
-"""Validates a request for a session as far as that needs no database. Pure."""
+"""Declares the fields of a session request, and validates them without a database. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from posixpath import normpath
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
+from accounts.core.limits import HIGHEST_PRIORITY
 from common.errors import InvalidInput
 from common.i18n import gettext as _
-from common.values.resources import CPU, MEM, MILLI, ResourceSlots, format_amount, parse_bytes, parse_slots
-from common.values.text import check_text, check_unicode, is_word, normalised, quoted, shown, unknown_field
-from sessions_app.core.array_spec import ArraySpec, check_array
-from sessions_app.core.callbacks import check_callback_url
+from common.values.resources import (
+    CPU,
+    MEM,
+    MILLI,
+    ResourceSlots,
+    format_amount,
+    in_order,
+    parse_bytes,
+    parse_slots,
+)
+from common.values.text import check_text, check_unicode, is_word, normalised, quoted, shown
+from sessions_app.core.array_spec import LONGEST_SPEC, ArraySpec, check_array
+from sessions_app.core.callbacks import MAX_URL_LENGTH, check_callback_url
 from sessions_app.core.container_spec import HOME
-from sessions_app.core.placement import check_placement_rule, check_placement_together
+from sessions_app.core.placement import PlacementRule, check_placement_rule, check_placement_together
 from sessions_app.core.queue_options import (
+    LOWEST_PRIORITY,
+    MAX_PENDING_TIMEOUT_S,
+    MAX_RETRIES,
     MAX_SESSION_NAME,
     DependencyRequest,
     check_dependencies,
@@ -24,6 +37,20 @@ from sessions_app.core.queue_options import (
     check_retries,
     check_start_at,
 )
+from sessions_app.core.request_fields import (
+    SWITCH,
+    TEXT,
+    InvalidParts,
+    Problems,
+    RequestField,
+    RequestObject,
+    limited_text,
+    one_of,
+    read_list,
+    required_text,
+    whole_number,
+)
+from sessions_app.core.sizes import typed_amount
 
 _WHOLE = re.compile(r"\d{1,9}\Z", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -40,149 +67,17 @@ MAX_TIMEOUT_S = 30 * 24 * 3600
 MIN_SLOTS = ResourceSlots({CPU: 10, MEM: 32 * 2**20})
 DEFAULT_SHM_BYTES = 64 * 2**20
 TYPES = ("interactive", "batch")
-FIELDS = (
-    "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
-    "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
-    "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "array",
-    "placement_group", "placement_rule",
-)  # fmt: skip
-MOUNT_FIELDS = ("folder", "path", "readonly")
-
-
-@dataclass(frozen=True, slots=True)
-class FolderRequest:
-    """Folder by id or name, and its mount path; empty means `/home/work/<folder name>`."""
-
-    folder: str
-    path: str = ""
-    is_readonly: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
-    """Request for a session in which each value is valid on its own."""
-
-    name: str
-    project: str
-    image: str
-    type: str
-    slots: ResourceSlots
-    shm_bytes: int
-    resource_group: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    mounts: Sequence[FolderRequest] = ()
-    command: str = ""
-    timeout_s: int | None = None
-    personal_files: bool = True
-    priority: int = 0
-    start_at: datetime | None = None
-    pending_timeout_s: int | None = None
-    dependencies: Sequence[DependencyRequest] = ()
-    max_retries: int = 0
-    requeues: bool = False
-    callback_url: str = ""
-    designated_agent: str = ""
-    may_run_elsewhere: bool = False
-    device_model: str = ""
-    array: ArraySpec | None = None
-    placement_group: str = ""
-    placement_rule: str = ""
-
-
-def parse_request(raw: object) -> SessionRequest:
-    """Parse a request in the form of the REST body. Raises InvalidInput naming every invalid field."""
-    if not isinstance(raw, Mapping):
-        raise InvalidInput(_('A request for a session is an object of fields: {"name": "train", …}.'))
-    problems = {shown(name): [unknown_field(name, FIELDS)] for name in list(raw)[:100] if name not in FIELDS}
-
-    def checked(field_name: str, check, value):  # type: ignore[no-untyped-def]
-        try:
-            return check(value)
-        except ValueError as error:
-            problems.setdefault(field_name, []).append(str(error))
-            return None
-
-    resources = checked("resources", check_resources, raw.get("resources"))
-    shm = (resources or {}).pop("shm", None)
-    request = {
-        "name": checked("name", check_name, raw.get("name")),
-        "project": checked("project", check_reference, raw.get("project")),
-        "image": checked("image", check_reference, raw.get("image")),
-        "resource_group": checked("resource_group", check_reference, raw.get("resource_group")),
-        "type": checked("type", check_type, raw.get("type")),
-        "slots": None if resources is None else check_slots(resources, problems),
-        "shm_bytes": DEFAULT_SHM_BYTES if shm is None else checked("resources.shm", parse_bytes, shm),
-        "environment": checked("environment", check_environment, raw.get("environment")),
-        "mounts": check_mounts(raw.get("mounts"), problems),
-        "command": checked("command", check_command, raw.get("command")),
-        "timeout_s": checked("timeout_s", check_timeout, raw.get("timeout_s")),
-        "personal_files": checked("personal_files", check_switch, raw.get("personal_files", True)),
-        "priority": checked("priority", check_priority, raw.get("priority")),
-        "start_at": checked("start_at", check_start_at, raw.get("start_at")),
-        "pending_timeout_s": checked(
-            "pending_timeout_s", check_pending_timeout, raw.get("pending_timeout_s")
-        ),
-    }
-    request["max_retries"] = checked("max_retries", check_retries, raw.get("max_retries"))
-    request["requeues"] = checked("requeues", check_switch, raw.get("requeues", False))
-    request["callback_url"] = checked("callback_url", check_callback_url, raw.get("callback_url"))
-    request["designated_agent"] = checked("designated_agent", check_reference, raw.get("designated_agent"))
-    elsewhere = raw.get("may_run_elsewhere", False)
-    request["may_run_elsewhere"] = checked("may_run_elsewhere", check_switch, elsewhere)
-    request["device_model"] = checked("device_model", check_reference, raw.get("device_model"))
-    request["array"] = checked("array", check_array, raw.get("array"))
-    group, rule = raw.get("placement_group"), raw.get("placement_rule")
-    request["placement_group"] = checked("placement_group", check_group_name, group)
-    request["placement_rule"] = checked("placement_rule", check_placement_rule, rule)
-    request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
-    check_together(request, problems)
-    if problems:
-        first = next(iter(problems))
-        raise InvalidInput(f"{first}: {problems[first][0]}", fields=problems)
-    return SessionRequest(**request)  # type: ignore[arg-type]
-
-
-def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
-    """Add to `problems` combinations of values that are invalid although each value is valid."""
-    if not request["project"]:
-        problems.setdefault("project", [_("Say which project to use.")])
-    if not request["image"]:
-        problems.setdefault("image", [_("Say which image to use.")])
-    if request["type"] == "batch" and not request["command"]:
-        problems.setdefault("command", [_("A batch session needs a command to run.")])
-    if request["type"] == "interactive" and request["command"]:
-        problems["command"] = [_("Only a batch session runs a command. Set the type to batch.")]
-    for name in ("max_retries", "requeues"):
-        if request["type"] == "interactive" and request[name]:
-            problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
-    if request["may_run_elsewhere"] and not request["designated_agent"]:
-        problems.setdefault("may_run_elsewhere", [_("It may run anywhere: no machine is named.")])
-    if request["device_model"] and request["slots"] and not {*request["slots"]} - {CPU, MEM}:
-        problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
-    check_array_together(request, problems)
-    check_placement_together(request, problems)
-    slots, shm_bytes = request["slots"], request["shm_bytes"]
-    parts = [name for name, amount in (slots or {}).items() if name not in (CPU, MEM) and amount % MILLI]
-    if len(parts) > 1:
-        problems[f"resources.{parts[1]}"] = [_("Only one kind of device can be asked for in part.")]
-    if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
-        problems["resources.shm"] = [
-            _("Shared memory counts as memory, so it cannot be more than the memory.")
-        ]
-
-
-def check_array_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
-    array, name = request["array"], request["name"]
-    if array is None:
-        return
-    if request["type"] == "interactive":
-        problems["array"] = [_("Only batch sessions come in arrays. Set the type to batch.")]
-    longest = max(map(len, array.names(name or "")))
-    if name and longest > MAX_SESSION_NAME:
-        sentence = _(
-            "With the index of an element behind it, {name} is longer than {most} characters. Shorten it."
-        )
-        problems["name"] = [sentence.format(name=quoted(name), most=MAX_SESSION_NAME)]
+BATCH_FIELDS = ("command", "timeout_s", "max_retries", "requeues", "array")
+"""Fields that have a meaning in batch sessions only."""
+INSTANT = {"type": "string", "format": "date-time"}
+VARIABLES = {"type": "object", "additionalProperties": TEXT}
+_AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
+RESOURCES = {
+    "type": "object",
+    "properties": {CPU: _AMOUNT, MEM: _AMOUNT, "shm": _AMOUNT},
+    "required": [CPU, MEM],
+}
+"""JSON Schema of amounts by name: in cores, bytes or like "1g", and by number of devices."""
 
 
 def check_name(value: object) -> str:
@@ -222,24 +117,66 @@ def check_reference(value: object) -> str:
     return "" if value is None else check_text(value, max_length=MAX_REFERENCE_LENGTH)
 
 
-def check_resources(value: object) -> dict[str, object]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
+def check_project(value: object) -> str:
+    if not (project := check_reference(value)):
+        raise ValueError(_("Say which project to use."))
+    return project
+
+
+def check_image(value: object) -> str:
+    if not (image := check_reference(value)):
+        raise ValueError(_("Say which image to use."))
+    return image
+
+
+class Resources(NamedTuple):
+    """Amounts in base units; shared memory is a part of the memory."""
+
+    slots: ResourceSlots
+    shm_bytes: int = DEFAULT_SHM_BYTES
+
+    def to_json(self) -> dict[str, str | int | float]:
+        """Return the amounts as users type them: numbers, and text with a unit."""
+        typed = {name: typed_amount(name, self.slots[name]) for name in in_order(self.slots)}
+        if self.shm_bytes != DEFAULT_SHM_BYTES:
+            typed["shm"] = typed_amount(MEM, self.shm_bytes)
+        return {
+            name: int(amount) if amount.isdigit() else amount if amount[-1].isalpha() else float(amount)
+            for name, amount in typed.items()
+        }
+
+
+def check_resources(value: object) -> Resources:
+    """Return amounts in base units. Raises ValueError, InvalidParts."""
+    if not isinstance(value, Mapping | None):
         raise ValueError(
             _("Give amounts by name, like {example}, not {value}.").format(
                 example='{"cpu": 1, "mem": "1g"}', value=quoted(value)
             )
         )
-    if len(value) > MAX_KINDS:
+    if value is not None and len(value) > MAX_KINDS:
         raise ValueError(_("Give at most {count} kinds of resources.").format(count=MAX_KINDS))
-    return dict(value)
+    amounts, problems = dict(value or {}), Problems()
+    shm, shm_bytes = amounts.pop("shm", None), DEFAULT_SHM_BYTES
+    slots = _check_slots(amounts, problems)
+    parts = [name for name, amount in slots.items() if name not in (CPU, MEM) and amount % MILLI]
+    if len(parts) > 1:
+        problems[parts[1]] = [_("Only one kind of device can be asked for in part.")]
+    try:
+        shm_bytes = DEFAULT_SHM_BYTES if shm is None else parse_bytes(shm)
+        if slots[MEM] and shm_bytes > slots[MEM]:
+            raise ValueError(_("Shared memory counts as memory, so it cannot be more than the memory."))
+    except ValueError as error:
+        problems["shm"] = [str(error)]
+    if problems:
+        raise InvalidParts(problems)
+    return Resources(slots, shm_bytes)
 
 
-def check_slots(resources: Mapping[str, object], problems: dict[str, list[str]]) -> ResourceSlots:
-    """Return amounts in base units. Adds errors to `problems` at `resources.<slot>`."""
+def _check_slots(amounts: Mapping[str, object], problems: Problems) -> ResourceSlots:
+    """Return the valid amounts in base units; adds the reasons for the others to `problems`."""
     slots = ResourceSlots()
-    for name, value in {CPU: 0, MEM: 0, **resources}.items():
+    for name, value in {CPU: 0, MEM: 0, **amounts}.items():
         try:
             amount = parse_slots({name: value})
             if amount[name] < MIN_SLOTS[name]:
@@ -253,7 +190,7 @@ def check_slots(resources: Mapping[str, object], problems: dict[str, list[str]])
                 )
             slots += amount
         except ValueError as error:
-            problems[f"resources.{shown(name)}"] = [str(error)]
+            problems[shown(name)] = [str(error)]
     return slots
 
 
@@ -298,69 +235,57 @@ def check_timeout(value: object) -> int | None:
     return value
 
 
-def check_mounts(value: object, problems: dict[str, list[str]]) -> tuple[FolderRequest, ...]:
-    """Return the folders to mount.
-
-    Adds errors to `problems` at `mounts` or `mounts.<index>.<field>`.
-    """
-    if value is None:
-        return ()
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_MOUNTS:
-        sentence = _("Give a list of at most {count} folders, like {example}.")
-        problems["mounts"] = [sentence.format(count=MAX_MOUNTS, example='[{"folder": "data"}]')]
-        return ()
-    mounts = []
-    for index, item in enumerate(value):
-        try:
-            mounts.append(check_mount(item))
-        except _WrongField as error:
-            problems[f"mounts.{index}{error.field}"] = [str(error)]
-    found = [mount.path for mount in mounts if mount.path]
-    if clash := clashing_path(found):
-        problems.setdefault("mounts", [clash_sentence(clash)])
-    return tuple(mounts)
+def check_folder(value: object) -> str:
+    if not (folder := check_reference(value)):
+        raise ValueError(_('Each entry needs a folder: {"folder": "data"}.'))
+    return folder
 
 
-class _WrongField(ValueError):
-    """One field of a mount is invalid."""
-
-    def __init__(self, field_name: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.field = f".{field_name}" if field_name else ""
-
-
-def check_mount(item: object) -> FolderRequest:
-    if not isinstance(item, Mapping):
-        raise _WrongField("", _('Each entry needs a folder: {"folder": "data"}.'))
-    for name in item:
-        if name not in MOUNT_FIELDS:
-            raise _WrongField(shown(name), unknown_field(name, MOUNT_FIELDS))
-    is_readonly = item.get("readonly", False)
-    if not isinstance(is_readonly, bool):
-        sentence = _("Give true or false, not {value}.").format(value=quoted(is_readonly))
-        raise _WrongField("readonly", sentence)
-    try:
-        folder = check_reference(item.get("folder"))
-    except ValueError as error:
-        raise _WrongField("folder", str(error)) from error
-    if not folder:
-        raise _WrongField("folder", _('Each entry needs a folder: {"folder": "data"}.'))
-    try:
-        path = check_mount_path(item["path"]) if item.get("path") else ""
-    except ValueError as error:
-        raise _WrongField("path", str(error)) from error
-    return FolderRequest(folder, path, is_readonly)
-
-
-def check_mount_path(path: object) -> str:
-    """Return an absolute, normalised path strictly below the home directory. Raises ValueError."""
-    text = check_text(path, max_length=MAX_PATH_BYTES)
-    if len(text.encode()) > MAX_PATH_BYTES:
+def check_mount_path(value: object) -> str:
+    """Return an absolute, normalised path strictly below the home directory; "" if empty."""
+    if not value:
+        return ""
+    path = check_text(value, max_length=MAX_PATH_BYTES)
+    if len(path.encode()) > MAX_PATH_BYTES:
         raise ValueError(_("A mount path has at most {count} bytes.").format(count=MAX_PATH_BYTES))
-    if normpath(text) != text or not text.startswith(f"{HOME}/"):
+    if normpath(path) != path or not path.startswith(f"{HOME}/"):
         sentence = _("{path} is not a place for a folder. Use a path below {home}/ without “..”.")
-        raise ValueError(sentence.format(path=quoted(text, 80), home=HOME))
-    return text
+        raise ValueError(sentence.format(path=quoted(path, 80), home=HOME))
+    return path
+
+
+def check_readonly(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(_("Give true or false, not {value}.").format(value=quoted(value)))
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRequest(RequestObject):
+    """Folder by id or name, and its mount path; by default /home/work/<folder name>."""
+
+    # fmt: off
+    folder: Annotated[str, RequestField(check_folder, required_text(MAX_REFERENCE_LENGTH),
+        "Id or name of a folder of yours or of your projects.")]
+    path: Annotated[str, RequestField(check_mount_path, limited_text(MAX_PATH_BYTES),
+        "Below /home/work/. Default: /home/work/<folder name>.")] = ""
+    readonly: Annotated[bool, RequestField(check_readonly, SWITCH)] = False
+    # fmt: on
+
+
+def check_mounts(value: object) -> tuple[FolderRequest, ...]:
+    sentence = _("Give a list of at most {count} folders, like {example}.")
+    refusal = sentence.format(count=MAX_MOUNTS, example='[{"folder": "data"}]')
+    mounts = read_list(value, _check_mount, most=MAX_MOUNTS, refusal=refusal)
+    if clash := clashing_path([mount.path for mount in mounts if mount.path]):
+        raise ValueError(clash_sentence(clash))
+    return mounts
+
+
+def _check_mount(item: object) -> FolderRequest:
+    if not isinstance(item, Mapping):
+        raise ValueError(_('Each entry needs a folder: {"folder": "data"}.'))
+    return FolderRequest.read(item)
 
 
 def clashing_path(paths: Sequence[str]) -> str:
@@ -376,3 +301,108 @@ def clash_sentence(path: str) -> str:
         "Two folders cannot share the place {path}: give each a path of its own, none inside another."
     )
     return sentence.format(path=path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest(RequestObject):
+    """Request of a session."""
+
+    # fmt: off
+    name: Annotated[str, RequestField(check_name, required_text(MAX_SESSION_NAME),
+        "Letters of any script, digits, dots, dashes and underscores. No other live session of yours has it.")]
+    project: Annotated[str, RequestField(check_project, required_text(MAX_REFERENCE_LENGTH))]
+    image: Annotated[str, RequestField(check_image, required_text(MAX_REFERENCE_LENGTH),
+        "Reference of an image, like berth/python:1.")]
+    resource_group: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH), option="--group")] = ""
+    type: Annotated[str, RequestField(check_type, {**one_of(TYPES), "default": TYPES[0]})]
+    resources: Annotated[Resources, RequestField(check_resources, RESOURCES,
+        'Like {"cpu": 1, "mem": "1g", "shm": "64m"}.', to_json=Resources.to_json)]
+    environment: Annotated[Mapping[str, str], RequestField(check_environment, VARIABLES)] = field(default_factory=dict)
+    mounts: Annotated[Sequence[FolderRequest], RequestField(check_mounts, items=FolderRequest)] = ()
+    command: Annotated[str, RequestField(check_command, TEXT, "Batch only; goes to a shell.")] = ""
+    timeout_s: Annotated[int | None, RequestField(check_timeout, whole_number(1, MAX_TIMEOUT_S),
+        "Batch only: seconds it may run.", "--time-limit")] = None
+    personal_files: Annotated[bool, RequestField(check_switch, SWITCH,
+        "With your dotfiles and your start-up script.", "--no-personal-files")] = True
+    priority: Annotated[int, RequestField(check_priority, whole_number(LOWEST_PRIORITY, HIGHEST_PRIORITY),
+        "The higher goes first. Below 0 anybody may; above 0 a policy must allow it.", "--priority")] = 0
+    start_at: Annotated[datetime | None, RequestField(check_start_at, INSTANT,
+        "Not before; with its time zone, at most a year ahead.", "--start-at", to_json=datetime.isoformat)] = None
+    pending_timeout_s: Annotated[int | None, RequestField(check_pending_timeout, whole_number(1, MAX_PENDING_TIMEOUT_S),
+        "How long it waits for a machine before it is cancelled.", "--pending-timeout")] = None
+    dependencies: Annotated[Sequence[DependencyRequest], RequestField(check_dependencies, items=DependencyRequest,
+        description="After which others it starts; 32 at most.")] = ()
+    max_retries: Annotated[int, RequestField(check_retries, whole_number(0, MAX_RETRIES),
+        "Batch only: tried again so often after a failure.", "--retries")] = 0
+    requeues: Annotated[bool, RequestField(check_switch, SWITCH,
+        "Batch only: waits again when its machine is lost, which may go on with it for a while.", "--requeue")] = False
+    callback_url: Annotated[str, RequestField(check_callback_url, limited_text(MAX_URL_LENGTH),
+        "Is told by a signed POST when the session starts, is tried again, and ends.", "--callback")] = ""
+    designated_agent: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH),
+        "A machine of its resource group: the only one that it may run on.")] = ""
+    may_run_elsewhere: Annotated[bool, RequestField(check_switch, SWITCH,
+        "The designated agent is only where it is looked for room first.")] = False
+    device_model: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH),
+        "Of its accelerators, as agents tell it; empty: any.", "--gpu-model")] = ""
+    array: Annotated[ArraySpec | None, RequestField(check_array, limited_text(LONGEST_SPEC),
+        "Batch only: many sessions of this request, called NAME-INDEX, like 1-100, 0-9:2 or 1,3,7-9;"
+        " behind a % how many may run at once, like 1-100%10.", "--array", to_json=str)] = None
+    placement_group: Annotated[str, RequestField(check_group_name, limited_text(MAX_SESSION_NAME),
+        "Sessions of yours in the project that name the same group are spread or packed as the rule of each says.",
+        "--placement-group")] = ""
+    placement_rule: Annotated[str, RequestField(check_placement_rule, one_of(PlacementRule),
+        "Apart from the others of the group (spread) or on their machines (pack) where there is room,"
+        " or nowhere else (strict_…). An array that names no group is one.")] = ""
+    # fmt: on
+
+    @property
+    def slots(self) -> ResourceSlots:
+        return self.resources.slots
+
+    @property
+    def shm_bytes(self) -> int:
+        return self.resources.shm_bytes
+
+
+def parse_request(raw: object) -> SessionRequest:
+    """Parse a request in the form of the REST body. Raises InvalidInput naming every invalid field."""
+    if not isinstance(raw, Mapping):
+        raise InvalidInput(_('A request for a session is an object of fields: {"name": "train", …}.'))
+    request, problems = SessionRequest.read_fields(raw)
+    check_together(request, problems)
+    if problems:
+        first = next(iter(problems))
+        raise InvalidInput(f"{first}: {problems[first][0]}", fields=problems)
+    return SessionRequest(**request)
+
+
+def check_together(request: Mapping[str, Any], problems: Problems) -> None:
+    """Add to `problems` combinations of values that are invalid although each value is valid."""
+    if request["type"] == "batch" and not request["command"]:
+        problems.setdefault("command", [_("A batch session needs a command to run.")])
+    if request["type"] == "interactive" and request["command"]:
+        problems["command"] = [_("Only a batch session runs a command. Set the type to batch.")]
+    for name in ("max_retries", "requeues"):
+        if request["type"] == "interactive" and request[name]:
+            problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
+    if request["may_run_elsewhere"] and not request["designated_agent"]:
+        problems.setdefault("may_run_elsewhere", [_("It may run anywhere: no machine is named.")])
+    resources = request["resources"]
+    if request["device_model"] and resources and not {*resources.slots} - {CPU, MEM}:
+        problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
+    check_array_together(request, problems)
+    check_placement_together(request, problems)
+
+
+def check_array_together(request: Mapping[str, Any], problems: Problems) -> None:
+    array, name = request["array"], request["name"]
+    if array is None:
+        return
+    if request["type"] == "interactive":
+        problems["array"] = [_("Only batch sessions come in arrays. Set the type to batch.")]
+    longest = max(map(len, array.names(name or "")))
+    if name and longest > MAX_SESSION_NAME:
+        sentence = _(
+            "With the index of an element behind it, {name} is longer than {most} characters. Shorten it."
+        )
+        problems["name"] = [sentence.format(name=quoted(name), most=MAX_SESSION_NAME)]

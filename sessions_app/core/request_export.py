@@ -14,13 +14,13 @@ from typing import Any
 
 from common.i18n import gettext as _
 from common.i18n import gettext_noop, paragraph
-from common.values.resources import CPU, MEM, in_order
-from sessions_app.core.request import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
-from sessions_app.core.sizes import typed_amount
+from common.values.resources import CPU, MEM
+from sessions_app.core.request import FolderRequest, SessionRequest
 
 LANGUAGES = (("cli", gettext_noop("Command line")), ("curl", "curl"), ("python", "Python"), ("yaml", "YAML"))
 PLACEHOLDER = "REPLACE-ME"
 FILE = "session.yaml"
+STRICT = "strict_"
 _PLAIN_YAML = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9_/-])?\Z|\d+[kmg]\Z")
 _YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -67,16 +67,8 @@ def as_command(request: SessionRequest) -> str:
     has_colons = any(":" in mount.folder or ":" in mount.path for mount in request.mounts)
     if has_colons or (request.timeout_s is not None and not request.command):
         return f"berth create -f - <<'END'\n{as_yaml(request)}END"  # no line of the YAML is only END
-    verb = "run" if request.command else "start"
-    lines = [f"berth {verb} {shlex.quote(request.image)}"]
-    lines += [_option(name, value) for name, value in _options(request)]
-    if not request.personal_files:
-        lines.append("--no-personal-files")
-    if request.requeues:
-        lines.append("--requeue")
-    if request.placement_rule:
-        strict, rule = "strict_", request.placement_rule
-        lines.append(f"--{rule.removeprefix(strict)}{' --strict' if rule.startswith(strict) else ''}")
+    lines = [f"berth {'run' if request.command else 'start'} {shlex.quote(request.image)}"]
+    lines += _options(request)
     if request.command:
         lines.append(f"-- {shlex.quote(request.command)}")
     return " \\\n  ".join(lines)
@@ -97,13 +89,7 @@ def as_curl(request: SessionRequest, portal_url: str) -> str:
 
 def as_python(request: SessionRequest) -> str:
     """Return a program that uses the client library."""
-    arguments = [(name, repr_of(value)) for name, value in _keywords(request)]
-    if request.environment:
-        pairs = ", ".join(f"{repr_of(name)}: os.environ[{repr_of(name)}]" for name in request.environment)
-        arguments.append(("environment", f"{{{pairs}}}"))
-    if request.mounts:
-        arguments.append(("mounts", f"[{', '.join(_mount_in_python(mount) for mount in request.mounts)}]"))
-    given = "".join(f"        {name}={value},\n" for name, value in arguments)
+    given = "".join(f"        {name}={value},\n" for name, value in _arguments(request))
     return (
         f"{'import os' + chr(10) * 2 if request.environment else ''}"
         f"from berth import Client{', Mount' if request.mounts else ''}\n\n"
@@ -123,173 +109,77 @@ def as_yaml(request: SessionRequest) -> str:
 
 def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str, Any]:
     """Return the body of the REST call, without fields that have their default."""
-    body: dict[str, Any] = {
-        "name": request.name,
-        "project": request.project,
-        "image": request.image,
-        "type": request.type,
-        "resources": _numbers({**_amounts(request), **_shm(request)}),
-    }
-    if request.resource_group:
-        body["resource_group"] = request.resource_group
+    body = request.to_json()
     if request.environment:
         body["environment"] = dict.fromkeys(request.environment, value_of_variables)
-    if request.mounts:
-        body["mounts"] = [_mount_body(mount) for mount in request.mounts]
-    if request.command:
-        body["command"] = request.command
-    if request.timeout_s is not None:
-        body["timeout_s"] = request.timeout_s
-    if not request.personal_files:
-        body["personal_files"] = False
-    if request.priority:
-        body["priority"] = request.priority
-    if request.start_at is not None:
-        body["start_at"] = request.start_at.isoformat()
-    if request.pending_timeout_s is not None:
-        body["pending_timeout_s"] = request.pending_timeout_s
-    if request.max_retries:
-        body["max_retries"] = request.max_retries
-    if request.requeues:
-        body["requeues"] = True
-    if request.array:
-        body["array"] = request.array.text
-    if request.callback_url:
-        body["callback_url"] = request.callback_url
-    if request.designated_agent:
-        body["designated_agent"] = request.designated_agent
-    if request.may_run_elsewhere:
-        body["may_run_elsewhere"] = True
-    if request.device_model:
-        body["device_model"] = request.device_model
-    body |= _placed_beside(request)
-    if request.dependencies:
-        body["dependencies"] = [
-            {"session": each.session, "when": each.when.value} for each in request.dependencies
-        ]
     return body
-
-
-def _placed_beside(request: SessionRequest) -> dict[str, str]:
-    asked = {"placement_group": request.placement_group, "placement_rule": request.placement_rule}
-    return {name: value for name, value in asked.items() if value}
-
-
-def _amounts(request: SessionRequest) -> dict[str, str]:
-    order = in_order(request.slots)
-    return {name: typed_amount(name, request.slots[name]) for name in order}
-
-
-def _shm(request: SessionRequest) -> dict[str, str]:
-    is_usual = request.shm_bytes == DEFAULT_SHM_BYTES
-    return {} if is_usual else {"shm": typed_amount(MEM, request.shm_bytes)}
-
-
-def _numbers(amounts: Mapping[str, str]) -> dict[str, str | int | float]:
-    """Return amounts without a unit as numbers."""
-    return {
-        name: int(text) if text.isdigit() else text if text[-1].isalpha() else float(text)
-        for name, text in amounts.items()
-    }
 
 
 def _option(name: str, value: str) -> str:
     return shlex.quote(f"{name}={value}") if value.startswith("-") else f"{name} {shlex.quote(value)}"
 
 
-def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
-    yield "--project", request.project
-    yield "--name", request.name
-    for name, text in _amounts(request).items():
-        yield (f"--{name}", text) if name in (CPU, MEM) else ("--resource", f"{name}={text}")
-    for name, text in _shm(request).items():
-        yield f"--{name}", text
-    for name in request.environment:
-        yield "--env", name
-    for mount in request.mounts:
-        path = f":{mount.path}" if mount.path else ""
-        yield "--mount", f"{mount.folder}{path}{':ro' if mount.is_readonly else ''}"
-    if request.resource_group:
-        yield "--group", request.resource_group
-    if request.timeout_s is not None:
-        yield "--time-limit", str(request.timeout_s)
-    if request.priority:
-        yield "--priority", str(request.priority)
-    if request.start_at is not None:
-        yield "--start-at", request.start_at.isoformat()
-    if request.pending_timeout_s is not None:
-        yield "--pending-timeout", str(request.pending_timeout_s)
-    if request.max_retries:
-        yield "--retries", str(request.max_retries)
-    if request.array:
-        yield "--array", request.array.text
-    if request.callback_url:
-        yield "--callback", request.callback_url
-    if request.designated_agent:
-        yield "--prefer-agent" if request.may_run_elsewhere else "--agent", request.designated_agent
-    if request.device_model:
-        yield "--gpu-model", request.device_model
-    if request.placement_group:
-        yield "--placement-group", request.placement_group
-    for each in request.dependencies:
-        yield "--after", f"{each.session}:{each.when}"
+def _options(request: SessionRequest) -> Iterator[str]:
+    """Yield the options of `berth run` or `berth start`, each with its value."""
+    yield _option("--project", request.project)
+    yield _option("--name", request.name)
+    for name, amount in request.resources.to_json().items():
+        is_named = name in (CPU, MEM, "shm")
+        yield _option(f"--{name}", str(amount)) if is_named else _option("--resource", f"{name}={amount}")
+    for name, value in as_body(request, None).items():
+        yield from _options_of(request, name, value)
 
 
-def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
-    yield "project", request.project
-    yield "name", request.name
-    amounts = _numbers({**_amounts(request), **_shm(request)})
-    yield CPU, amounts.pop(CPU)
-    yield MEM, amounts.pop(MEM)
+def _options_of(request: SessionRequest, name: str, value: Any) -> list[str]:
+    """Return the options for one field of the REST body, except for those that are always given."""
+    match name:
+        case "environment":
+            return [_option("--env", variable) for variable in value]
+        case "mounts":
+            return [_option("--mount", _mount_on_command_line(mount)) for mount in request.mounts]
+        case "dependencies":
+            return [_option("--after", f"{one.session}:{one.when}") for one in request.dependencies]
+        case "designated_agent":
+            return [_option("--prefer-agent" if request.may_run_elsewhere else "--agent", value)]
+        case "placement_rule":
+            return [f"--{value.removeprefix(STRICT)}{' --strict' if value.startswith(STRICT) else ''}"]
+    option = SessionRequest.fields()[name].option
+    if not option:
+        return []
+    return [option if isinstance(value, bool) else _option(option, str(value))]
+
+
+def _mount_on_command_line(mount: FolderRequest) -> str:
+    return f"{mount.folder}{f':{mount.path}' if mount.path else ''}{':ro' if mount.readonly else ''}"
+
+
+def _arguments(request: SessionRequest) -> Iterator[tuple[str, str]]:
+    """Yield the keyword arguments of the client's `Sessions.start`, as Python."""
+    amounts = request.resources.to_json()
+    first = {"project": request.project, "name": request.name, CPU: amounts.pop(CPU), MEM: amounts.pop(MEM)}
+    yield from ((name, repr_of(value)) for name, value in first.items())
     if amounts:
-        yield "resources", amounts
-    if request.resource_group:
-        yield "resource_group", request.resource_group
-    if request.command:
-        yield "command", request.command
-    if request.timeout_s is not None:
-        yield "timeout_s", request.timeout_s
-    if not request.personal_files:
-        yield "personal_files", False
-    if request.priority:
-        yield "priority", request.priority
-    if request.start_at is not None:
-        yield "start_at", request.start_at.isoformat()
-    if request.pending_timeout_s is not None:
-        yield "pending_timeout_s", request.pending_timeout_s
-    if request.max_retries:
-        yield "max_retries", request.max_retries
-    if request.requeues:
-        yield "requeues", True
-    if request.array:
-        yield "array", request.array.text
-    if request.callback_url:
-        yield "callback_url", request.callback_url
-    if request.designated_agent:
-        yield "designated_agent", request.designated_agent
-    if request.may_run_elsewhere:
-        yield "may_run_elsewhere", True
-    if request.device_model:
-        yield "device_model", request.device_model
-    yield from _placed_beside(request).items()
-    if request.dependencies:
-        yield "after", {each.session: each.when.value for each in request.dependencies}
+        yield "resources", repr_of(amounts)
+    for name, value in as_body(request, None).items():
+        match name:
+            case "name" | "project" | "image" | "type" | "resources":
+                pass
+            case "environment":
+                pairs = (f"{repr_of(variable)}: os.environ[{repr_of(variable)}]" for variable in value)
+                yield name, f"{{{', '.join(pairs)}}}"
+            case "mounts":
+                yield name, f"[{', '.join(map(_mount_in_python, request.mounts))}]"
+            case "dependencies":
+                yield "after", repr_of({one.session: one.when.value for one in request.dependencies})
+            case _:
+                yield name, repr_of(value)
 
 
 def _mount_in_python(mount: FolderRequest) -> str:
     arguments = [repr_of(mount.folder)]
     arguments += [repr_of(mount.path)] if mount.path else []
-    arguments += ["readonly=True"] if mount.is_readonly else []
+    arguments += ["readonly=True"] if mount.readonly else []
     return f"Mount({', '.join(arguments)})"
-
-
-def _mount_body(mount: FolderRequest) -> dict[str, object]:
-    body: dict[str, object] = {"folder": mount.folder}
-    if mount.path:
-        body["path"] = mount.path
-    if mount.is_readonly:
-        body["readonly"] = True
-    return body
 
 
 def repr_of(value: object) -> str:

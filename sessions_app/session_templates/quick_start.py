@@ -14,6 +14,7 @@ from common.errors import NotFound
 from common.values.resources import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import access_image, newest_image
+from sessions_app.admission.insert import REQUEST_COLUMNS
 from sessions_app.admission.names import suggest_name
 from sessions_app.admission.service import check_session, enqueue_session
 from sessions_app.core.request import parse_request
@@ -111,31 +112,21 @@ def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -
 
 def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
     """Return a request body equal to that of `session`, without folders that were deleted."""
+    copied = {column: getattr(session, column) for column in REQUEST_COLUMNS if column != "start_at"}
+    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
     return {
+        **copied,
         "name": name,
         "project": session.project.name,
         "image": session.image_reference,
         "resource_group": session.resource_group.name,
-        "type": session.type,
         "resources": {**raw_resources(session.requested_slots), "shm": session.shm_bytes},
-        "environment": session.environment,
         "mounts": [
             {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
-            for mount in session.mounts.all()
-            if mount.folder_id
+            for mount in mounts
         ],
-        "command": session.command,
-        "timeout_s": session.timeout_s,
-        "personal_files": session.personal_files,
-        "priority": session.priority,
-        "max_retries": session.max_retries,
-        "requeues": session.requeues,
-        "pending_timeout_s": session.pending_timeout_s,
         "callback_url": session.callback.url if hasattr(session, "callback") else "",
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
-        "may_run_elsewhere": session.may_run_elsewhere,
-        "device_model": session.device_model,
-        "placement_group": session.placement_group,
         # A copy belongs to no array, so without a placement group the rule has nothing to apply to.
         "placement_rule": session.placement_rule if session.placement_group else "",
     }

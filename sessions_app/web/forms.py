@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django import forms
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
@@ -16,12 +15,12 @@ from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, w
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
 from common.pages.form_fields import UncheckedField
-from common.values.durations import parse_duration
 from common.values.resources import CPU, MEM, ResourceSlots
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.core.queue_options import instant_of
+from sessions_app.core.request import BATCH_FIELDS, SessionRequest
 from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
 from sessions_app.core.template_rules import Sharing
 from sessions_app.limits.accelerator_model import device_models_in
@@ -31,8 +30,7 @@ from sessions_app.models import SessionType
 from sessions_app.selectors import own_sessions
 from sessions_app.session_templates.presets import offered_presets
 from sessions_app.session_templates.quick_start import OWN_FOLDER
-from sessions_app.web.environment_text import parse_variables
-from sessions_app.web.launcher_fields import ELSEWHERE, REQUEUES, WITHOUT_PERSONAL_FILES, LauncherFields
+from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
 
 MOST_NAMES = 100
@@ -173,21 +171,6 @@ class LauncherForm(LauncherFields):
         typed: str = self.cleaned_data["command"]
         return typed.replace("\r\n", "\n")
 
-    def clean_environment(self) -> dict[str, str]:
-        """Return the variables of NAME=value lines."""
-        try:
-            return parse_variables(self.cleaned_data["environment"])
-        except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
-
-    def clean_pending_timeout_s(self) -> int | None:
-        """Return the seconds of a duration such as "30m"."""
-        typed = self.cleaned_data["pending_timeout_s"].strip()
-        try:
-            return parse_duration(typed) if typed else None
-        except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
-
     def resources(self) -> dict[str, str]:
         """Return the resources to request: CPU and memory of the chosen size, else as entered.
         Devices and shared memory of a preset apply unless other values were entered; "0" removes a
@@ -210,31 +193,15 @@ class LauncherForm(LauncherFields):
     def raw_request(self) -> dict[str, object]:
         """Return the input as the body of a REST request."""
         typed = self.cleaned_data
-        is_batch = typed["type"] == SessionType.BATCH
-        return {
-            "name": typed["name"].strip(),
-            "project": typed["project"],
-            "image": typed["image"],
-            "resource_group": typed["resource_group"],
-            "type": typed["type"],
+        body = {name: typed[name] for name in SessionRequest.fields() if name in typed}
+        body = {name: value.strip() if isinstance(value, str) else value for name, value in body.items()}
+        if typed["type"] != SessionType.BATCH:
+            body = {name: value for name, value in body.items() if name not in BATCH_FIELDS}
+        return body | {
             "resources": self.resources(),
             "mounts": self._mounts(),
-            "command": typed["command"] if is_batch else "",
-            "timeout_s": typed["timeout_s"] if is_batch else None,
-            "environment": typed["environment"],
-            "personal_files": typed["personal_files"] != WITHOUT_PERSONAL_FILES,
-            "priority": typed["priority"],
             "start_at": instant_of(typed["start_at"], typed["time_zone"]),
-            "pending_timeout_s": typed["pending_timeout_s"],
-            "max_retries": typed["max_retries"] if is_batch else 0,
-            "requeues": is_batch and typed["requeues"] == REQUEUES,
-            "callback_url": typed["callback_url"],
-            "designated_agent": typed["designated_agent"].strip(),
-            "device_model": typed["device_model"],
-            "placement_group": typed["placement_group"].strip(),
-            "placement_rule": typed["placement_rule"],
-            "may_run_elsewhere": bool(typed["designated_agent"].strip()) and typed["elsewhere"] == ELSEWHERE,
-            "array": typed["array"].strip() if is_batch else "",
+            "may_run_elsewhere": bool(body["designated_agent"]) and typed["elsewhere"],
             "dependencies": [
                 {"session": name.strip(), "when": typed["after_when"]}
                 for name in typed["after"].split(",")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -14,7 +15,6 @@ from accounts.web.policies.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.i18n import paragraph
-from common.values.durations import duration_input
 from common.values.resources import (
     CPU,
     MEM,
@@ -36,9 +36,8 @@ from sessions_app.core.template_rules import stem_of_template
 from sessions_app.models import ComputeSession, SessionTemplate, SessionType
 from sessions_app.session_templates.quick_start import request_like, stem_of_name
 from sessions_app.session_templates.templates import body_of
-from sessions_app.web.environment_text import format_variables
 from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
-from sessions_app.web.launcher_fields import ELSEWHERE, REQUEUES, WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES
+from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
 
 TYPE_WORDS = {
@@ -50,6 +49,10 @@ MIB = 2**20
 STEPS = {CPU: 500, MEM: 256 * MIB}
 LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
 SHOWN_GROUPS = 3
+ALWAYS_SHOWN = (
+    NON_FIELD_ERRORS, "type", "name", "project", "image", "command", "timeout_s", "max_retries", "requeues", "size", "cpu", "mem", "folders",
+)  # fmt: skip
+"""Fields outside of the section “More”."""
 
 
 def parts(form: LauncherForm) -> dict[str, Any]:
@@ -63,24 +66,7 @@ def parts(form: LauncherForm) -> dict[str, Any]:
         "folders": folder_rows(form),
         "room": room_facts(form),
         "has_more": any(
-            form[name].errors
-            for name in (
-                "environment",
-                "shm",
-                "resource_group",
-                "personal_files",
-                "priority",
-                "start_at",
-                "pending_timeout_s",
-                "after",
-                "after_when",
-                "callback_url",
-                "designated_agent",
-                "device_model",
-                "placement_group",
-                "placement_rule",
-                "array",
-            )
+            name not in ALWAYS_SHOWN and not name.startswith(DEVICE_PREFIX) for name in form.errors
         ),
     }
 
@@ -224,88 +210,47 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
-    """Return the form's initial values for a copy of `session`, with a free name. Omits environment
-    variables under impersonation, because they may hold secrets.
-    """
+    """Return the form's initial values for a copy of `session`, with a free name."""
     raw = request_like(session, name=suggest_name(actor, stem_of_name(session.name)))
-    image = session.image_reference
-    if not session.image.is_enabled and (successor := newest_image(actor, image)):
-        image = successor.reference
-    slots = session.slots
-    cpu, mem = typed_amount(CPU, slots[CPU]), typed_amount(MEM, slots[MEM])
-    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
-    return {
-        **{name: raw[name] for name in ("name", "project", "resource_group", "type", "command")},
-        "image": image,
-        "size": size_like(cpu, mem),
-        "cpu": cpu,
-        "mem": mem,
-        "shm": typed_amount(MEM, session.shm_bytes),
-        **{DEVICE_PREFIX + name: typed_amount(name, slots[name]) for name in slots if name not in STEPS},
-        "folders": [str(mount.folder_id) for mount in mounts],
-        "readonly": [str(mount.folder_id) for mount in mounts if mount.is_readonly],
-        **{
-            f"{PLACE_PREFIX}{mount.folder_id}": mount.path
-            for mount in mounts
-            if mount.path != f"{HOME}/{mount.folder_name}"
-        },
-        "timeout_s": session.timeout_s or "",
-        "priority": str(session.priority),
-        "max_retries": str(session.max_retries),
-        "requeues": REQUEUES if session.requeues else "",
-        "pending_timeout_s": duration_input(session.pending_timeout_s) if session.pending_timeout_s else "",
-        "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
-        "callback_url": callback_url_of(actor, session),
-        "designated_agent": session.designated_agent.name if session.designated_agent else "",
-        "elsewhere": ELSEWHERE if session.may_run_elsewhere else "",
-        "device_model": session.device_model,
-        "placement_group": session.placement_group,
-        "placement_rule": session.placement_rule if session.placement_group else "",
-        "environment": "" if actor.impersonator_id else format_variables(session.environment),
-        "like": str(session.pk),
-    }
+    if not session.image.is_enabled and (successor := newest_image(actor, session.image_reference)):
+        raw["image"] = successor.reference
+    raw["callback_url"] = callback_url_of(actor, session)
+    return {**_initial_of(actor, parse_request(raw)), "like": str(session.pk)}
 
 
 def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
-    """Return the form's initial values for a template. Omits folders that the actor cannot mount,
-    and environment variables under impersonation.
+    """Return the form's initial values for a template."""
+    name = suggest_name(actor, stem_of_template(template.name))
+    request = parse_request({**body_of(actor, template), "name": name})
+    return {**_initial_of(actor, request), "template": str(template.pk)}
+
+
+def _initial_of(actor: Actor, request: SessionRequest) -> dict[str, Any]:
+    """Return the form's initial values for a request.
+
+    Omits folders that the actor cannot mount, and environment variables under impersonation,
+    because they may hold secrets.
     """
-    request = parse_request({**body_of(actor, template), "name": "template"})
-    cpu, mem = typed_amount(CPU, request.slots[CPU]), typed_amount(MEM, request.slots[MEM])
+    body = request.to_json()
+    if actor.impersonator_id:
+        body.pop("environment", None)
+    amounts = {name: typed_amount(name, amount) for name, amount in request.slots.items()}
     folders = list(own_folders(actor))
     known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
     mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
     return {
-        "name": suggest_name(actor, stem_of_template(template.name)),
-        **{
-            name: getattr(request, name) for name in ("project", "image", "resource_group", "type", "command")
-        },
-        "size": size_like(cpu, mem),
-        "cpu": cpu,
-        "mem": mem,
+        **{name: value for name, value in body.items() if name in LauncherFields.base_fields},
+        "elsewhere": request.may_run_elsewhere,
+        "size": size_like(amounts[CPU], amounts[MEM]),
+        **{name if name in STEPS else DEVICE_PREFIX + name: amount for name, amount in amounts.items()},
         "shm": typed_amount(MEM, request.shm_bytes),
-        **{
-            DEVICE_PREFIX + name: typed_amount(name, amount)
-            for name, amount in request.slots.items()
-            if name not in STEPS
-        },
         "folders": [str(folder.pk) for folder, _mount in mounts],
-        "readonly": [str(folder.pk) for folder, mount in mounts if mount.is_readonly],
-        **{f"{PLACE_PREFIX}{folder.pk}": mount.path for folder, mount in mounts if mount.path},
-        "timeout_s": request.timeout_s or "",
-        "priority": str(request.priority),
-        "max_retries": str(request.max_retries),
-        "requeues": REQUEUES if request.requeues else "",
-        "array": request.array.text if request.array else "",
-        "pending_timeout_s": duration_input(request.pending_timeout_s) if request.pending_timeout_s else "",
-        "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
-        "designated_agent": request.designated_agent,
-        "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
-        "device_model": request.device_model,
-        "placement_group": request.placement_group,
-        "placement_rule": request.placement_rule,
-        "environment": "" if actor.impersonator_id else format_variables(request.environment),
-        "template": str(template.pk),
+        "readonly": [str(folder.pk) for folder, mount in mounts if mount.readonly],
+        **{
+            f"{PLACE_PREFIX}{folder.pk}": mount.path
+            for folder, mount in mounts
+            if mount.path not in ("", f"{HOME}/{folder.name}")
+        },
     }
 
 

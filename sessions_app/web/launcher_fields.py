@@ -1,5 +1,8 @@
 """Fields of the launcher's form."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from django import forms
 from django.utils.translation import gettext_lazy
 
@@ -10,16 +13,58 @@ from common.pages.form_fields import (
     UncheckedField,
     UncheckedMultipleChoice,
 )
+from common.values.durations import duration_input, parse_duration
 from sessions_app.core.array_spec import LONGEST_SPEC
 from sessions_app.core.callbacks import MAX_URL_LENGTH
 from sessions_app.core.placement import PlacementRule
 from sessions_app.core.queue_options import LOWEST_PRIORITY, MAX_RETRIES, MAX_SESSION_NAME, When
 from sessions_app.core.request import MAX_REFERENCE_LENGTH
 from sessions_app.models import SessionType
+from sessions_app.web.environment_text import format_variables, parse_variables
 
-ELSEWHERE = "yes"
-REQUEUES = "yes"
-WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
+T = TypeVar("T")
+
+
+class SwitchField(UncheckedChoice):
+    """Choice between two values that stand for True (`on`) and False (`off`)."""
+
+    def __init__(self, *, on: str, off: str, **options: Any) -> None:
+        super().__init__(required=False, **options)
+        self.on, self.off = on, off
+
+    def clean(self, value: Any) -> bool:  # type: ignore[override]
+        return super().clean(value) != self.off
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str | None) else self.on if value else self.off
+
+
+class DurationField(UncheckedField):
+    """Duration like "30m", in seconds; None if empty."""
+
+    def clean(self, value: Any) -> int | None:  # type: ignore[override]
+        typed = super().clean(value).strip()
+        return _checked(parse_duration, typed) if typed else None
+
+    def prepare_value(self, value: Any) -> Any:
+        return duration_input(value) if isinstance(value, int) else value
+
+
+class VariablesField(UncheckedField):
+    """Variables as NAME=value lines."""
+
+    def clean(self, value: Any) -> dict[str, str]:  # type: ignore[override]
+        return _checked(parse_variables, super().clean(value))
+
+    def prepare_value(self, value: Any) -> Any:
+        return format_variables(value) if isinstance(value, dict) else value
+
+
+def _checked(parse: Callable[[str], T], typed: str) -> T:
+    try:
+        return parse(typed)
+    except ValueError as error:
+        raise forms.ValidationError(str(error)) from error
 
 
 class LauncherFields(forms.Form):
@@ -77,11 +122,12 @@ class LauncherFields(forms.Form):
         widget=forms.NumberInput(attrs={"min": 0, "max": MAX_RETRIES}),
         help_text=gettext_lazy("How often it is tried again if the command fails."),
     )
-    requeues = UncheckedChoice(
-        required=False,
-        initial="",
+    requeues = SwitchField(
+        initial=False,
         label=gettext_lazy("On machine failure"),
-        choices=[("", gettext_lazy("End the session")), (REQUEUES, gettext_lazy("Requeue"))],
+        on="yes",
+        off="",
+        choices=[("", gettext_lazy("End the session")), ("yes", gettext_lazy("Requeue"))],
         help_text=gettext_lazy("The lost machine may go on with the command until it answers again."),
     )
     array = UncheckedField(
@@ -93,21 +139,19 @@ class LauncherFields(forms.Form):
             "Many sessions of this request, like 1-100; 1-100%10 runs ten of them at once. Each finds its number in BERTH_ARRAY_INDEX."
         ),
     )
-    environment = UncheckedField(
+    environment = VariablesField(
         required=False,
         label=gettext_lazy("Environment variables"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
         help_text=gettext_lazy("One NAME=value a line. They are kept out of the address of this page."),
     )
 
-    personal_files = UncheckedChoice(
-        required=False,
-        initial=WITH_PERSONAL_FILES,
+    personal_files = SwitchField(
+        initial=True,
         label=gettext_lazy("Dotfiles and start-up script"),
-        choices=[
-            (WITH_PERSONAL_FILES, gettext_lazy("Use mine")),
-            (WITHOUT_PERSONAL_FILES, gettext_lazy("Leave them out")),
-        ],
+        on="mine",
+        off="none",
+        choices=[("mine", gettext_lazy("Use mine")), ("none", gettext_lazy("Leave them out"))],
     )
 
     priority = UncheckedField(
@@ -127,7 +171,7 @@ class LauncherFields(forms.Form):
         help_text=gettext_lazy("In your time zone; without scripts in UTC."),
     )
     time_zone = UncheckedField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
-    pending_timeout_s = UncheckedField(
+    pending_timeout_s = DurationField(
         required=False,
         max_length=40,
         label=gettext_lazy("Maximum wait"),
@@ -172,11 +216,12 @@ class LauncherFields(forms.Form):
         label=gettext_lazy("Accelerator model"),
         help_text=gettext_lazy("Of the accelerators that it asks for."),
     )
-    elsewhere = UncheckedChoice(
-        required=False,
-        initial="",
+    elsewhere = SwitchField(
+        initial=False,
         label=gettext_lazy("If the machine is full"),
-        choices=[("", gettext_lazy("Wait")), (ELSEWHERE, gettext_lazy("Use another machine"))],
+        on="yes",
+        off="",
+        choices=[("", gettext_lazy("Wait")), ("yes", gettext_lazy("Use another machine"))],
     )
     placement_rule = UncheckedChoice(
         required=False,

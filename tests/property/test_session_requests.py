@@ -46,6 +46,7 @@ plausible = {
     "timeout_s": st.integers() | anything,
     "max_retries": st.integers(-2, 12) | anything,
     "requeues": st.booleans() | anything,
+    "personal_files": st.booleans() | anything,
     "array": st.sampled_from(["1-3", "1-100%10", "7", "0-9:2", "1-9999999"]) | anything,
     "callback_url": st.sampled_from(["", "https://a.example/x?y", "http://[::1]:80"]) | anything,
     "designated_agent": st.just("gpu-07") | anything,
@@ -81,6 +82,10 @@ def test_legal_amounts_are_positive_integers_and_others_are_refused(
     resources = {"cpu": cpu, "mem": mem, "shm": shm}
     with suppress(InvalidInput):
         assert_legal(parse_request({"name": "a", "project": "p", "image": "i", "resources": resources}))
+
+
+def test_each_field_has_plausible_values() -> None:
+    assert set(plausible) == set(SessionRequest.fields())
 
 
 def assert_legal(request: SessionRequest) -> None:

@@ -9,9 +9,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from common.errors import Unavailable
-from sessions_app.api.serializers import MountInput, SessionCreateInput
 from sessions_app.app_services.start import start_app
-from sessions_app.core.request import FIELDS, MOUNT_FIELDS
 from sessions_app.models import ComputeSession
 from tests.bad_input import BODIES, HALF, UNMET, UNREADABLE, Bad
 from tests.doubles.runtimes import LostRuntime
@@ -218,11 +216,6 @@ def test_an_empty_text_and_several_states_are_right(place: Place, api: APIClient
     place.enqueue()
     for query in ({"name": ""}, {"project": ""}, {"status": ["PENDING", "RUNNING"]}):
         assert api.get(SESSIONS, query).json()["count"] == 1, query
-
-
-def test_the_document_names_the_fields_that_are_read() -> None:
-    assert set(SessionCreateInput().fields) == set(FIELDS)
-    assert set(MountInput().fields) == set(MOUNT_FIELDS)
 
 
 def test_a_group_that_has_room_is_named(place: Place, api: APIClient) -> None:

@@ -62,7 +62,7 @@ def test_all_wrong_fields_are_named_at_once() -> None:
 def test_mount_below_the_home_directory_is_taken_as_it_is() -> None:
     mounts = [{"folder": "d", "path": "/home/work/in/depth", "readonly": True}]
     [mount] = parse_request(raw(mounts=mounts)).mounts
-    assert (mount.path, mount.is_readonly) == ("/home/work/in/depth", True)
+    assert (mount.path, mount.readonly) == ("/home/work/in/depth", True)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.core.array_spec import check_array
 from sessions_app.core.queue_options import DependencyRequest, When
-from sessions_app.core.request import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
+from sessions_app.core.request import FolderRequest, Resources, SessionRequest
 from sessions_app.core.request_export import (
     LANGUAGES,
     PLACEHOLDER,
@@ -42,8 +42,7 @@ def request(**changes: Any) -> SessionRequest:
         "project": "demo",
         "image": "berth/python:1",
         "type": "interactive",
-        "slots": ResourceSlots({CPU: 1000, MEM: 2**31}),
-        "shm_bytes": DEFAULT_SHM_BYTES,
+        "resources": Resources(ResourceSlots({CPU: 1000, MEM: 2**31})),
     }
     return SessionRequest(**{**usual, **changes})
 
@@ -64,8 +63,7 @@ FULL = request(
     placement_group="sweep",
     placement_rule="strict_spread",
     dependencies=(DependencyRequest("load"), DependencyRequest("test", When.ANY)),
-    slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
-    shm_bytes=2**27,
+    resources=Resources(ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}), shm_bytes=2**27),
     resource_group="big",
     environment={"TOKEN": SECRET, "EMPTY": ""},
     mounts=(FolderRequest("data"), FolderRequest("out", "/home/work/x", True), FolderRequest("in", "", True)),
@@ -109,13 +107,12 @@ def test_all_of_a_request_is_told() -> None:
     ((*words, _),) = shell(as_command(FULL))
     assert words == [
         "run", "berth/python:1", "--project", "demo", "--name", "train", "--cpu", "1.5", "--mem", "1610612737",
-        "--resource", "cuda=0.5", "--shm", "128m", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
-        "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60", "--priority=-5",
-        "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400", "--retries", "3",
+        "--resource", "cuda=0.5", "--shm", "128m", "--group", "big", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
+        "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--time-limit", "60", "--priority=-5",
+        "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400",
+        "--after", "load:success", "--after", "test:any", "--retries", "3", "--requeue",
         "--callback", "https://ci.example/run?a=1&b='2'", "--prefer-agent", "gpu-07", "--gpu-model", "NVIDIA H100 80GB",
-        "--placement-group", "sweep",
-        "--after", "load:success", "--after", "test:any",
-        "--requeue", "--spread", "--strict", "--", "make all\nmake more",
+        "--placement-group", "sweep", "--spread", "--strict", "--", "make all\nmake more",
     ]  # fmt: skip
     assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)
     assert "command: |-\n  make all\n  make more\n" in as_yaml(FULL)
