@@ -8,15 +8,7 @@ from typing import IO, cast
 
 from berth.errors import BerthError, UnexpectedAnswer
 from berth.local_files import appearing, is_safe_name, make_inside
-from berth.transfer import (
-    FAILED,
-    SKIPPED,
-    Plan,
-    Tally,
-    Watcher,
-    pass_over,
-    pieces_of_file,
-)
+from berth.transfer import FAILED, SKIPPED, Plan, Tally, Watcher, pass_over, pieces_of_file
 
 BLOCK_BYTES = tarfile.BLOCKSIZE
 END = bytes(2 * BLOCK_BYTES)

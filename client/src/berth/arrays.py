@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from berth.addresses import segment
-from berth.decoding import Record, decode
+from berth.decoding import Record
 from berth.errors import InvalidInput, NotFound
-from berth.paging import iterate
+from berth.paging import Endpoint, iterate
 from berth.sessions import SHORTEST_PREFIX, Session, Sessions
-from berth.transport import Transport, json_of
+from berth.transport import Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +34,14 @@ class SessionArray(Record):
     created_at: datetime | None = None
 
 
-class Arrays:
+class Arrays(Endpoint):
     """Array jobs, as `client.arrays`.
 
     Create one like a session: `client.sessions.start(…, array="1-100%10")`.
     """
 
     def __init__(self, transport: Transport, sessions: Sessions) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._sessions = sessions
 
     def list(self) -> Iterator[SessionArray]:
@@ -50,7 +50,7 @@ class Arrays:
 
     def get(self, array_id: str) -> SessionArray:
         """Return the array of this id. Raises NotFound."""
-        return decode(SessionArray, self._transport.get_json(f"arrays/{segment(array_id)}/"))
+        return self._get(SessionArray, f"arrays/{segment(array_id)}/")
 
     def find(self, text: str) -> SessionArray:
         """Find an array by id, by the beginning of its id or by name.
@@ -77,5 +77,4 @@ class Arrays:
 
     def stop(self, array_id: str) -> SessionArray:
         """Request termination of all elements. Idempotent."""
-        answer = self._transport.request("DELETE", f"arrays/{segment(array_id)}/")
-        return decode(SessionArray, json_of(answer))
+        return self._send(SessionArray, "DELETE", f"arrays/{segment(array_id)}/")

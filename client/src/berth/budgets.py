@@ -3,19 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from berth.decoding import decode
 from berth.errors import NotFound
 from berth.models import Budget, BudgetImpact, Price
-from berth.paging import iterate
+from berth.paging import Endpoint, iterate
 from berth.policies import scope_id
-from berth.transport import Transport, json_of, new_key
 
 
-class Budgets:
+class Budgets(Endpoint):
     """Budgets, as `client.budgets`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self, *, level: str = "", name: str = "", is_current: bool | None = None) -> Iterator[Budget]:
         """Yield the budgets of the project or user (`level`) called `name`, or all.
@@ -27,30 +22,24 @@ class Budgets:
         return iterate(self._transport, "budgets/", Budget, current=current, **owner)
 
     def get(self, budget_id: int) -> Budget:
-        return decode(Budget, self._transport.get_json(f"budgets/{budget_id}/"))
+        return self._get(Budget, f"budgets/{budget_id}/")
 
     def create(self, *, level: str, name: str, **wanted: Any) -> Budget:
         """Create a budget for the project or user (`level`) called `name`.
 
         `wanted` are fields of the REST API: unit, amount, period, ….
         """
-        answer = self._transport.request(
-            "POST", "budgets/", json=self._body(level, name, wanted), headers=new_key()
-        )
-        return decode(Budget, json_of(answer))
+        return self._send(Budget, "POST", "budgets/", self._body(level, name, wanted), is_new=True)
 
     def foresee(self, *, level: str, name: str, **wanted: Any) -> BudgetImpact:
         """Return the effect that a budget would have, without creating it."""
-        answer = self._transport.request("POST", "budgets/impact/", json=self._body(level, name, wanted))
-        return decode(BudgetImpact, json_of(answer))
+        return self._send(BudgetImpact, "POST", "budgets/impact/", self._body(level, name, wanted))
 
     def change(self, budget_id: int, changes: Mapping[str, Any]) -> Budget:
-        answer = self._transport.request("PATCH", f"budgets/{budget_id}/", json=dict(changes))
-        return decode(Budget, json_of(answer))
+        return self._send(Budget, "PATCH", f"budgets/{budget_id}/", dict(changes))
 
     def foresee_change(self, budget_id: int, changes: Mapping[str, Any]) -> BudgetImpact:
-        answer = self._transport.request("POST", f"budgets/{budget_id}/impact/", json=dict(changes))
-        return decode(BudgetImpact, json_of(answer))
+        return self._send(BudgetImpact, "POST", f"budgets/{budget_id}/impact/", dict(changes))
 
     def delete(self, budget_id: int) -> None:
         self._transport.request("DELETE", f"budgets/{budget_id}/")
@@ -59,20 +48,15 @@ class Budgets:
         return {"level": level, "id": scope_id(self._transport, level, name), **wanted}
 
 
-class Prices:
+class Prices(Endpoint):
     """Price list, as `client.prices`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self, *, slot_name: str = "") -> Iterator[Price]:
         return iterate(self._transport, "prices/", Price, slot_name=slot_name or None)
 
     def set(self, slot_name: str, *, since: str, per_hour: str) -> Price:
         body = {"slot_name": slot_name, "since": since, "per_hour": per_hour}
-        return decode(
-            Price, json_of(self._transport.request("POST", "prices/", json=body, headers=new_key()))
-        )
+        return self._send(Price, "POST", "prices/", body, is_new=True)
 
     def delete(self, slot_name: str, *, since: str) -> None:
         """Delete the price that starts on the day `since`. Raises NotFound."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from berth.addresses import segment
-from berth.decoding import Record, decode
-from berth.paging import iterate
-from berth.transport import Transport, json_of, new_key
+from berth.decoding import Record
+from berth.paging import Endpoint, iterate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +31,8 @@ class CallbackSecret(Record):
     secret: str = ""
 
 
-class Callbacks:
+class Callbacks(Endpoint):
     """Callback deliveries and the signing secret, as `client.callbacks`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self, session_id: str) -> Iterator[Delivery]:
         """Yield the callback deliveries of a session, oldest first."""
@@ -44,10 +40,8 @@ class Callbacks:
 
     def secret(self) -> CallbackSecret:
         """Return when the user's signing secret was created, without its text. Raises NotFound."""
-        return decode(CallbackSecret, self._transport.get_json("callback-secret/"))
+        return self._get(CallbackSecret, "callback-secret/")
 
     def new_secret(self) -> CallbackSecret:
         """Create a signing secret, which replaces the present one for all callbacks of the user."""
-        return decode(
-            CallbackSecret, json_of(self._transport.request("POST", "callback-secret/", headers=new_key()))
-        )
+        return self._send(CallbackSecret, "POST", "callback-secret/", is_new=True)

@@ -1,11 +1,11 @@
-"""Iterate over paginated REST lists."""
+"""Requests that the parts of the REST API share: iterate over lists, get, create and change."""
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from berth.decoding import Record, decode
 from berth.errors import UnexpectedAnswer
-from berth.transport import Transport
+from berth.transport import Transport, json_of, new_key
 
 PAGE_SIZE = 200
 
@@ -28,3 +28,20 @@ def iterate(
         if not has_more:
             return
         number += 1
+
+
+class Endpoint:
+    """Base of the parts of the REST API."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def _get(self, kind: type[R], path: str, /, **params: Any) -> R:
+        return decode(kind, self._transport.get_json(path, **params))
+
+    def _send(self, kind: type[R], method: str, path: str, body: object = None, *, is_new: bool = False) -> R:
+        """Return the decoded answer to a request; `is_new` adds an idempotency key, so that it is
+        retried safely.
+        """
+        headers = new_key() if is_new else None
+        return decode(kind, json_of(self._transport.request(method, path, json=body, headers=headers)))

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from berth.decoding import Record, decode, field_of
+from berth.decoding import Record, field_of
 from berth.errors import InvalidInput, NotFound
 from berth.models import KeyPair
-from berth.paging import iterate
-from berth.transport import Transport, json_of, new_key
+from berth.paging import Endpoint, iterate
+from berth.transport import json_of
 
 R = TypeVar("R", bound=Record)
 
@@ -156,7 +156,7 @@ class AuditLine(Record):
     count: int = 1
 
 
-class Rows(Generic[R]):
+class Rows(Endpoint, Generic[R]):
     """List at one REST address, with its operations. Changes are {field: value}, as in the API."""
 
     kind: type[R]
@@ -164,14 +164,11 @@ class Rows(Generic[R]):
     word: str
     key: str
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
     def list(self, **filters: Any) -> Iterator[R]:
         return iterate(self._transport, self.path, self.kind, **filters)
 
     def get(self, number: int) -> R:
-        return decode(self.kind, self._transport.get_json(f"{self.path}{number}/"))
+        return self._get(self.kind, f"{self.path}{number}/")
 
     def find(self, text: str) -> R:
         """Find an item by name or id. Raises NotFound, and InvalidInput if several have the name."""
@@ -191,10 +188,10 @@ class Rows(Generic[R]):
         return named[0]
 
     def create(self, **fields: Any) -> R:
-        return self._send("POST", self.path, fields, headers=new_key())
+        return self._send(self.kind, "POST", self.path, fields, is_new=True)
 
     def change(self, number: int, **fields: Any) -> R:
-        return self._send("PATCH", f"{self.path}{number}/", fields)
+        return self._send(self.kind, "PATCH", f"{self.path}{number}/", fields)
 
     def delete(self, number: int) -> None:
         self._transport.request("DELETE", f"{self.path}{number}/")
@@ -202,9 +199,6 @@ class Rows(Generic[R]):
     def _narrowed(self, text: str) -> dict[str, Any]:
         """Return the query parameters by which the portal narrows the search for `text`."""
         return {"q": text}
-
-    def _send(self, method: str, path: str, body: object, *, headers: dict[str, str] | None = None) -> R:
-        return decode(self.kind, json_of(self._transport.request(method, path, json=body, headers=headers)))
 
 
 class Tokens(Rows[KeyPair]):
@@ -217,17 +211,14 @@ class Tokens(Rows[KeyPair]):
 
     def rotate(self, number: int, *, grace_hours: float = 0) -> KeyPair:
         """Replace the secret of a token; the old one works for `grace_hours` more."""
-        return self._send("POST", f"{self.path}{number}/rotate/", {"grace_hours": grace_hours})
+        return self._send(self.kind, "POST", f"{self.path}{number}/rotate/", {"grace_hours": grace_hours})
 
     def _narrowed(self, text: str) -> dict[str, Any]:
         return {}
 
 
-class Browsers:
+class Browsers(Endpoint):
     """Browsers in which you are signed in, as `client.browsers`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self) -> Iterator[BrowserLogin]:
         return iterate(self._transport, "me/logins/", BrowserLogin)
@@ -251,7 +242,7 @@ class Users(Rows[Account]):
         return super().find(text.lower())
 
     def closing(self, number: int) -> Closing:
-        return decode(Closing, self._transport.get_json(f"{self.path}{number}/closing/"))
+        return self._get(Closing, f"{self.path}{number}/closing/")
 
     def close(self, number: int, *, folders: str = "keep", heir: str = "") -> Closing:
         """Close an account. Ends logins, tokens and memberships at once.
@@ -259,19 +250,17 @@ class Users(Rows[Account]):
         `folders` is keep, hand_over (to the user `heir`) or delete.
         """
         body = {"folders": folders, "heir": heir}
-        answer = self._transport.request("POST", f"{self.path}{number}/closing/", json=body)
-        return decode(Closing, json_of(answer))
+        return self._send(Closing, "POST", f"{self.path}{number}/closing/", body)
 
     def reopen(self, number: int) -> Account:
-        return self._send("DELETE", f"{self.path}{number}/closing/", None)
+        return self._send(self.kind, "DELETE", f"{self.path}{number}/closing/", None)
 
     def sign_in(self, number: int) -> SignIn:
-        return decode(SignIn, self._transport.get_json(f"{self.path}{number}/sign-in/"))
+        return self._get(SignIn, f"{self.path}{number}/sign-in/")
 
     def change_sign_in(self, number: int, **fields: Any) -> SignIn:
         """Change the sign-in settings `must_change_password` and `allowed_networks`."""
-        answer = self._transport.request("PATCH", f"{self.path}{number}/sign-in/", json=fields)
-        return decode(SignIn, json_of(answer))
+        return self._send(SignIn, "PATCH", f"{self.path}{number}/sign-in/", fields)
 
     def reset_second_factor(self, number: int) -> None:
         self._transport.request("DELETE", f"{self.path}{number}/second-factor/")
@@ -301,25 +290,23 @@ class Projects(Rows[Group]):
         return iterate(self._transport, f"{self.path}{number}/members/", Member)
 
     def rules(self, number: int) -> MemberRules:
-        return decode(MemberRules, self._transport.get_json(f"{self.path}{number}/rules/"))
+        return self._get(MemberRules, f"{self.path}{number}/rules/")
 
     def set_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> MemberRules:
         """Replace the membership rules of a project by `rules`, as (kind, value).
 
         Users who match join; users who joined by a rule and match no more leave.
         """
-        answer = self._transport.request("PUT", f"{self.path}{number}/rules/", json=_body_of(rules))
-        return decode(MemberRules, json_of(answer))
+        return self._send(MemberRules, "PUT", f"{self.path}{number}/rules/", _body_of(rules))
 
     def impact_of_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> RuleImpact:
         """Return the effect that `set_rules` would have."""
-        answer = self._transport.request("POST", f"{self.path}{number}/rules/impact/", json=_body_of(rules))
-        return decode(RuleImpact, json_of(answer))
+        return self._send(RuleImpact, "POST", f"{self.path}{number}/rules/impact/", _body_of(rules))
 
     def add_member(self, number: int, email: str, *, role: str = "member") -> Member:
         body = {"email": email, "role": role}
         path = f"{self.path}{number}/members/"
-        return decode(Member, json_of(self._transport.request("POST", path, json=body, headers=new_key())))
+        return self._send(Member, "POST", path, body, is_new=True)
 
     def remove_member(self, number: int, email: str) -> None:
         """Remove a user from a project. Raises NotFound."""

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from berth.decoding import Record, decode
 from berth.errors import InvalidInput, UnexpectedAnswer, WaitedTooLong
-from berth.paging import iterate
-from berth.transport import Transport, json_of
+from berth.paging import Endpoint, iterate
+from berth.transport import json_of
 
 ASKED_EVERY_S = 1.0
 
@@ -46,11 +46,8 @@ class SignInLink(Record):
     sign_in_url: str
 
 
-class UserImports:
+class UserImports(Endpoint):
     """User imports, as `client.user_imports`; for administrators."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def check(self, content: bytes, *, name: str = "people.csv") -> UserImport:
         """Upload and check a CSV file without changing users.
@@ -66,14 +63,14 @@ class UserImports:
                 hint="Save the file as “CSV UTF-8”.",
             ) from error
         body = {"content": text, "name": name, "is_dry_run": True}
-        return decode(UserImport, json_of(self._transport.request("POST", "user-imports/", json=body)))
+        return self._send(UserImport, "POST", "user-imports/", body)
 
     def start(self, number: int) -> UserImport:
         """Apply the valid rows, each on its own; long files in the background. Idempotent."""
-        return decode(UserImport, json_of(self._transport.request("POST", f"user-imports/{number}/")))
+        return self._send(UserImport, "POST", f"user-imports/{number}/")
 
     def get(self, number: int) -> UserImport:
-        return decode(UserImport, self._transport.get_json(f"user-imports/{number}/"))
+        return self._get(UserImport, f"user-imports/{number}/")
 
     def rows(self, number: int, *, outcome: str = "") -> Iterator[UserImportRow]:
         """Yield the rows in the order of the file."""

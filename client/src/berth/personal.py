@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from berth.decoding import Record, decode, field_of
-from berth.paging import iterate
+from berth.decoding import Record, field_of
+from berth.paging import Endpoint, iterate
 from berth.people import Rows
-from berth.transport import Transport, json_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +46,18 @@ class Preferences(Record):
     no_mail_because: str = ""
 
 
-class OwnPreferences:
+class OwnPreferences(Endpoint):
     """Language and notification settings, as `client.preferences`."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
     def get(self) -> Preferences:
-        return decode(Preferences, self._transport.get_json("me/preferences/"))
+        return self._get(Preferences, "me/preferences/")
 
     def change(self, **changes: Any) -> Preferences:
         """Change `language`, `muted_notifications` or `mailed_notifications`; others stay.
 
         Raises InvalidInput.
         """
-        answer = self._transport.request("PATCH", "me/preferences/", json=changes)
-        return decode(Preferences, json_of(answer))
+        return self._send(Preferences, "PATCH", "me/preferences/", changes)
 
 
 class SshKeys(Rows[SshKey]):
@@ -77,36 +72,30 @@ class SshKeys(Rows[SshKey]):
         return {}
 
 
-class Dotfiles:
+class Dotfiles(Endpoint):
     """Text files for the home directory of your new sessions, as `client.dotfiles`.
 
     Paths are relative to the home directory.
     """
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self) -> Iterator[Dotfile]:
         return iterate(self._transport, "dotfiles/", Dotfile)
 
     def get(self, path: str) -> Dotfile:
         """Return the dotfile with its content. Raises NotFound."""
-        return decode(Dotfile, self._transport.get_json("dotfiles/file/", path=path))
+        return self._get(Dotfile, "dotfiles/file/", path=path)
 
     def put(self, path: str, content: str, *, mode: str = "0644") -> Dotfile:
         body = {"path": path, "content": content, "mode": mode}
-        return decode(Dotfile, json_of(self._transport.request("PUT", "dotfiles/file/", json=body)))
+        return self._send(Dotfile, "PUT", "dotfiles/file/", body)
 
     def remove(self, path: str) -> None:
         """Delete the dotfile. Raises NotFound."""
         self._transport.request("DELETE", "dotfiles/file/", params={"path": path})
 
 
-class StartupScript:
+class StartupScript(Endpoint):
     """Script that each of your new sessions runs, as `client.startup_script`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def get(self) -> str:
         """Return the script. Raises NotFound if there is none."""

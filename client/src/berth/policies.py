@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from berth.decoding import Record, decode, field_of
+from berth.decoding import Record, field_of
 from berth.errors import InvalidInput, NotFound
 from berth.models import Policy, PolicyImpact
-from berth.paging import iterate
-from berth.transport import Transport, json_of, new_key
+from berth.paging import Endpoint, iterate
+from berth.transport import Transport
 
 
-class Policies:
+class Policies(Endpoint):
     """Resource policies, as `client.policies`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self, *, name: str = "", domain: str = "") -> Iterator[Policy]:
         return iterate(self._transport, "policies/", Policy, name=name or None, domain=domain or None)
@@ -23,7 +20,7 @@ class Policies:
         """Find a policy by name or id. Raises NotFound, and InvalidInput if several have the name."""
         named = list(self.list(name=text))
         if not named and text.isdecimal():
-            return decode(Policy, self._transport.get_json(f"policies/{int(text)}/"))
+            return self._get(Policy, f"policies/{int(text)}/")
         if not named:
             raise NotFound(f"There is no policy “{text[:80]}”.", hint="Which there are: berth policy list.")
         if len(named) > 1:
@@ -36,18 +33,14 @@ class Policies:
     def create(self, name: str, *, domain: str = "", limits: Mapping[str, Any] | None = None) -> Policy:
         """Create a policy; `limits` as in the API: {"max_sessions": 10, "max_slots": {"cpu": 16}}."""
         body = {"name": name, "domain": domain, **(limits or {})}
-        return decode(
-            Policy, json_of(self._transport.request("POST", "policies/", json=body, headers=new_key()))
-        )
+        return self._send(Policy, "POST", "policies/", body, is_new=True)
 
     def change(self, policy_id: int, changes: Mapping[str, Any]) -> Policy:
-        answer = self._transport.request("PATCH", f"policies/{policy_id}/", json=dict(changes))
-        return decode(Policy, json_of(answer))
+        return self._send(Policy, "PATCH", f"policies/{policy_id}/", dict(changes))
 
     def foresee(self, policy_id: int, changes: Mapping[str, Any]) -> PolicyImpact:
         """Return the effect that a change would have, without making it."""
-        answer = self._transport.request("POST", f"policies/{policy_id}/impact/", json=dict(changes))
-        return decode(PolicyImpact, json_of(answer))
+        return self._send(PolicyImpact, "POST", f"policies/{policy_id}/impact/", dict(changes))
 
     def delete(self, policy_id: int) -> None:
         self._transport.request("DELETE", f"policies/{policy_id}/")

@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from berth.amounts import MILLI
-from berth.decoding import Record, decode
+from berth.decoding import Record
 from berth.errors import InvalidInput, NotFound
-from berth.paging import iterate
-from berth.transport import Transport, json_of, new_key
+from berth.paging import Endpoint, iterate
 
 NEAREST_FIRST = ("own", "project", "domain", "everybody")
 
@@ -38,11 +37,8 @@ class Preset(Record):
         return found | ({"shm": str(self.shm_bytes)} if self.shm_bytes else {})
 
 
-class Presets:
+class Presets(Endpoint):
     """Presets, as `client.presets`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self) -> Iterator[Preset]:
         return iterate(self._transport, "presets/", Preset)
@@ -76,14 +72,11 @@ class Presets:
         Raises Refused.
         """
         told = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
-        answer = self._transport.request("POST", "presets/", json=told, headers=new_key())
-        return decode(Preset, json_of(answer))
+        return self._send(Preset, "POST", "presets/", told, is_new=True)
 
     def change(self, preset_id: int, **changes: Any) -> Preset:
         """Change `name` or `resources`; others stay."""
-        return decode(
-            Preset, json_of(self._transport.request("PATCH", f"presets/{preset_id}/", json=changes))
-        )
+        return self._send(Preset, "PATCH", f"presets/{preset_id}/", changes)
 
     def remove(self, preset_id: int) -> None:
         self._transport.request("DELETE", f"presets/{preset_id}/")

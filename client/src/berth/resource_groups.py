@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from berth.decoding import Record, decode
+from berth.decoding import Record
 from berth.errors import NotFound
 from berth.machine_models import GroupGrant, GroupPreemption, GroupReservation, ResourceGroup, Tick, Waits
-from berth.paging import iterate
+from berth.paging import Endpoint, iterate
 from berth.policies import scope_id
-from berth.transport import Transport, json_of, new_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +30,8 @@ class Standing(Record):
     counts: float = 0.0
 
 
-class ResourceGroups:
+class ResourceGroups(Endpoint):
     """Resource groups, as `client.managed_groups`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def list(self) -> Iterator[ResourceGroup]:
         return iterate(self._transport, "resource-groups/", ResourceGroup)
@@ -54,12 +50,10 @@ class ResourceGroups:
         {"cuda": 2}}.
         """
         body = {"name": name, **columns}
-        answer = self._transport.request("POST", "resource-groups/", json=body, headers=new_key())
-        return decode(ResourceGroup, json_of(answer))
+        return self._send(ResourceGroup, "POST", "resource-groups/", body, is_new=True)
 
     def change(self, group_id: int, columns: Mapping[str, Any]) -> ResourceGroup:
-        answer = self._transport.request("PATCH", f"resource-groups/{group_id}/", json=dict(columns))
-        return decode(ResourceGroup, json_of(answer))
+        return self._send(ResourceGroup, "PATCH", f"resource-groups/{group_id}/", dict(columns))
 
     def delete(self, group_id: int) -> None:
         self._transport.request("DELETE", f"resource-groups/{group_id}/")
@@ -73,8 +67,7 @@ class ResourceGroups:
         Raises NotFound.
         """
         body = {"level": level, "id": scope_id(self._transport, level, name)}
-        answer = self._transport.request("POST", f"resource-groups/{group_id}/grants/", json=body)
-        return decode(GroupGrant, json_of(answer))
+        return self._send(GroupGrant, "POST", f"resource-groups/{group_id}/grants/", body)
 
     def revoke(self, group_id: int, *, level: str, name: str) -> None:
         """Revoke the grant of the domain, project or user (`level`) called `name`. Raises NotFound."""
@@ -101,7 +94,7 @@ class ResourceGroups:
         return iterate(self._transport, f"resource-groups/{group_id}/ticks/", Tick)
 
     def waits(self, group_id: int) -> Waits:
-        return decode(Waits, json_of(self._transport.request("GET", f"resource-groups/{group_id}/waits/")))
+        return self._send(Waits, "GET", f"resource-groups/{group_id}/waits/")
 
     def preemptions(self, group_id: int) -> Iterator[GroupPreemption]:
         """Yield the preemptions in the group, newest first."""
@@ -134,8 +127,7 @@ class ResourceGroups:
             level, whom = grantee
             body |= {"level": level, "id": scope_id(self._transport, level, whom)}
         path = f"resource-groups/{group_id}/reservations/"
-        answer = self._transport.request("POST", path, json=body, headers=new_key())
-        return decode(GroupReservation, json_of(answer))
+        return self._send(GroupReservation, "POST", path, body, is_new=True)
 
     def change_reservation(self, group_id: int, reservation_id: int, **columns: Any) -> GroupReservation:
         """Change the given columns: `name`, `reason`, `agents`, `starts_at` or `ends_at`.
@@ -143,7 +135,7 @@ class ResourceGroups:
         Raises NotFound, InvalidInput, Refused.
         """
         path = f"resource-groups/{group_id}/reservations/{reservation_id}/"
-        return decode(GroupReservation, json_of(self._transport.request("PATCH", path, json=columns)))
+        return self._send(GroupReservation, "PATCH", path, columns)
 
     def unreserve(self, group_id: int, reservation_id: int) -> None:
         self._transport.request("DELETE", f"resource-groups/{group_id}/reservations/{reservation_id}/")

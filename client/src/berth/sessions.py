@@ -13,6 +13,7 @@ from berth.decoding import Record, decode
 from berth.errors import InvalidInput, NotFound, SessionEnded, WaitedTooLong
 from berth.files import SessionFiles
 from berth.following import follow_text
+from berth.machine_models import Why
 from berth.models import (
     ENDED_STATUSES,
     LIVE_STATUSES,
@@ -29,7 +30,6 @@ from berth.models import (
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
 from berth.transport import KEY_HEADER, Transport, json_of, new_key
-from berth.waiting import Why
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0
 SHORTEST_PREFIX = 4

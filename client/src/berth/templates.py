@@ -7,7 +7,7 @@ from typing import Any
 
 from berth.decoding import Record, decode
 from berth.errors import InvalidInput, NotFound
-from berth.paging import iterate
+from berth.paging import Endpoint, iterate
 from berth.sessions import Session, Sessions
 from berth.transport import Transport, json_of, new_key
 
@@ -33,11 +33,11 @@ class Template(Record):
     left_out: tuple[str, ...] = ()
 
 
-class Templates:
+class Templates(Endpoint):
     """Session templates, as `client.templates`."""
 
     def __init__(self, transport: Transport, sessions: Sessions) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._sessions = sessions
 
     def list(self) -> Iterator[Template]:
@@ -79,13 +79,11 @@ class Templates:
             "place": place,
             "body": dict(body),
         }
-        answer = self._transport.request("POST", "session-templates/", json=told, headers=new_key())
-        return decode(Template, json_of(answer))
+        return self._send(Template, "POST", "session-templates/", told, is_new=True)
 
     def change(self, template_id: int, **changes: Any) -> Template:
         """Change `name`, `description` or `body`; others stay."""
-        answer = self._transport.request("PATCH", f"session-templates/{template_id}/", json=changes)
-        return decode(Template, json_of(answer))
+        return self._send(Template, "PATCH", f"session-templates/{template_id}/", changes)
 
     def delete(self, template_id: int) -> None:
         self._transport.request("DELETE", f"session-templates/{template_id}/")

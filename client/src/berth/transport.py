@@ -2,8 +2,10 @@
 
 import json as jsonlib
 import math
+import os
 import random
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import certifi
 import httpx
 
 from berth.addresses import API_PREFIX, portal_url
@@ -24,8 +27,27 @@ from berth.errors import (
     UnexpectedAnswer,
     Unreachable,
 )
-from berth.tls import tls_context
 from berth.version import __version__
+
+
+def tls_context(ca_file: str = "") -> ssl.SSLContext:
+    """Return a verifying TLS context. Raises InvalidInput.
+
+    Uses Mozilla's authorities if the system has none.
+    """
+    try:
+        context = ssl.create_default_context()
+        if not context.cert_store_stats()["x509_ca"]:
+            context.load_verify_locations(certifi.where())
+        if ca_file:
+            context.load_verify_locations(os.path.expanduser(ca_file))
+    except (OSError, ssl.SSLError) as exc:
+        raise InvalidInput(
+            f"The certificates in “{ca_file}” cannot be read: {exc}.",
+            hint="Name a PEM file in ca_file of the profile, or in BERTH_CA_FILE.",
+        ) from exc
+    return context
+
 
 Content = Callable[[], Iterable[bytes]]  # called anew for each try
 
@@ -113,11 +135,7 @@ class Transport:
         def ask() -> httpx.Response:
             with self._sendable():
                 request = self._http.build_request(
-                    method,
-                    path,
-                    params=_plain(params),
-                    content=content() if content else body,
-                    headers=heads,
+                    method, path, params=_plain(params), content=content() if content else body, headers=heads
                 )
                 request.extensions["timeout"] = {**request.extensions["timeout"], "read": silence_s}
                 return self._http.send(request, stream=True)
@@ -199,8 +217,7 @@ class Transport:
                 hint="Give the file of its authority: BERTH_CA_FILE=ca.pem, or berth login --ca-file ca.pem.",
             )
         return Unreachable(
-            f"{self.url} does not answer: {reason}.",
-            hint="Check the address and the network; is Berth up?",
+            f"{self.url} does not answer: {reason}.", hint="Check the address and the network; is Berth up?"
         )
 
     def _wire(self) -> httpx.HTTPTransport:
@@ -231,8 +248,7 @@ def json_bytes(body: object) -> bytes:
         return text.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInput(
-            f"{exc.object[exc.start : exc.end]!a} is not UTF-8, so it cannot be sent.",
-            hint="Write it anew.",
+            f"{exc.object[exc.start : exc.end]!a} is not UTF-8, so it cannot be sent.", hint="Write it anew."
         ) from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(

@@ -12,45 +12,9 @@ from typing import Annotated
 import typer
 
 from berth.cli.arrays import how_far
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, client_of, expand_options
 from berth.cli.exits import FAILED, INTERRUPTED
-from berth.cli.launch_options import (
-    After,
-    Array,
-    Callback,
-    Cpu,
-    Environment,
-    GpuModel,
-    Group,
-    Image,
-    Mem,
-    Mounts,
-    Name,
-    OnAgent,
-    Pack,
-    PendingTimeout,
-    PersonalFiles,
-    PlacementGroup,
-    PreferAgent,
-    Preset,
-    Priority,
-    Project,
-    Resources,
-    Shm,
-    Spread,
-    StartAt,
-    Strict,
-    amounts_of,
-    dependencies_of,
-    designated_of,
-    environment_of,
-    instant_of,
-    mounts_of,
-    placement_rule_of,
-    project_of,
-    resources_of,
-    seconds_of,
-)
+from berth.cli.launch_options import LaunchOptions, seconds_of
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, write_log
 from berth.cli.safe_text import first_line
 from berth.cli.sessions import show_started, tell_progress
@@ -61,9 +25,10 @@ from berth.models import ENDED_STATUSES
 from berth.sessions import Session
 
 
+@expand_options
 def run(
     context: typer.Context,
-    image: Image,
+    options: LaunchOptions,
     command: Annotated[
         list[str],
         typer.Argument(
@@ -72,30 +37,16 @@ def run(
             show_default=False,
         ),
     ],
-    project: Project = "",
-    name: Name = "",
-    preset: Preset = "",
-    cpu: Cpu = "1",
-    mem: Mem = "1g",
-    shm: Shm = "",
-    resource: Resources = None,
-    env: Environment = None,
-    mount: Mounts = None,
-    group: Group = "",
-    personal_files: PersonalFiles = True,
-    priority: Priority = 0,
-    start_at: StartAt = "",
-    pending_timeout: PendingTimeout = "",
-    agent: OnAgent = "",
-    prefer_agent: PreferAgent = "",
-    gpu_model: GpuModel = "",
-    placement_group: PlacementGroup = "",
-    spread: Spread = False,
-    pack: Pack = False,
-    strict: Strict = False,
-    after: After = None,
-    callback: Callback = "",
-    array: Array = "",
+    array: Annotated[
+        str,
+        typer.Option(
+            "--array",
+            metavar="INDICES[%MOST]",
+            help="Many sessions, one for each index, like 1-100, 0-9:2 or 1,3,7-9; “%10” behind it: ten of them at once. Prints the id of "
+            "the array, and goes.",
+            show_default=False,
+        ),
+    ] = "",
     retries: Annotated[
         int, typer.Option("--retries", help="Try it again so often after a failure.", min=0)
     ] = 0,
@@ -117,28 +68,10 @@ def run(
     if not any(command):
         raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
     client = client_of(context)
-    project = project_of(client, project)
     session = client.sessions.start(
-        client.find_image(image),
-        project=project,
-        name=name,
-        **amounts_of(context, preset, project, {"cpu": cpu, "mem": mem}, resources_of(shm, resource)),
-        environment=environment_of(env),
-        mounts=mounts_of(mount),
-        resource_group=group,
+        **options.arguments(context),
         command=command_line(command),
         timeout_s=seconds_of(time_limit),
-        personal_files=personal_files,
-        priority=priority,
-        start_at=instant_of(start_at),
-        pending_timeout_s=seconds_of(pending_timeout),
-        after=dependencies_of(after),
-        callback_url=callback,
-        designated_agent=designated_of(agent, prefer_agent),
-        may_run_elsewhere=bool(prefer_agent),
-        device_model=gpu_model,
-        placement_group=placement_group,
-        placement_rule=placement_rule_of(spread=spread, pack=pack, strict=strict),
         max_retries=retries,
         requeues=requeue,
         array=array,

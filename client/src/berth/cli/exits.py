@@ -1,14 +1,6 @@
 """Exit codes. `run` and `exec` end with the code of their command, if it ran."""
 
-from berth.errors import (
-    BerthError,
-    InvalidInput,
-    NotFound,
-    NotSignedIn,
-    Refused,
-    Unreachable,
-    WaitedTooLong,
-)
+from berth.errors import BerthError, InvalidInput, NotFound, NotSignedIn, Refused, Unreachable, WaitedTooLong
 
 FAILED, USAGE, NOT_FOUND, REFUSED, UNREACHABLE, NOT_SIGNED_IN, TOO_LATE = 1, 2, 3, 4, 5, 6, 7
 FAULT = 70

@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any
 
@@ -12,6 +13,9 @@ from berth.cli.context import client_of
 from berth.client import Client
 from berth.errors import InvalidInput
 from berth.sessions import Mount
+
+SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Image = Annotated[
     str,
@@ -33,19 +37,9 @@ Project = Annotated[
         show_default=False,
     ),
 ]
-Name = Annotated[str, typer.Option("--name", "-n", help="Name of the session; made up if not given.")]
 Cpu = Annotated[str, typer.Option("--cpu", help="Cores, like 2 or 0.5.")]
 Mem = Annotated[str, typer.Option("--mem", help="Memory, like 512m or 4g.")]
 Shm = Annotated[str, typer.Option("--shm", help="Shared memory, part of the memory.", show_default=False)]
-Preset = Annotated[
-    str,
-    typer.Option(
-        "--preset",
-        help="A size by name (berth preset ls); --cpu and the like change it.",
-        autocompletion=complete.presets,
-        show_default=False,
-    ),
-]
 Resources = Annotated[
     list[str] | None,
     typer.Option("--resource", metavar="NAME=AMOUNT", help="Any other resource; may be repeated."),
@@ -76,13 +70,6 @@ Group = Annotated[
     ),
 ]
 
-PersonalFiles = Annotated[
-    bool,
-    typer.Option(
-        "--personal-files/--no-personal-files",
-        help="With your dotfiles and your start-up script, or without.",
-    ),
-]
 Priority = Annotated[
     int,
     typer.Option(
@@ -91,91 +78,137 @@ Priority = Annotated[
         show_default=False,
     ),
 ]
-StartAt = Annotated[
-    str,
-    typer.Option(
-        "--start-at",
-        metavar="TIME",
-        help="Not before, like “2027-01-31 08:00”, in the time of this computer if it names no zone.",
-    ),
-]
-PendingTimeout = Annotated[
-    str,
-    typer.Option(
-        "--pending-timeout",
-        metavar="TIME",
-        help="Cancel it if no machine had room for so long: 90, 30m, 2h or 1d.",
-    ),
-]
-OnAgent = Annotated[
-    str, typer.Option("--agent", metavar="MACHINE", help="Run on this machine of the group and no other.")
-]
-PreferAgent = Annotated[
-    str,
-    typer.Option(
-        "--prefer-agent", metavar="MACHINE", help="Run on this machine of the group if it has room."
-    ),
-]
-GpuModel = Annotated[
-    str,
-    typer.Option(
-        "--gpu-model", metavar="MODEL", help="Of its accelerators, as berth agent ls --json tells it."
-    ),
-]
-PlacementGroup = Annotated[
-    str,
-    typer.Option(
-        "--placement-group",
-        metavar="NAME",
-        help="With --spread or --pack: your sessions in the project that name the same; else the others of its array.",
-        show_default=False,
-    ),
-]
-Spread = Annotated[
-    bool, typer.Option("--spread", help="On a machine with the fewest others of its group that has room.")
-]
-Pack = Annotated[bool, typer.Option("--pack", help="On a machine with others of its group, if one has room.")]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Nowhere else: wait rather than share a machine (--spread), or leave theirs (--pack).",
-    ),
-]
-After = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--after",
-        metavar="SESSION[:WHEN]",
-        help="Start after this session or array, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
-        "May be repeated.",
-        autocompletion=complete.sessions_and_arrays,
-    ),
-]
 
-Callback = Annotated[
-    str,
-    typer.Option(
-        "--callback",
-        metavar="URL",
-        help="Tell this address by a signed POST when it starts, is tried again, and ends.",
-        show_default=False,
-    ),
-]
 
-Array = Annotated[
-    str,
-    typer.Option(
-        "--array",
-        metavar="INDICES[%MOST]",
-        help="Many sessions, one for each index, like 1-100, 0-9:2 or 1,3,7-9; “%10” behind it: ten of them at once. Prints the id of "
-        "the array, and goes.",
-        show_default=False,
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """Options of the commands that start a session from an image."""
 
-SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
-SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    image: Image
+    project: Project = ""
+    name: Annotated[str, typer.Option("--name", "-n", help="Name of the session; made up if not given.")] = ""
+    preset: Annotated[
+        str,
+        typer.Option(
+            "--preset",
+            help="A size by name (berth preset ls); --cpu and the like change it.",
+            autocompletion=complete.presets,
+            show_default=False,
+        ),
+    ] = ""
+    cpu: Cpu = "1"
+    mem: Mem = "1g"
+    shm: Shm = ""
+    resource: Resources = None
+    env: Environment = None
+    mount: Mounts = None
+    group: Group = ""
+    personal_files: Annotated[
+        bool,
+        typer.Option(
+            "--personal-files/--no-personal-files",
+            help="With your dotfiles and your start-up script, or without.",
+        ),
+    ] = True
+    priority: Priority = 0
+    start_at: Annotated[
+        str,
+        typer.Option(
+            "--start-at",
+            metavar="TIME",
+            help="Not before, like “2027-01-31 08:00”, in the time of this computer if it names no zone.",
+        ),
+    ] = ""
+    pending_timeout: Annotated[
+        str,
+        typer.Option(
+            "--pending-timeout",
+            metavar="TIME",
+            help="Cancel it if no machine had room for so long: 90, 30m, 2h or 1d.",
+        ),
+    ] = ""
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="MACHINE", help="Run on this machine of the group and no other.")
+    ] = ""
+    prefer_agent: Annotated[
+        str,
+        typer.Option(
+            "--prefer-agent", metavar="MACHINE", help="Run on this machine of the group if it has room."
+        ),
+    ] = ""
+    gpu_model: Annotated[
+        str,
+        typer.Option(
+            "--gpu-model", metavar="MODEL", help="Of its accelerators, as berth agent ls --json tells it."
+        ),
+    ] = ""
+    placement_group: Annotated[
+        str,
+        typer.Option(
+            "--placement-group",
+            metavar="NAME",
+            help="With --spread or --pack: your sessions in the project that name the same; else the others of its array.",
+            show_default=False,
+        ),
+    ] = ""
+    spread: Annotated[
+        bool, typer.Option("--spread", help="On a machine with the fewest others of its group that has room.")
+    ] = False
+    pack: Annotated[
+        bool, typer.Option("--pack", help="On a machine with others of its group, if one has room.")
+    ] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Nowhere else: wait rather than share a machine (--spread), or leave theirs (--pack).",
+        ),
+    ] = False
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            metavar="SESSION[:WHEN]",
+            help="Start after this session or array, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
+            "May be repeated.",
+            autocompletion=complete.sessions_and_arrays,
+        ),
+    ] = None
+    callback: Annotated[
+        str,
+        typer.Option(
+            "--callback",
+            metavar="URL",
+            help="Tell this address by a signed POST when it starts, is tried again, and ends.",
+            show_default=False,
+        ),
+    ] = ""
+
+    def arguments(self, context: typer.Context) -> dict[str, Any]:
+        """Return the arguments of `Sessions.start`. Raises NotFound, InvalidInput."""
+        client = client_of(context)
+        project = project_of(client, self.project)
+        others = resources_of(self.shm, self.resource)
+        return {
+            "image": client.find_image(self.image),
+            "project": project,
+            "name": self.name,
+            **amounts_of(context, self.preset, project, {"cpu": self.cpu, "mem": self.mem}, others),
+            "environment": environment_of(self.env),
+            "mounts": mounts_of(self.mount),
+            "resource_group": self.group,
+            "personal_files": self.personal_files,
+            "priority": self.priority,
+            "start_at": instant_of(self.start_at),
+            "pending_timeout_s": seconds_of(self.pending_timeout),
+            "after": dependencies_of(self.after),
+            "callback_url": self.callback,
+            "designated_agent": designated_of(self.agent, self.prefer_agent),
+            "may_run_elsewhere": bool(self.prefer_agent),
+            "device_model": self.gpu_model,
+            "placement_group": self.placement_group,
+            "placement_rule": placement_rule_of(spread=self.spread, pack=self.pack, strict=self.strict),
+        }
 
 
 def resources_of(shm: str, others: list[str] | None) -> dict[str, str]:

@@ -97,12 +97,7 @@ def limits(
         show_json(found)
         return
     rows = [
-        (
-            one.limit,
-            *_amounts(one),
-            f"{one.level} {one.scope}",
-            one.policy,
-        )
+        (one.limit, *_amounts(one), f"{one.level} {one.scope}", one.policy)
         for one in (found.levels if with_all else found.limits)
     ]
     lists = [

@@ -29,17 +29,15 @@ from berth.cli import (
     preferences,
     presets,
     processes,
-    queue,
     raw_call,
     request_file,
     reservations,
     resource_groups,
     rules,
+    scheduling,
     sessions,
-    shares,
     ssh_keys,
     templates,
-    ticks,
     tokens,
     user_sign_in,
     waiting,
@@ -132,7 +130,7 @@ for name, command in (
     ("priority", waiting.priority),
     ("why", waiting.why),
     ("cp", copying.cp),
-    ("queue", queue.queue),
+    ("queue", waiting.queue),
 ):
     app.command(name)(command)
 app.add_typer(folders.app, name="folder")
@@ -145,8 +143,7 @@ app.add_typer(lists.agent_app, name="agent")
 groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
 reservations.add_to(resource_groups.app)
-shares.add_to(resource_groups.app)
-ticks.add_to(resource_groups.app)
+scheduling.add_to(resource_groups.app)
 app.add_typer(resource_groups.app, name="group")
 app.add_typer(policies.app, name="policy")
 app.add_typer(budgets.budget_app, name="budget")

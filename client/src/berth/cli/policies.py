@@ -36,11 +36,7 @@ NUMBERS = {
     "requests": "max_requests",
     "browsers": "max_browsers",
 }
-LISTS = {
-    "registries": "allowed_registries",
-    "images": "allowed_images",
-    "hosts": "allowed_storage_hosts",
-}
+LISTS = {"registries": "allowed_registries", "images": "allowed_images", "hosts": "allowed_storage_hosts"}
 RULE = "low"  # same word as for resource groups
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}

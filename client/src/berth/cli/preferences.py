@@ -42,11 +42,7 @@ def set_preferences(
     """Change your preferences. Options not given stay; an empty list, like --mail "", clears the
     list.
     """
-    wanted = {
-        "language": language,
-        "mailed_notifications": _kinds(mail),
-        "muted_notifications": _kinds(mute),
-    }
+    wanted = {"language": language, "mailed_notifications": _kinds(mail), "muted_notifications": _kinds(mute)}
     changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     if not changes:
         raise InvalidInput("Nothing to change.", hint="--language, --mail or --mute")

@@ -1,11 +1,12 @@
 """Commands `group`: list resource groups; superadmins create and change them."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from berth.amounts import format_slots
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, client_of, expand_options
 from berth.cli.group_ends import Ends, ends_of, ends_shown, seconds_of
 from berth.cli.group_limits import Limits, limits_of, limits_shown
 from berth.cli.output import show_facts, show_json, show_table
@@ -16,85 +17,127 @@ from berth.machine_models import ResourceGroup
 app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name or number.", show_default=False)]
-Description = Annotated[
-    str | None, typer.Option("--description", help="What it is for; “” for none.", show_default=False)
-]
-IsActive = Annotated[
-    bool | None,
-    typer.Option(
-        "--active/--paused", help="Paused, it takes requests and starts nothing.", show_default=False
-    ),
-]
-IsPublic = Annotated[
-    bool | None,
-    typer.Option(
-        "--public/--granted", help="For everybody, or restricted to those with a grant.", show_default=False
-    ),
-]
-IsDefault = Annotated[bool, typer.Option("--default", help="For sessions that name no group.")]
-SchedulerName = Annotated[
-    str, typer.Option("--scheduler", help="fifo, lifo, drf or fair_share.", show_default=False)
-]
-StrategyName = Annotated[
-    str, typer.Option("--strategy", help="concentrated, dispersed or round_robin.", show_default=False)
-]
-Ageing = Annotated[
-    str,
-    typer.Option("--ageing", help="Waiting that raises by one priority, like 6h; none.", show_default=False),
-]
-Patience = Annotated[
-    str, typer.Option("--patience", help="Wait before a backfill reservation, like 10m.", show_default=False)
-]
-HalfLife = Annotated[
-    str,
-    typer.Option(
-        "--half-life",
-        help="Fair-share half-life: past use counts half after it, like 7d.",
-        show_default=False,
-    ),
-]
-Types = Annotated[
-    str, typer.Option("--types", help="Accepted sessions: interactive, batch or both.", show_default=False)
-]
-Largest = Annotated[
-    str,
-    typer.Option(
-        "--largest",
-        help="The maximum that one session may request, like cpu=8,mem=64g,cuda=2; none.",
-        show_default=False,
-    ),
-]
-EndsUpTo = Annotated[
-    str,
-    typer.Option(
-        "--ends-up-to",
-        help="Preemption: sessions of this priority or lower are preempted for higher ones that find no room; none.",
-        show_default=False,
-    ),
-]
-Undisturbed = Annotated[
-    str, typer.Option("--undisturbed", help="Minimum run time before preemption.", show_default=False)
-]
-Notice = Annotated[
-    str, typer.Option("--notice", help="Warning before preemption, like 5m.", show_default=False)
-]
-CpuOvercommit = Annotated[
-    str,
-    typer.Option(
-        "--cpu-overcommit",
-        help="So many times the cores of a machine are allocated to all sessions together: 1 to 10.",
-        show_default=False,
-    ),
-]
-MemOvercommit = Annotated[
-    str, typer.Option("--mem-overcommit", help="Over-commit of memory.", show_default=False)
-]
-Lifetime = Annotated[
-    str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
-]
 ToUser = Annotated[str, typer.Option("--user", help="This person, by e-mail.")]
 ToProject = Annotated[str, typer.Option("--project", help="This project.")]
 ToDomain = Annotated[str, typer.Option("--domain", help="This domain.")]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Options for the settings of a resource group."""
+
+    description: Annotated[
+        str | None, typer.Option("--description", help="What it is for; “” for none.", show_default=False)
+    ] = None
+    is_active: Annotated[
+        bool | None,
+        typer.Option(
+            "--active/--paused", help="Paused, it takes requests and starts nothing.", show_default=False
+        ),
+    ] = None
+    is_public: Annotated[
+        bool | None,
+        typer.Option(
+            "--public/--granted",
+            help="For everybody, or restricted to those with a grant.",
+            show_default=False,
+        ),
+    ] = None
+    is_default: Annotated[bool, typer.Option("--default", help="For sessions that name no group.")] = False
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", help="fifo, lifo, drf or fair_share.", show_default=False)
+    ] = ""
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="concentrated, dispersed or round_robin.", show_default=False)
+    ] = ""
+    ageing: Annotated[
+        str,
+        typer.Option(
+            "--ageing", help="Waiting that raises by one priority, like 6h; none.", show_default=False
+        ),
+    ] = ""
+    patience: Annotated[
+        str,
+        typer.Option("--patience", help="Wait before a backfill reservation, like 10m.", show_default=False),
+    ] = ""
+    half_life: Annotated[
+        str,
+        typer.Option(
+            "--half-life",
+            help="Fair-share half-life: past use counts half after it, like 7d.",
+            show_default=False,
+        ),
+    ] = ""
+    ends_up_to: Annotated[
+        str,
+        typer.Option(
+            "--ends-up-to",
+            help="Preemption: sessions of this priority or lower are preempted for higher ones that find no room; none.",
+            show_default=False,
+        ),
+    ] = ""
+    undisturbed: Annotated[
+        str, typer.Option("--undisturbed", help="Minimum run time before preemption.", show_default=False)
+    ] = ""
+    notice: Annotated[
+        str, typer.Option("--notice", help="Warning before preemption, like 5m.", show_default=False)
+    ] = ""
+    types: Annotated[
+        str,
+        typer.Option("--types", help="Accepted sessions: interactive, batch or both.", show_default=False),
+    ] = ""
+    largest: Annotated[
+        str,
+        typer.Option(
+            "--largest",
+            help="The maximum that one session may request, like cpu=8,mem=64g,cuda=2; none.",
+            show_default=False,
+        ),
+    ] = ""
+    cpu_overcommit: Annotated[
+        str,
+        typer.Option(
+            "--cpu-overcommit",
+            help="So many times the cores of a machine are allocated to all sessions together: 1 to 10.",
+            show_default=False,
+        ),
+    ] = ""
+    mem_overcommit: Annotated[
+        str, typer.Option("--mem-overcommit", help="Over-commit of memory.", show_default=False)
+    ] = ""
+    lifetime: Annotated[
+        str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
+    ] = ""
+    ends: Ends = ""
+    limits: Limits = ""
+
+    def columns(self) -> dict[str, Any]:
+        """Return the given options as fields of the API. Raises InvalidInput."""
+        flags = {"description": self.description, "is_active": self.is_active, "is_public": self.is_public}
+        columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+        words = {"scheduler": self.scheduler, "strategy": self.strategy}
+        columns |= {name: word for name, word in words.items() if word}
+        spans = {
+            "ageing_s": self.ageing,
+            "patience_s": self.patience,
+            "usage_half_life_s": self.half_life,
+            "preemption_after_s": self.undisturbed,
+            "preemption_grace_s": self.notice,
+            "max_lifetime_s": self.lifetime,
+        }
+        columns |= {name: None if text == NONE else seconds_of(text) for name, text in spans.items() if text}
+        columns |= ends_of(self.ends)
+        if self.ends_up_to:
+            columns["preemptible_priority"] = None if self.ends_up_to == NONE else _priority(self.ends_up_to)
+        if self.is_default:
+            columns["is_default"] = True
+        if self.types:
+            columns["session_types"] = [kind.strip() for kind in self.types.split(",")]
+        if self.largest:
+            columns["max_session_slots"] = _amounts(self.largest)
+        factors = {"cpu_overcommit": self.cpu_overcommit, "mem_overcommit": self.mem_overcommit}
+        columns |= {name: factor.removesuffix("x") for name, factor in factors.items() if factor}
+        return columns | limits_of(self.limits)
 
 
 @app.command("ls", hidden=True)
@@ -116,76 +159,33 @@ def show(context: typer.Context, group: GroupName, as_json: AsJson = False) -> N
 
 
 @app.command("create")
+@expand_options
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Lower-case letters, digits and dashes.", show_default=False)],
-    description: Description = None,
-    is_active: IsActive = None,
-    is_public: IsPublic = None,
-    is_default: IsDefault = False,
-    scheduler: SchedulerName = "",
-    strategy: StrategyName = "",
-    ageing: Ageing = "",
-    patience: Patience = "",
-    half_life: HalfLife = "",
-    ends_up_to: EndsUpTo = "",
-    undisturbed: Undisturbed = "",
-    notice: Notice = "",
-    types: Types = "",
-    largest: Largest = "",
-    cpu_overcommit: CpuOvercommit = "",
-    mem_overcommit: MemOvercommit = "",
-    lifetime: Lifetime = "",
-    ends: Ends = "",
-    limits: Limits = "",
+    settings: GroupSettings,
     as_json: AsJson = False,
 ) -> None:
     """Create a resource group without agents."""
-    columns = _columns(
-        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
-        undisturbed, notice, types, largest, lifetime, ends,
-    )  # fmt: skip
-    columns |= _factors(cpu_overcommit, mem_overcommit) | limits_of(limits)
-    _show(client_of(context).managed_groups.create(name, columns), as_json=as_json)
+    _show(client_of(context).managed_groups.create(name, settings.columns()), as_json=as_json)
 
 
 @app.command("set")
+@expand_options
 def change(
     context: typer.Context,
     group: GroupName,
+    *,
     name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
-    description: Description = None,
-    is_active: IsActive = None,
-    is_public: IsPublic = None,
-    is_default: IsDefault = False,
-    scheduler: SchedulerName = "",
-    strategy: StrategyName = "",
-    ageing: Ageing = "",
-    patience: Patience = "",
-    half_life: HalfLife = "",
-    ends_up_to: EndsUpTo = "",
-    undisturbed: Undisturbed = "",
-    notice: Notice = "",
-    types: Types = "",
-    largest: Largest = "",
-    cpu_overcommit: CpuOvercommit = "",
-    mem_overcommit: MemOvercommit = "",
-    lifetime: Lifetime = "",
-    ends: Ends = "",
-    limits: Limits = "",
+    settings: GroupSettings,
     as_json: AsJson = False,
 ) -> None:
     """Change a resource group. Running sessions continue; pending ones too, if they may still start
     there.
     """
-    columns = _columns(
-        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
-        undisturbed, notice, types, largest, lifetime, ends,
-    )  # fmt: skip
-    columns |= _factors(cpu_overcommit, mem_overcommit) | limits_of(limits)
+    columns = settings.columns() | ({"name": name} if name else {})
     groups = client_of(context).managed_groups
-    changed = groups.change(groups.find(group).id, {**columns, **({"name": name} if name else {})})
-    _show(changed, as_json=as_json)
+    _show(groups.change(groups.find(group).id, columns), as_json=as_json)
 
 
 @app.command("delete")
@@ -243,55 +243,6 @@ def add_agent(
     """Move an agent into the group; its running sessions continue."""
     groups = client_of(context).managed_groups
     groups.add_agent(groups.find(group).id, agent)
-
-
-def _columns(
-    description: str | None,
-    is_active: bool | None,
-    is_public: bool | None,
-    is_default: bool,
-    scheduler: str,
-    strategy: str,
-    ageing: str,
-    patience: str,
-    half_life: str,
-    ends_up_to: str,
-    undisturbed: str,
-    notice: str,
-    types: str,
-    largest: str,
-    lifetime: str,
-    ends: str,
-) -> dict[str, Any]:
-    """Return the given options as fields of the API. Raises InvalidInput."""
-    flags = {"description": description, "is_active": is_active, "is_public": is_public}
-    columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    words = {"scheduler": scheduler, "strategy": strategy}
-    columns |= {name: word for name, word in words.items() if word}
-    spans = {
-        "ageing_s": ageing,
-        "patience_s": patience,
-        "usage_half_life_s": half_life,
-        "preemption_after_s": undisturbed,
-        "preemption_grace_s": notice,
-        "max_lifetime_s": lifetime,
-    }
-    columns |= {name: None if text == NONE else seconds_of(text) for name, text in spans.items() if text}
-    columns |= ends_of(ends)
-    if ends_up_to:
-        columns["preemptible_priority"] = None if ends_up_to == NONE else _priority(ends_up_to)
-    if is_default:
-        columns["is_default"] = True
-    if types:
-        columns["session_types"] = [kind.strip() for kind in types.split(",")]
-    if largest:
-        columns["max_session_slots"] = _amounts(largest)
-    return columns
-
-
-def _factors(cpu: str, mem: str) -> dict[str, str]:
-    given = {"cpu_overcommit": cpu, "mem_overcommit": mem}
-    return {name: factor.removesuffix("x") for name, factor in given.items() if factor}
 
 
 def _overcommit(group: ResourceGroup) -> str:

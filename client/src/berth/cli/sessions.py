@@ -9,43 +9,8 @@ import typer
 
 from berth.amounts import format_age, format_amount, format_instant, format_left, format_slots
 from berth.cli import complete
-from berth.cli.context import AsJson, Kernel, SessionName, client_of
-from berth.cli.launch_options import (
-    After,
-    Callback,
-    Cpu,
-    Environment,
-    GpuModel,
-    Group,
-    Image,
-    Mem,
-    Mounts,
-    Name,
-    OnAgent,
-    Pack,
-    PendingTimeout,
-    PersonalFiles,
-    PlacementGroup,
-    PreferAgent,
-    Preset,
-    Priority,
-    Project,
-    Resources,
-    Shm,
-    Spread,
-    StartAt,
-    Strict,
-    amounts_of,
-    dependencies_of,
-    designated_of,
-    environment_of,
-    instant_of,
-    mounts_of,
-    placement_rule_of,
-    project_of,
-    resources_of,
-    seconds_of,
-)
+from berth.cli.context import AsJson, Kernel, SessionName, client_of, expand_options
+from berth.cli.launch_options import LaunchOptions
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table, write_log
 from berth.cli.safe_text import first_line
 from berth.errors import InvalidInput, NotFound, Refused
@@ -71,32 +36,10 @@ AnySession = Annotated[
 ]
 
 
+@expand_options
 def start(
     context: typer.Context,
-    image: Image,
-    project: Project = "",
-    name: Name = "",
-    preset: Preset = "",
-    cpu: Cpu = "1",
-    mem: Mem = "1g",
-    shm: Shm = "",
-    resource: Resources = None,
-    env: Environment = None,
-    mount: Mounts = None,
-    group: Group = "",
-    personal_files: PersonalFiles = True,
-    priority: Priority = 0,
-    start_at: StartAt = "",
-    pending_timeout: PendingTimeout = "",
-    agent: OnAgent = "",
-    prefer_agent: PreferAgent = "",
-    gpu_model: GpuModel = "",
-    placement_group: PlacementGroup = "",
-    spread: Spread = False,
-    pack: Pack = False,
-    strict: Strict = False,
-    after: After = None,
-    callback: Callback = "",
+    options: LaunchOptions,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
@@ -104,28 +47,7 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Start an interactive session, and wait until it runs."""
-    client = client_of(context)
-    project = project_of(client, project)
-    session = client.sessions.start(
-        client.find_image(image),
-        project=project,
-        name=name,
-        **amounts_of(context, preset, project, {"cpu": cpu, "mem": mem}, resources_of(shm, resource)),
-        environment=environment_of(env),
-        mounts=mounts_of(mount),
-        resource_group=group,
-        personal_files=personal_files,
-        priority=priority,
-        start_at=instant_of(start_at),
-        pending_timeout_s=seconds_of(pending_timeout),
-        after=dependencies_of(after),
-        callback_url=callback,
-        designated_agent=designated_of(agent, prefer_agent),
-        may_run_elsewhere=bool(prefer_agent),
-        device_model=gpu_model,
-        placement_group=placement_group,
-        placement_rule=placement_rule_of(spread=spread, pack=pack, strict=strict),
-    )
+    session = client_of(context).sessions.start(**options.arguments(context))
     if not detach:
         tell_progress(session)
         session = session.wait_running(patience_s, tell_progress)

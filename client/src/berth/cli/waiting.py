@@ -1,10 +1,11 @@
-"""Commands `priority` and `why`: reorder pending sessions, and explain why they wait."""
+"""Commands `queue`, `priority` and `why`: list, reorder and explain pending sessions."""
 
+from itertools import islice
 from typing import Annotated
 
 import typer
 
-from berth.amounts import format_instant
+from berth.amounts import format_age, format_instant, format_slots
 from berth.cli.context import AsJson, SessionName, client_of
 from berth.cli.launch_options import past_instant_of
 from berth.cli.output import note, say, show_facts, show_json, show_table
@@ -64,3 +65,33 @@ def why(
         if tick:
             facts |= {"position": f"{tick.position} of {tick.waiting}", "started then": tick.placed}
         show_facts(facts)
+
+
+def queue(
+    context: typer.Context,
+    group: Annotated[
+        str,
+        typer.Argument(metavar="[GROUP]", help="Its name; your usual one if not given.", show_default=False),
+    ] = "",
+    most: Annotated[int, typer.Option("--most", min=1, help="So many of the first.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the pending sessions of a resource group in order. For sessions of others, you see only
+    the size and the wait time.
+    """
+    places = list(islice(client_of(context).queue(group), most))
+    if as_json:
+        show_json(places)
+        return
+    rows = [
+        (
+            one.position,
+            one.name or "someone",
+            "you" if one.is_own else one.owner,
+            format_slots(one.resources) + (f" x {one.containers}" if one.containers > 1 else ""),
+            format_age(one.since),
+            one.message,
+        )
+        for one in places
+    ]
+    show_table(("place", "session", "of", "asks for", "since", "why"), rows, empty="Nobody waits.")

@@ -1,4 +1,4 @@
-"""Commands `group ticks`, `waits` and `preemptions`: scheduler history (superadmins, monitors)."""
+"""Commands of `group` about scheduling: fair-share weights, ticks, wait times, preemptions."""
 
 from itertools import islice
 from typing import Annotated
@@ -7,8 +7,8 @@ import typer
 
 from berth.amounts import format_instant
 from berth.cli.context import AsJson, client_of
-from berth.cli.output import show_json, show_table
-from berth.cli.resource_groups import GroupName
+from berth.cli.output import say, show_json, show_table
+from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
 
 Limit = Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)]
 US_PER_MS = 1000
@@ -65,8 +65,57 @@ def list_preemptions(
     show_table(("when", "session", "for", "agent", "outcome"), rows, empty="Nobody had to leave.")
 
 
+def list_weights(
+    context: typer.Context,
+    group: GroupName,
+    level: Annotated[str, typer.Option("--level", help="domain, project or user.")] = "domain",
+    as_json: AsJson = False,
+) -> None:
+    """List current use, recent use and fair-share weights in a group; next in turn by fair share
+    first.
+    """
+    groups = client_of(context).managed_groups
+    found = list(groups.standings(groups.find(group).id, level))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            "/".join((*one.above, one.name)),
+            f"{one.weight:g}",
+            "" if one.target is None else f"{one.target:.1%}",
+            f"{one.held:.1%}",
+            f"{one.lately:.1%}",
+            f"{one.counts:.1%}",
+        )
+        for one in found
+    ]
+    heads = ("name", "weight", "target", "has now", "had lately", "for its weight")
+    show_table(heads, rows, empty="Nobody has a share.")
+
+
+def set_weight(
+    context: typer.Context,
+    group: GroupName,
+    weight: Annotated[str, typer.Argument(help="Twice the weight, twice the share; 1 is usual.")],
+    user: ToUser = "",
+    project: ToProject = "",
+    domain: ToDomain = "",
+    as_json: AsJson = False,
+) -> None:
+    """Set the fair-share weight of a domain, project or user in a group."""
+    groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
+    groups.set_weight(groups.find(group).id, weight, level=level, name=name)
+    if as_json:
+        show_json({"level": level, "name": name, "weight": weight})
+        return
+    say(f"{name} counts {weight} in {group}.")
+
+
 def add_to(app: typer.Typer) -> None:
     """Add these commands to `berth group`."""
+    app.command("weights")(list_weights)
+    app.command("weight")(set_weight)
     app.command("ticks")(list_ticks)
     app.command("waits")(show_waits)
     app.command("preemptions")(list_preemptions)
