@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
@@ -76,8 +76,8 @@ def visible_resource_groups(actor: Actor) -> ResourceGroupQuerySet:
     groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
     if sees_everything(actor):
         return groups
-    home = overseen_domain_ids(actor)
-    overseen = Q(domain__in=home) | Q(project__domain__in=home) | Q(user__domain__in=home)
+    domains = overseen_domain_ids(actor)
+    overseen = Q(domain__in=domains) | Q(project__domain__in=domains) | Q(user__domain__in=domains)
     return _open_to(actor, groups, _own_grants(actor) | Q(project_id__in=own_project_ids(actor)) | overseen)
 
 
@@ -115,7 +115,7 @@ def access_resource_group(actor: Actor, name: str = "", project: Project | None 
     Without a name it is the default group, else the first. Raises NotFound.
     """
     groups = usable_resource_groups(actor, project)
-    group = meant_group(groups, name).first()
+    group = named_or_default_group(groups, name).first()
     if group is None:
         known = ", ".join(groups.values_list("name", flat=True)[:10])
         sentence = (
@@ -133,12 +133,12 @@ def access_resource_group(actor: Actor, name: str = "", project: Project | None 
     return group
 
 
-def meant_group(groups: ResourceGroupQuerySet, name: str) -> ResourceGroupQuerySet:
+def named_or_default_group(groups: ResourceGroupQuerySet, name: str) -> ResourceGroupQuerySet:
     """Filter by name; without a name, order with the default group first."""
     return groups.filter(name=name) if name else groups.order_by("-is_default", "name")
 
 
-def group_to_look_at(actor: Actor, name: str = "") -> ResourceGroup:
+def access_visible_group(actor: Actor, name: str = "") -> ResourceGroup:
     """Return the visible group of this name; without a name the default group, else the first.
     Raises NotFound.
     """
@@ -148,14 +148,6 @@ def group_to_look_at(actor: Actor, name: str = "") -> ResourceGroup:
         sentence = _("There is no resource group {name} for you.").format(name=quoted(name, 64))
         raise NotFound(sentence, fields={"resource_group": [sentence]})
     return group
-
-
-def hold_group(group: ResourceGroup) -> ResourceGroup:
-    """Lock the group against deletion until the transaction ends. Raises NotFound."""
-    held = ResourceGroup.objects.select_for_update(no_key=True).present().filter(pk=group.pk).first()
-    if held is None:
-        raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
-    return held
 
 
 def with_agent_counts(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
@@ -205,10 +197,10 @@ def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]
     """
     groups = usable_resource_groups(actor, project)
     rows = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
-    its = ("resource_group__name", "pk", "architecture", "device_model")
+    columns = ("resource_group__name", "pk", "architecture", "device_model")
     amounts: dict[tuple[str, int, str, str], dict[str, int]] = {}
     for group, agent_id, architecture, model, slot_name, capacity in rows.values_list(
-        *(f"agent__{name}" for name in its), "slot_name", "capacity"
+        *(f"agent__{name}" for name in columns), "slot_name", "capacity"
     ):
         amounts.setdefault((group, agent_id, architecture, model), {})[slot_name] = capacity
     sizes: dict[str, list[MachineSize]] = {}
@@ -225,19 +217,19 @@ def has_machine_for(
     the first match.
     """
     with connection.cursor() as cursor:
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "group": group.pk,
             "architecture": architecture,
             "model": device_model,
             "slots": list(slots),
             "amounts": list(slots.values()),
         }
-        cursor.execute(_HAS_MACHINE, asked)
+        cursor.execute(_HAS_MACHINE, parameters)
         return bool(cursor.fetchone()[0])
 
 
 @dataclass(frozen=True, slots=True)
-class SlotRoom:
+class SlotCapacity:
     """Capacity of one slot on the agents in use of a group, in base units.
 
     `largest` is the largest capacity of one agent; `most_free` is the most that one agent that
@@ -251,15 +243,15 @@ class SlotRoom:
     occupied: int
 
 
-def rooms(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, SlotRoom]:
+def slot_capacities(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, SlotCapacity]:
     """Return the capacity of a group that the actor may use, by slot; empty if it has none.
     One or two queries.
     """
-    return rooms_by_group(actor, architecture=architecture).get(group_id, {})
+    return slot_capacities_by_group(actor, architecture=architecture).get(group_id, {})
 
 
-def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[str, SlotRoom]]:
-    """Return the capacity of each group that the actor may use as {group id: {slot: SlotRoom}},
+def slot_capacities_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[str, SlotCapacity]]:
+    """Return the capacity of each group that the actor may use as {group id: {slot: SlotCapacity}},
     only of agents of the architecture if one is given. One query with one row per slot and group,
     and a second if there are devices.
     """
@@ -276,22 +268,22 @@ def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[st
             most_free=Max(
                 Least("capacity", F("capacity") + F("surplus") - F("occupied")), filter=takes_sessions
             ),
-            all_promised=Sum(F("capacity") + F("surplus")),
+            all_allocatable=Sum(F("capacity") + F("surplus")),
             all_occupied=Sum("occupied"),
         )
     )
     found_rows = list(rows)
     groups_with_devices = {row[0] for row in found_rows if row[1] not in (CPU, MEM)}
-    devices = most_of_devices(groups_with_devices, architecture) if groups_with_devices else {}
-    found: dict[int, dict[str, SlotRoom]] = {}
-    for group_id, slot_name, largest, most_free, promised, occupied in found_rows:
-        of_one = most_free or 0 if slot_name in (CPU, MEM) else devices.get((group_id, slot_name), 0)
-        room = SlotRoom(largest, max(of_one, 0), int(promised), int(occupied))
-        found.setdefault(group_id, {})[slot_name] = room
+    devices = max_free_devices(groups_with_devices, architecture) if groups_with_devices else {}
+    found: dict[int, dict[str, SlotCapacity]] = {}
+    for group_id, slot_name, largest, most_free, allocatable, occupied in found_rows:
+        free = most_free or 0 if slot_name in (CPU, MEM) else devices.get((group_id, slot_name), 0)
+        capacity = SlotCapacity(largest, max(free, 0), int(allocatable), int(occupied))
+        found.setdefault(group_id, {})[slot_name] = capacity
     return found
 
 
-_MOST_OF_DEVICES = f"""
+_MAX_FREE_DEVICES = f"""
     SELECT agent.resource_group_id, slot.slot_name,
            max(least(slot.capacity, slot.capacity + slot.surplus - slot.occupied, dealt.most))
     FROM {AgentSlot._meta.db_table} AS slot
@@ -308,14 +300,14 @@ _MOST_OF_DEVICES = f"""
 """
 
 
-def most_of_devices(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], int]:
+def max_free_devices(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], int]:
     """Return the largest amount of an accelerator that one session can get on one machine now, as
     {(group id, slot): amount}. If the devices of a machine are known individually, it is the sum of
     its free whole devices, else the largest free share of one. One query.
     """
     with connection.cursor() as cursor:
         state = AgentState.CONNECTED.value
-        cursor.execute(_MOST_OF_DEVICES, [[*group_ids], state, architecture, architecture, [CPU, MEM]])
+        cursor.execute(_MAX_FREE_DEVICES, [[*group_ids], state, architecture, architecture, [CPU, MEM]])
         return {(group_id, slot_name): most for group_id, slot_name, most in cursor.fetchall()}
 
 
@@ -325,6 +317,19 @@ def image_holder_counts(actor: Actor, references: Collection[str]) -> dict[str, 
     """
     rows = AgentImage.objects.filter(agent__in=visible_agents(actor).in_use(), reference__in=references)
     return dict(rows.order_by().values_list("reference").annotate(Count("pk")))
+
+
+def count_agents_without_image(group: ResourceGroup, reference: str, architecture: str) -> int:
+    """Return the number of connected agents of this architecture in the group, if none of them has the image;
+    0 if any has it. Agents that have not reported images yet count as having it. One query.
+    """
+    images = AgentImage.objects.filter(agent=OuterRef("pk"))
+    may_have_it = Exists(images.filter(reference=reference)) | ~Exists(images)
+    agents = Agent.objects.filter(resource_group=group, architecture=architecture)
+    counts = agents.in_state(AgentState.CONNECTED).aggregate(
+        total=Count("pk"), having=Count("pk", filter=may_have_it)
+    )
+    return 0 if counts["having"] else int(counts["total"])
 
 
 def connected_agents() -> AgentQuerySet:

@@ -9,7 +9,7 @@ from uuid import UUID
 from accounts.core.budget_arithmetic import BudgetState
 from accounts.core.limits import Level, Scope
 from agents.models import ResourceGroup
-from agents.selectors import SlotRoom
+from agents.selectors import SlotCapacity
 from common.ports import Port
 from common.values.resources import ResourceSlots
 from common.values.stored_message import StoredMessage
@@ -46,7 +46,7 @@ class StartForecast:
     who_may_raise: StoredMessage = field(default_factory=StoredMessage)
     # True if another group might help: no limit applies in every group, and it names no machine.
     waits_for_group: bool = False
-    rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: not read
+    rooms: Mapping[str, SlotCapacity] | None = None  # of the group, by slot; None: not read
     lasts: timedelta = timedelta()  # expected runtime as it counts for reservations
 
     @property

@@ -115,9 +115,9 @@ class ReservationListView(GenericAPIView[Reservation]):
         actor = actor_of(request)
         group = access_group(actor, group_id)
         require_superadmin(actor)
-        asked = ReservationInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        columns = dict(asked.validated_data)
+        data = ReservationInput(data=request.data)
+        data.is_valid(raise_exception=True)
+        columns = dict(data.validated_data)
         level, scope_id = columns.pop("level", None), columns.pop("id", None)
         if (level is None) != (scope_id is None):
             sentence = "Give both level and id, or none of them for maintenance."
@@ -126,7 +126,7 @@ class ReservationListView(GenericAPIView[Reservation]):
         assert not isinstance(grantee, KeyPair)
         columns.setdefault("starts_at", None)
         made = service.reserve_agents(actor=actor, group_id=group_id, grantee=grantee, **columns)
-        return Response(_told(actor, group, made), status=201)
+        return Response(_reservation_data(actor, group, made), status=201)
 
 
 class ReservationView(APIView):
@@ -142,12 +142,12 @@ class ReservationView(APIView):
         actor = actor_of(request)
         group = access_group(actor, group_id)
         require_superadmin(actor)
-        asked = ReservationChange(data=request.data)
-        asked.is_valid(raise_exception=True)
+        data = ReservationChange(data=request.data)
+        data.is_valid(raise_exception=True)
         changed = service.change_reservation(
-            actor=actor, group_id=group_id, reservation_id=reservation_id, **asked.validated_data
+            actor=actor, group_id=group_id, reservation_id=reservation_id, **data.validated_data
         )
-        return Response(_told(actor, group, changed))
+        return Response(_reservation_data(actor, group, changed))
 
     @extend_schema(operation_id="cancel_reservation", responses={204: None})
     def delete(self, request: Request, group_id: int, reservation_id: int) -> Response:
@@ -156,5 +156,5 @@ class ReservationView(APIView):
         return Response(status=204)
 
 
-def _told(actor: Actor, group: ResourceGroup, reservation: Reservation) -> Any:
+def _reservation_data(actor: Actor, group: ResourceGroup, reservation: Reservation) -> Any:
     return ReservationOut(entry_of(actor, group, reservation.pk)).data

@@ -7,16 +7,17 @@ from typing import Any
 
 from rest_framework import serializers
 
-from accounts.api.policy_serializers import AmountsField
+from accounts.api.policy_serializers import UNMEASURED, AmountsField
 from accounts.core.limits import HIGHEST_PRIORITY, Level
+from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.forms.limit_fields import MOST_COUNT
-from agents.api.group_ends import GroupEndsInput
-from agents.api.group_limits import LIMITS, SESSION_TYPES, GroupLimitInput, GroupLimitOut
-from agents.core.group_limits import MOST_LIMITS
+from accounts.models import USE_RULES
+from agents.core.group_limits import LONGEST_NAME, MOST_LIMITS, WEEK
 from agents.grantee import level_of, name_of
 from agents.models import (
     DEVICE_TOLD,
     LEAST_HALF_LIFE_S,
+    LEAST_SPAN_S,
     MOST_HALF_LIFE_S,
     MOST_NOTICE_S,
     MOST_OVERCOMMIT,
@@ -28,11 +29,27 @@ from agents.models import (
     SessionType,
     Strategy,
 )
-from agents.resource_groups.service import FACTORS
-from agents.resource_groups.session_end_rules import ENDS
+from agents.resource_groups.service import END_RULES, OVERCOMMIT_FACTORS
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MAX_AMOUNT
+from common.values.time_zones import LONGEST_ZONE
 
+SESSION_TYPES = list(SessionType.values)
+LONGEST_TIME = len("08:00")
+LIMITS = (
+    "Limits for all sessions of the group together and for each user, in force always "
+    "or at certain hours of the week."
+)
+_TYPES = "Types of sessions to which the limit applies; empty: all."
+_TOGETHER = "Limit for all sessions together"
+_EACH = "Limit for each user"
+_DAYS = (
+    "Days on which the limit is in force: 1 (Monday) to 7 (Sunday). Empty, without "
+    "times and time zone: always."
+)
+_BEGINS = "Time at which the limit begins on these days, e.g. 08:00."
+_ENDS = "Time at which the limit ends; on the next day if it is not after the beginning."
+_ZONE = "Time zone of the times, e.g. Europe/Berlin or UTC."
 GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USER)]
 
 
@@ -84,13 +101,65 @@ class AgentOut(serializers.ModelSerializer[Agent]):
         return agent.capacity.to_json()
 
     def get_promised(self, agent: Agent) -> dict[str, int]:
-        return agent.promised.to_json()
+        return agent.allocatable.to_json()
 
     def get_occupied(self, agent: Agent) -> dict[str, int]:
         return agent.occupied.to_json()
 
     def get_images(self, agent: Agent) -> list[str]:
         return [image.reference for image in agent.images.all()]
+
+
+def _amounts_field(help_text: str) -> serializers.DictField:
+    return serializers.DictField(
+        child=serializers.IntegerField(max_value=MAX_AMOUNT),
+        help_text=f"{help_text}, in base units; slots that are not named are unlimited.",
+    )
+
+
+def _amounts_input(help_text: str) -> AmountsField:
+    return AmountsField(
+        help_text=f"{help_text}, as {{cpu: cores, mem: “64g”, cuda: devices}}; slots that are not named are "
+        "unlimited."
+    )
+
+
+class GroupLimitOut(serializers.Serializer[Any]):
+    """A limit of a resource group. It is always in force if it has no days."""
+
+    name = serializers.CharField()
+    session_types = serializers.ListField(
+        child=serializers.ChoiceField(choices=SESSION_TYPES), help_text=_TYPES
+    )
+    together = _amounts_field(_TOGETHER)
+    each = _amounts_field(_EACH)
+    days = serializers.ListField(child=serializers.IntegerField(), help_text=_DAYS)
+    begins = serializers.CharField(help_text=_BEGINS)
+    ends = serializers.CharField(help_text=_ENDS)
+    time_zone = serializers.CharField(help_text=_ZONE)
+
+
+class GroupLimitInput(InputSerializer):
+    """A limit of a resource group: for all its sessions together, for those of each user, or both."""
+
+    name = TextField(max_length=LONGEST_NAME, help_text="Name of the limit, unique in its group.")
+    session_types = serializers.ListField(
+        child=serializers.ChoiceField(choices=SESSION_TYPES),
+        required=False,
+        max_length=len(SESSION_TYPES),
+        help_text=_TYPES,
+    )
+    together = _amounts_input(_TOGETHER)
+    each = _amounts_input(_EACH)
+    days = serializers.ListField(
+        child=serializers.IntegerField(min_value=WEEK[0], max_value=WEEK[-1]),
+        required=False,
+        max_length=len(WEEK),
+        help_text=_DAYS,
+    )
+    begins = TextField(max_length=LONGEST_TIME, required=False, allow_blank=True, help_text=_BEGINS)
+    ends = TextField(max_length=LONGEST_TIME, required=False, allow_blank=True, help_text=_ENDS)
+    time_zone = TextField(max_length=LONGEST_ZONE, required=False, allow_blank=True, help_text=_ZONE)
 
 
 CPU_OVERCOMMIT = (
@@ -126,7 +195,7 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
             "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-            "session_types", "max_session_slots", "limits", *FACTORS, *ENDS, "agents",
+            "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *END_RULES, "agents",
         )  # fmt: skip
 
 
@@ -138,6 +207,72 @@ def _factor_field(help_text: str) -> serializers.DecimalField:
         max_value=Decimal(MOST_OVERCOMMIT),
         required=False,
         help_text=help_text,
+    )
+
+
+def _least_use(of_what: str, further: str = "") -> Any:
+    return serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_PERCENT,
+        help_text=f"Minimum utilization of the allocated {of_what} in percent. A session whose average over "
+        f"`use_window_s` is below it ends after `use_grace_s`; null: as policies set.{further}",
+    )
+
+
+class GroupEndsInput(InputSerializer):
+    max_lifetime_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=LEAST_SPAN_S,
+        max_value=MOST_COUNT,
+        help_text="Maximum runtime of a session in seconds; null: as policies set.",
+    )
+    max_idle_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=LEAST_SPAN_S,
+        max_value=MOST_COUNT,
+        help_text="Seconds without user activity after which an interactive session ends; null: as "
+        "policies set.",
+    )
+    min_cpu_percent = _least_use("CPU")
+    min_mem_percent = _least_use("memory")
+    min_device_percent = _least_use("accelerators", UNMEASURED)
+    min_device_mem_percent = _least_use("accelerator memory", UNMEASURED)
+    use_rule = serializers.ChoiceField(
+        choices=USE_RULES,
+        required=False,
+        help_text="all: utilization is low if all resources with a minimum are below it; any: if one "
+        "of them is.",
+    )
+    use_window_s = serializers.IntegerField(
+        required=False,
+        min_value=LEAST_WINDOW_S,
+        max_value=MOST_WINDOW_S,
+        help_text="Period in seconds over which utilization is averaged.",
+    )
+    use_grace_s = serializers.IntegerField(
+        required=False,
+        min_value=LEAST_GRACE_S,
+        max_value=MOST_COUNT,
+        help_text="Seconds between the detection of low utilization and the end of the session.",
+    )
+    ends_idle_batch = serializers.BooleanField(
+        required=False, help_text="true: low utilization ends batch sessions too."
+    )
+    max_extensions = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_COUNT,
+        help_text="Number of times that a session may be extended.",
+    )
+    extension_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_COUNT,
+        help_text="Seconds by which one extension postpones the end.",
     )
 
 

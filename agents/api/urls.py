@@ -1,14 +1,14 @@
 from django.urls import path
 
-from agents.api.groups import (
+from agents.api.reservations import ReservationListView, ReservationView
+from agents.api.views import (
+    AgentListView,
     GrantListView,
     GrantView,
     GroupAgentListView,
     ResourceGroupListView,
     ResourceGroupView,
 )
-from agents.api.reservations import ReservationListView, ReservationView
-from agents.api.views import AgentListView
 
 GROUP = "resource-groups/<int:group_id>/"
 

@@ -1,1 +1,1 @@
-"""Free capacity, over-commit, and presence of images on agents."""
+"""Free capacity and over-commit."""

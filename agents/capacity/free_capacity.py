@@ -3,13 +3,14 @@ the most free.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q, Sum
 
 from accounts.limits import ScopeIds
 from agents.core.states import AgentState
@@ -27,8 +28,7 @@ from common import clock
 from common.actors import Actor
 from common.values.resources import CPU, MEM, ResourceSlots
 
-NOTHING = ResourceSlots()
-IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
+UNAVAILABLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
 # True if the devices are unknown, one has the requested share free, or enough are wholly free.
@@ -41,7 +41,7 @@ _HAS_DEVICES = f"""(
     )
 )"""
 # Reserved for others now, or for anyone before a session that starts now would end.
-_CLOSED = f"""
+_RESERVED = f"""
     SELECT FROM {ReservedAgent._meta.db_table} machine
     JOIN {Reservation._meta.db_table} reserved ON reserved.id = machine.reservation_id
     WHERE machine.agent_id = agent.id AND reserved.ends_at > %(now)s AND reserved.starts_at < %(until)s AND (
@@ -49,13 +49,8 @@ _CLOSED = f"""
         (reserved.domain_id = %(domain)s OR reserved.project_id = %(project)s OR reserved.user_id = %(user)s) IS NOT TRUE
     )
 """
-_ASKED = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
-AMOUNTS = f"""
-    SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity + slot.surplus), sum(slot.occupied), sum(slot.capacity)
-    FROM {_SLOT} slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
-    WHERE agent.state = %(state)s GROUP BY 1, 2
-"""
-WIDEST = f"""
+_PARAMETERS = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
+_LARGEST_FREE = f"""
     WITH machine AS (
         SELECT agent.resource_group_id AS group_id, agent.name,
             jsonb_object_agg(slot.slot_name, slot.free)::text AS free,
@@ -71,7 +66,7 @@ WIDEST = f"""
     ORDER BY group_id, coalesce(devices, 0) DESC, cpu::float * mem DESC, name
 """
 
-ROOMY = f"""
+_FITTING_GROUPS = f"""
     SELECT known.id FROM unnest(%(groups)s::bigint[]) AS known (id)
     WHERE EXISTS (
         SELECT FROM {_AGENT} agent
@@ -80,7 +75,7 @@ ROOMY = f"""
           AND (%(image)s = '' OR EXISTS (
             SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
           ))
-          AND NOT EXISTS ({_CLOSED}) AND NOT EXISTS (
+          AND NOT EXISTS ({_RESERVED}) AND NOT EXISTS (
             SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS asked (name, amount)
             WHERE NOT EXISTS (
                 SELECT FROM {_SLOT} slot
@@ -94,24 +89,25 @@ ROOMY = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRoom:
+class GroupCapacity:
     """Present capacity of a group, in base units.
 
-    `agents` accept sessions, `idle_agents` do not; the amounts cover the former and include
-    over-commit. A session of up to `widest` starts at once on `widest_agent`, which is "" if no
-    agent has free capacity; none starts if the group is not active.
+    `agents` accept sessions, `unavailable_agents` do not; the amounts cover the former. `capacity`
+    includes over-commit, `physical` does not. A session of up to `largest_free` starts at once on
+    `largest_free_agent`, which is "" if no agent has free capacity; none starts if the group is not
+    active.
     """
 
     id: int
     name: str
+    is_active: bool
     agents: int
-    idle_agents: int
+    unavailable_agents: int
     capacity: ResourceSlots
+    physical: ResourceSlots
     occupied: ResourceSlots
-    widest_agent: str
-    widest: ResourceSlots
-    is_active: bool = True
-    real: ResourceSlots = NOTHING  # without over-commit
+    largest_free_agent: str
+    largest_free: ResourceSlots
 
     @property
     def free(self) -> ResourceSlots:
@@ -119,109 +115,100 @@ class GroupRoom:
         return ResourceSlots({name: max(0, amount) for name, amount in left.items()})
 
 
-def group_rooms(actor: Actor) -> list[GroupRoom]:
+def usable_group_capacities(actor: Actor) -> list[GroupCapacity]:
     """Return the capacity of the groups that the actor may use, the default group first, also of
     groups without agents. 3 queries with one row per slot and group.
     """
-    return rooms_in(usable_resource_groups(actor).order_by("-is_default", "name"))
+    return group_capacities(usable_resource_groups(actor).order_by("-is_default", "name"))
 
 
-def rooms_in(groups: ResourceGroupQuerySet) -> list[GroupRoom]:
-    """Return the capacity of these groups, in their order."""
-    return rooms_of(with_takers(groups))
+def group_capacities(groups: ResourceGroupQuerySet) -> list[GroupCapacity]:
+    """Return the capacity of these groups, in their order. 3 queries."""
+    return annotated_capacities(with_availability(groups))
 
 
-def with_takers(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
-    """Annotate each group with `taking` and `idle`, its numbers of agents that accept sessions and
-    that do not.
+def with_availability(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
+    """Annotate each group with `available` and `unavailable`, its numbers of agents that accept
+    sessions and that do not.
     """
     return groups.annotate(
-        taking=Count("agents", filter=Q(agents__state=AgentState.CONNECTED)),
-        idle=Count("agents", filter=Q(agents__state__in=IDLE)),
+        available=Count("agents", filter=Q(agents__state=AgentState.CONNECTED)),
+        unavailable=Count("agents", filter=Q(agents__state__in=UNAVAILABLE)),
     )
 
 
-def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
-    """Return the capacity of groups that were annotated by `with_takers`. 2 queries."""
-    amounts, widest = _amounts(), _widest()
-    found = []
-    for group in groups:
-        capacity, occupied, real = amounts.get(group.pk, ({}, {}, {}))
-        agent, free = widest.get(group.pk, ("", {}))
-        found.append(
-            GroupRoom(
-                id=group.pk,
-                name=group.name,
-                agents=group.taking,
-                idle_agents=group.idle,
-                capacity=ResourceSlots(capacity),
-                occupied=ResourceSlots(occupied),
-                widest_agent=agent,
-                widest=ResourceSlots(free),
-                is_active=group.is_active,
-                real=ResourceSlots(real),
-            )
+def annotated_capacities(groups: Iterable[Any]) -> list[GroupCapacity]:
+    """Return the capacity of groups that were annotated by `with_availability`. 2 queries."""
+    slots = AgentSlot.objects.filter(agent__state=AgentState.CONNECTED).order_by()
+    rows = slots.values("agent__resource_group_id", "slot_name").annotate(
+        total=Sum(F("capacity") + F("surplus")), physical=Sum("capacity"), allocated=Sum("occupied")
+    )
+    by_group: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_group[row["agent__resource_group_id"]].append(row)
+    largest_free = _largest_free()
+
+    def capacity_of(group: Any) -> GroupCapacity:
+        total, physical, allocated = (
+            ResourceSlots({row["slot_name"]: int(row[column]) for row in by_group[group.pk]})
+            for column in ("total", "physical", "allocated")
         )
-    return found
+        agent, free = largest_free.get(group.pk, ("", {}))
+        return GroupCapacity(
+            group.pk, group.name, group.is_active, group.available, group.unavailable,
+            capacity=total, physical=physical, occupied=allocated,
+            largest_free_agent=agent, largest_free=ResourceSlots(free),
+        )  # fmt: skip
+
+    return [capacity_of(group) for group in groups]
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SessionRequirements:
     """Requirements of a session that should start now, in base units.
 
-    `scopes` decide which reserved agents it may use; `lasts` is its expected duration; `image` must
+    `scopes` decide which reserved agents it may use; `duration` is the expected one; `image` must
     be on the agent, and is "" if a registry has it.
     """
 
     slots: ResourceSlots
     architecture: str
     scopes: ScopeIds
-    lasts: timedelta
+    duration: timedelta
     device_model: str = ""
     image: str = ""
 
 
-def with_room(group_ids: Collection[int], sought: Sought) -> set[int]:
+def groups_with_capacity(group_ids: Collection[int], requirements: SessionRequirements) -> set[int]:
     """Return the groups in which one agent can take the session now. One query, which stops at the
     first match of each group; none without groups.
     """
     if not group_ids:
         return set()
     now = clock.now()
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "groups": list(group_ids),
-        **_ASKED,
-        "architecture": sought.architecture,
-        "model": sought.device_model,
-        "image": sought.image,
-        "names": list(sought.slots),
-        "amounts": list(sought.slots.values()),
+        **_PARAMETERS,
+        "architecture": requirements.architecture,
+        "model": requirements.device_model,
+        "image": requirements.image,
+        "names": list(requirements.slots),
+        "amounts": list(requirements.slots.values()),
         "now": now,
-        "until": now + sought.lasts,
-        "domain": sought.scopes.domain,
-        "project": sought.scopes.project,
-        "user": sought.scopes.user,
+        "until": now + requirements.duration,
+        "domain": requirements.scopes.domain,
+        "project": requirements.scopes.project,
+        "user": requirements.scopes.user,
     }
     with connection.cursor() as cursor:
-        cursor.execute(ROOMY, asked)
+        cursor.execute(_FITTING_GROUPS, parameters)
         return {group_id for (group_id,) in cursor.fetchall()}
 
 
-def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]]:
-    """Return {group id: (capacity including over-commit, allocated, capacity)}."""
-    found: dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(AMOUNTS, _ASKED)
-        for group_id, slot_name, *told in cursor.fetchall():
-            for amounts, amount in zip(found.setdefault(group_id, ({}, {}, {})), told, strict=True):
-                amounts[slot_name] = int(amount)
-    return found
-
-
-def _widest() -> dict[int, tuple[str, dict[str, int]]]:
+def _largest_free() -> dict[int, tuple[str, dict[str, int]]]:
     """Return {group id: (agent name, free slots)} for the agent with the most free devices, then
     the largest product of free cores and memory, among those with some of both.
     """
     with connection.cursor() as cursor:
-        cursor.execute(WIDEST, _ASKED)
+        cursor.execute(_LARGEST_FREE, _PARAMETERS)
         return {group_id: (name, json.loads(free)) for group_id, name, free in cursor.fetchall()}

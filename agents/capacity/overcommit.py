@@ -17,22 +17,22 @@ _LOCK = f"""
 """
 # LATERAL and OFFSET 0 force one index look-up per agent: with stale statistics of an empty table
 # PostgreSQL would scan all requested agents again for each of them.
-_PROMISE = f"""
+_UPDATE_SURPLUS = f"""
     WITH wanted AS MATERIALIZED (
         SELECT slot.id, slot.surplus, floor(slot.capacity * CASE slot.slot_name
-            WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS promised
+            WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS new_surplus
         FROM unnest(%(agents)s::bigint[]) AS asked (id) CROSS JOIN LATERAL (
             SELECT resource_group_id FROM {Agent._meta.db_table} WHERE id = asked.id OFFSET 0
         ) AS agent CROSS JOIN LATERAL (
             SELECT * FROM {_SLOT} WHERE agent_id = asked.id AND slot_name IN (%(cpu)s, %(mem)s) OFFSET 0
         ) AS slot JOIN {ResourceGroup._meta.db_table} AS resources ON resources.id = agent.resource_group_id
     )
-    UPDATE {_SLOT} AS slot SET surplus = wanted.promised FROM wanted
-    WHERE slot.id = wanted.id AND wanted.surplus <> wanted.promised
+    UPDATE {_SLOT} AS slot SET surplus = wanted.new_surplus FROM wanted
+    WHERE slot.id = wanted.id AND wanted.surplus <> wanted.new_surplus
 """
 
 
-def promise(agent_ids: Collection[int]) -> bool:
+def apply_overcommit(agent_ids: Collection[int]) -> bool:
     """Set the surplus of CPU and memory of these agents from the factors of their groups; return
     True if anything changed.
 
@@ -40,8 +40,8 @@ def promise(agent_ids: Collection[int]) -> bool:
     locking groups and agents. Allocations stay; where they exceed the new total, nothing starts
     until enough sessions have ended.
     """
-    asked: dict[str, Any] = {"agents": list(agent_ids), "cpu": CPU, "mem": MEM}
+    parameters: dict[str, Any] = {"agents": list(agent_ids), "cpu": CPU, "mem": MEM}
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK, asked)
-        cursor.execute(_PROMISE, asked)
+        cursor.execute(_LOCK, parameters)
+        cursor.execute(_UPDATE_SURPLUS, parameters)
         return bool(cursor.rowcount > 0)

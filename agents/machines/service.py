@@ -10,17 +10,18 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
-from agents.capacity.overcommit import promise
+from agents.capacity.overcommit import apply_overcommit
 from agents.core.states import AgentState
 from agents.core.usable_capacity import capacity_of
 from agents.events import CapacityChanged
+from agents.locks import lock_group
 from agents.machines import lifecycle
 from agents.machines.accelerators import write_devices
 from agents.machines.observation import Observation, observe, observe_all
 from agents.models import MODEL_LENGTH, Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.resource_groups.service import put_into_group
 from agents.runtime.port import ImageInfo, RuntimeFault
-from agents.selectors import access_agent, access_resource_group, hold_group, runtime_of
+from agents.selectors import access_agent, access_resource_group, runtime_of
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
@@ -87,7 +88,7 @@ def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | Non
     Raises NotFound, Conflict.
     """
     if known is None:
-        return hold_group(named or access_resource_group(actor))
+        return lock_group(named or access_resource_group(actor))
     if named is None and known.resource_group.deleted_at is None:
         named = known.resource_group
     return put_into_group(actor, known, named or access_resource_group(actor)).resource_group
@@ -106,7 +107,7 @@ def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
     agent = access_agent(actor, agent_id)
     with transaction.atomic():
         if to is not AgentState.RETIRED:
-            hold_group(agent.resource_group)
+            lock_group(agent.resource_group)
         return lifecycle.transition(agent.pk, to=to, actor=actor)
 
 
@@ -260,7 +261,7 @@ def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
             slot.save(update_fields=["capacity"] if slot.pk else None)
             has_changed = True
     if has_changed:
-        promise([agent.pk])
+        apply_overcommit([agent.pk])
     return has_changed
 
 

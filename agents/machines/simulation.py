@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.db import transaction
 
 from accounts.selectors import require_superadmin
-from agents.capacity.overcommit import promise
+from agents.capacity.overcommit import apply_overcommit
 from agents.core.states import AgentState
 from agents.core.usable_capacity import capacity_of
 from agents.machines import lifecycle
@@ -53,7 +53,7 @@ def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shap
         ),
         batch_size=AT_ONCE,
     )
-    promise([agent.pk for agent in made])
+    apply_overcommit([agent.pk for agent in made])
     simulate_devices([agent.pk for agent in made], "gpu", shape.gpus, shape.gpu_model)
     changes = {"count": count, "cores": shape.cores, "mem_gib": shape.mem_gib, "gpus": shape.gpus}
     audit_log.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)

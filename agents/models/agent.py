@@ -114,9 +114,9 @@ class Agent(models.Model):
         return ResourceSlots({slot.slot_name: slot.capacity for slot in self.slots.all()})
 
     @property
-    def promised(self) -> ResourceSlots:
+    def allocatable(self) -> ResourceSlots:
         """Capacity including over-commit: the most that all its kernels together may get."""
-        return ResourceSlots({slot.slot_name: slot.promised for slot in self.slots.all()})
+        return ResourceSlots({slot.slot_name: slot.allocatable for slot in self.slots.all()})
 
     @property
     def occupied(self) -> ResourceSlots:
@@ -128,7 +128,7 @@ class AgentSlot(models.Model):
     agent, in base units.
 
     Only a database trigger on the allocation rows writes `occupied`; another rejects increases
-    beyond `promised`. It can be larger if `promised` was reduced while allocated.
+    beyond `allocatable`. It can be larger if `allocatable` was reduced while allocated.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="slots")
@@ -147,10 +147,10 @@ class AgentSlot(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.slot_name} of {self.agent_id}: {self.occupied} of {self.promised}"
+        return f"{self.slot_name} of {self.agent_id}: {self.occupied} of {self.allocatable}"
 
     @property
-    def promised(self) -> int:
+    def allocatable(self) -> int:
         return self.capacity + self.surplus
 
 

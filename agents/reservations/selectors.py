@@ -33,10 +33,10 @@ def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroup
         begun | Q(pk__in=next_ones.values("pk")), reservation__group=OuterRef("pk")
     ).order_by("reservation__starts_at", "pk")
     names = ("starts_at", "ends_at", "domain", "project", "user")
-    told = JSONObject(
+    reserved = JSONObject(
         agent="agent_id", reservation="reservation_id", **{name: f"reservation__{name}" for name in names}
     )
-    return groups.annotate(reserved=ArraySubquery(machines.values(json=told)))
+    return groups.annotate(reserved=ArraySubquery(machines.values(json=reserved)))
 
 
 def reservations_of(group: ResourceGroup) -> QuerySet[Reservation]:
@@ -76,22 +76,22 @@ def concerned(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
     }
 
 
-def overlapping(
+def first_overlap(
     agent_ids: Iterable[int], starts_at: datetime, ends_at: datetime, *, but: int | None = None
 ) -> ReservedAgent | None:
     """Return the first of these agents that is reserved at some time in the period, with its
     reservation, ignoring reservation `but`. One query.
     """
-    clash: Any = ReservedAgent.objects.filter(
+    rows: Any = ReservedAgent.objects.filter(
         agent__in=list(agent_ids), reservation__starts_at__lt=ends_at, reservation__ends_at__gt=starts_at
     ).exclude(reservation=but)
     found: ReservedAgent | None = (
-        clash.select_related("agent", "reservation").order_by("reservation__starts_at", "agent__name").first()
+        rows.select_related("agent", "reservation").order_by("reservation__starts_at", "agent__name").first()
     )
     return found
 
 
-def reserved_at_all(agent_id: int) -> Reservation | None:
+def current_reservation(agent_id: int) -> Reservation | None:
     """Return the first reservation of the agent that has not ended, or None. One query."""
     found: Reservation | None = (
         Reservation.objects.current(clock.now()).filter(machines__agent=agent_id).first()

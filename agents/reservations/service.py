@@ -2,17 +2,17 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from agents.events import CapacityChanged
-from agents.grantee import Grantee, level_of
-from agents.locks import hold_to_change
+from agents.grantee import Grantee, level_of, name_of
+from agents.locks import lock_group_to_change
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from agents.ports import plan_discarder
-from agents.reservations.cancel import all_of, cancel, columns_of
-from agents.reservations.selectors import access_reservation, overlapping
+from agents.reservations.selectors import access_reservation, first_overlap
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -42,22 +42,24 @@ def reserve_agents(  # noqa: PLR0913 -- all by name
     without a grantee. Without `starts_at` it begins now. Raises NotFound, PermissionDenied,
     InvalidInput, Conflict.
     """
-    group = hold_to_change(actor, group_id)
+    group = lock_group_to_change(actor, group_id)
     now = clock.now()
     start = now if starts_at is None else max(starts_at, now - TOLERATED)
     if starts_at is not None and starts_at < start:
-        raise _wrong("starts_at", _("{time} UTC is past. Begin now or later.").format(time=_told(starts_at)))
+        raise _wrong(
+            "starts_at", _("{time} UTC is past. Begin now or later.").format(time=_utc_text(starts_at))
+        )
     _check(name, start, ends_at, now)
     machines = _machines(group, agents)
-    _demand_free(machines, start, ends_at)
+    _check_not_reserved(machines, start, ends_at)
 
     whom = {} if grantee is None else {level_of(grantee): grantee}
     reservation = Reservation.objects.create(
         group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
     )
-    _keep_machines(reservation, machines)
-    told = all_of(reservation, machines)
-    audit_log.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
+    _save_machines(reservation, machines)
+    changes = _audit_values(reservation, machines) | _grantee_values(reservation)
+    audit_log.record(actor=actor, action="agents.reserve_agents", target=group, changes=changes)
     _replan(group)
     return reservation
 
@@ -77,12 +79,12 @@ def change_reservation(  # noqa: PLR0913 -- all by name
     """Change the given fields of a reservation that has not ended. The grantee cannot change, nor
     the start after it has begun. Raises NotFound, PermissionDenied, InvalidInput, Conflict.
     """
-    group = hold_to_change(actor, group_id)
+    group = lock_group_to_change(actor, group_id)
     reservation = access_reservation(group, reservation_id)
     machines = [each.agent for each in reservation.machines.all()]
-    before = columns_of(reservation, machines)
+    before = _audit_values(reservation, machines)
     now = clock.now()
-    _demand_to_come(reservation, starts_at, ends_at, now)
+    _check_future(reservation, starts_at, ends_at, now)
     reservation.name = reservation.name if name is None else name
     reservation.reason = reservation.reason if reason is None else reason
     reservation.starts_at = starts_at or reservation.starts_at
@@ -90,14 +92,14 @@ def change_reservation(  # noqa: PLR0913 -- all by name
     _check(reservation.name, reservation.starts_at, reservation.ends_at, now)
     if agents is not None:
         machines = _machines(group, agents)
-    changes = audit_log.changed(before, columns_of(reservation, machines))
+    changes = audit_log.changed(before, _audit_values(reservation, machines))
     if not changes:
         return reservation
 
-    _demand_free(machines, reservation.starts_at, reservation.ends_at, but=reservation)
+    _check_not_reserved(machines, reservation.starts_at, reservation.ends_at, but=reservation)
     reservation.save(update_fields=["name", "reason", "starts_at", "ends_at"])
     reservation.machines.all().delete()
-    _keep_machines(reservation, machines)
+    _save_machines(reservation, machines)
     audit_log.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
     _replan(group)
     return reservation
@@ -108,12 +110,35 @@ def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> N
     """Cancel the reservation, so that everyone can use its agents again.
     Raises NotFound, PermissionDenied.
     """
-    group = hold_to_change(actor, group_id)
-    cancel(actor, group, access_reservation(group, reservation_id))
+    group = lock_group_to_change(actor, group_id)
+    delete_reservation(actor, group, access_reservation(group, reservation_id))
     _replan(group)
 
 
-def _keep_machines(reservation: Reservation, machines: Collection[Agent]) -> None:
+def delete_reservation(actor: Actor, group: ResourceGroup, reservation: Reservation) -> None:
+    """Delete the reservation and write it to the audit log. The caller must have locked its group."""
+    machines = [each.agent for each in reservation.machines.all()]
+    changes = _audit_values(reservation, machines) | _grantee_values(reservation)
+    audit_log.record(actor=actor, action="agents.cancel_reservation", target=group, changes=changes)
+    reservation.delete()
+
+
+def _audit_values(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
+    return {
+        "name": reservation.name,
+        "reason": reservation.reason,
+        "starts_at": reservation.starts_at.isoformat(),
+        "ends_at": reservation.ends_at.isoformat(),
+        "agents": sorted(agent.name for agent in machines),
+    }
+
+
+def _grantee_values(reservation: Reservation) -> dict[str, str]:
+    grantee = reservation.grantee
+    return {} if grantee is None else {level_of(grantee): name_of(grantee)}
+
+
+def _save_machines(reservation: Reservation, machines: Collection[Agent]) -> None:
     """Save the agents of the reservation. Raises Conflict."""
     during = (reservation.starts_at, reservation.ends_at)
     try:
@@ -125,20 +150,22 @@ def _keep_machines(reservation: Reservation, machines: Collection[Agent]) -> Non
         raise Conflict(_("Some of these machines are reserved at that time.")) from error
 
 
-def _demand_to_come(
+def _check_future(
     reservation: Reservation, starts_at: datetime | None, ends_at: datetime | None, now: datetime
 ) -> None:
     """Check that changed start and end are not in the past. Raises InvalidInput."""
     if ends_at is not None and ends_at <= now:
         sentence = _("{time} UTC is past. To end it now, cancel the reservation.")
-        raise _wrong("ends_at", sentence.format(time=_told(ends_at)))
+        raise _wrong("ends_at", sentence.format(time=_utc_text(ends_at)))
     if starts_at is None or starts_at == reservation.starts_at:
         return
     if reservation.starts_at <= now:
         sentence = _("It began at {time} UTC, which stays.")
-        raise _wrong("starts_at", sentence.format(time=_told(reservation.starts_at)))
+        raise _wrong("starts_at", sentence.format(time=_utc_text(reservation.starts_at)))
     if starts_at < now - TOLERATED:
-        raise _wrong("starts_at", _("{time} UTC is past. Begin now or later.").format(time=_told(starts_at)))
+        raise _wrong(
+            "starts_at", _("{time} UTC is past. Begin now or later.").format(time=_utc_text(starts_at))
+        )
 
 
 def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
@@ -149,7 +176,7 @@ def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> 
         raise _wrong("ends_at", _("It has to end after it begins."))
     if starts_at - now > FURTHEST:
         sentence = _("{time} UTC is more than a year ahead. Give an earlier time.")
-        raise _wrong("starts_at", sentence.format(time=_told(starts_at)))
+        raise _wrong("starts_at", sentence.format(time=_utc_text(starts_at)))
     if ends_at - starts_at > LONGEST:
         sentence = _(
             "A reservation lasts a year at most. For longer, put the machines into a group of their own."
@@ -169,11 +196,11 @@ def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
     return found
 
 
-def _demand_free(
+def _check_not_reserved(
     machines: Collection[Agent], starts_at: datetime, ends_at: datetime, *, but: Reservation | None = None
 ) -> None:
     """Check that no agent is reserved in the period, except by reservation `but`. Raises Conflict."""
-    clash = overlapping(
+    clash = first_overlap(
         [agent.pk for agent in machines], starts_at, ends_at, but=None if but is None else but.pk
     )
     if clash is None:
@@ -181,8 +208,8 @@ def _demand_free(
     sentence = _("“{agent}” is reserved for “{name}” already, from {start} to {end} UTC.").format(
         agent=clash.agent.name,
         name=clash.reservation.name,
-        start=_told(clash.reservation.starts_at),
-        end=_told(clash.reservation.ends_at),
+        start=_utc_text(clash.reservation.starts_at),
+        end=_utc_text(clash.reservation.ends_at),
     )
     raise Conflict(
         sentence,
@@ -197,7 +224,7 @@ def _replan(group: ResourceGroup) -> None:
     publish(CapacityChanged(group.pk))
 
 
-def _told(instant: datetime) -> str:
+def _utc_text(instant: datetime) -> str:
     """Return the time in UTC, because inputs come in the user's time zone."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
 

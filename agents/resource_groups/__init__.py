@@ -1,1 +1,1 @@
-"""Resource groups: settings, access grants, limits, and rules for the end of sessions."""
+"""Resource groups: settings, access grants, limits and agents."""

@@ -25,7 +25,7 @@ from agents.models import (
     SessionType,
     Strategy,
 )
-from agents.resource_groups.service import FACTORS
+from agents.resource_groups.service import OVERCOMMIT_FACTORS
 from common.values.resources import CPU, MEM
 
 LONGEST_NAME = 64  # of an agent
@@ -250,7 +250,7 @@ class GroupForm(GroupEndsForm):
             "usage_half_life_s": typed["usage_half_life_s"] or HALF_LIFE_S,
             "preemption_after_s": typed["preemption_after_s"] or 0,
             "preemption_grace_s": typed["preemption_grace_s"] or 0,
-            **{name: typed[name] or 1 for name in FACTORS},
+            **{name: typed[name] or 1 for name in OVERCOMMIT_FACTORS},
             "session_types": [kind for name, kind in TAKES.items() if typed[name]],
             "max_session_slots": {**given, **typed["max_devices"]},
         }
@@ -269,7 +269,7 @@ def typed_group(group: ResourceGroup) -> dict[str, Any]:
         "usage_half_life_s": group.usage_half_life_s,
         "preemption_after_s": group.preemption_after_s or None,
         "preemption_grace_s": group.preemption_grace_s or None,
-        **{name: f"{getattr(group, name).normalize():f}" for name in FACTORS},
+        **{name: f"{getattr(group, name).normalize():f}" for name in OVERCOMMIT_FACTORS},
         **{name: kind in group.session_types for name, kind in TAKES.items()},
         "max_cpu": amounts.pop(CPU, None),
         "max_mem": amounts.pop(MEM, None),

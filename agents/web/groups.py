@@ -21,7 +21,12 @@ from accounts.tenancy.preferences import column_choice
 from accounts.web.form_errors import mark
 from accounts.web.page_access import nothing_here, overseer_of_all
 from agents import grantee as agents_grantee
-from agents.capacity.free_capacity import GroupRoom, rooms_in, rooms_of, with_takers
+from agents.capacity.free_capacity import (
+    GroupCapacity,
+    annotated_capacities,
+    group_capacities,
+    with_availability,
+)
 from agents.models import ResourceGroup, Scheduler, Strategy
 from agents.ports import excluded_sessions, session_counts
 from agents.resource_groups import service
@@ -70,10 +75,12 @@ def group_list(request: HttpRequest) -> HttpResponse:
         "state": [("active", _("Active")), ("paused", _("Paused"))],
         "scheduler": [(each.value, str(each.label)) for each in Scheduler],
     }
-    page = listing.page(visible_resource_groups(actor), with_takers)
-    found = {room.id: room for room in rooms_of(page)}
-    counts = session_counts.get()(found)
-    rows = [{"group": group, **_facts(group, found[group.pk], counts.get(group.pk, {}))} for group in page]
+    page = listing.page(visible_resource_groups(actor), with_availability)
+    capacities = {each.id: each for each in annotated_capacities(page)}
+    counts = session_counts.get()(capacities)
+    rows = [
+        {"group": group, **_facts(group, capacities[group.pk], counts.get(group.pk, {}))} for group in page
+    ]
     context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
     context["can_create"] = may_do_everything(actor)
     return render(request, "agents/groups.html", context)
@@ -252,13 +259,13 @@ def superadmin(request: HttpRequest) -> Actor:
     return actor
 
 
-def _facts(group: ResourceGroup, room: GroupRoom, counts: Mapping[str, int]) -> dict[str, Any]:
+def _facts(group: ResourceGroup, capacity: GroupCapacity, counts: Mapping[str, int]) -> dict[str, Any]:
     """Return the values of a row for a group."""
     return {
         "state": "active" if group.is_active else "paused",
-        "agents": room.agents,
-        "idle_agents": room.idle_agents,
-        "meters": room_meters(room),
+        "agents": capacity.agents,
+        "unavailable_agents": capacity.unavailable_agents,
+        "meters": capacity_meters(capacity),
         "waiting": counts.get("waiting", 0),
         "running": counts.get("running", 0),
         "scheduler": Scheduler(group.scheduler).label,
@@ -266,10 +273,10 @@ def _facts(group: ResourceGroup, room: GroupRoom, counts: Mapping[str, int]) -> 
     }
 
 
-def room_meters(room: GroupRoom) -> list[dict[str, Any]]:
+def capacity_meters(capacity: GroupCapacity) -> list[dict[str, Any]]:
     """Return the utilization of a group by slot."""
-    meters = slot_meters(room.occupied, room.capacity)
-    return [{**meter, "has": room.real[meter["slot"]]} for meter in meters]
+    meters = slot_meters(capacity.occupied, capacity.capacity)
+    return [{**meter, "has": capacity.physical[meter["slot"]]} for meter in meters]
 
 
 def slot_meters(used: Mapping[str, int], limit: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -292,14 +299,14 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     """Render the page. `warning`: consequence of the change, which must be confirmed."""
-    [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
+    [capacity] = group_capacities(ResourceGroup.objects.filter(pk=group.pk))
     can_change = may_do_everything(actor)
     machines = visible_agents(actor).in_use().filter(resource_group=group).order_by("name")
     shown = list(machines[:SHOWN_AGENTS])
     context: dict[str, Any] = {
         "group": group,
         "form": form if can_change else None,
-        "facts": _facts(group, room, session_counts.get()([group.pk]).get(group.pk, {})),
+        "facts": _facts(group, capacity, session_counts.get()([group.pk]).get(group.pk, {})),
         "machines": shown,
         "machine_count": len(shown) if len(shown) < SHOWN_AGENTS else machines.count(),
         "grants": _grants_of(group),

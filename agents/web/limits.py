@@ -17,7 +17,7 @@ from accounts.web.form_errors import mark
 from accounts.web.page_access import overseer_of_all
 from agents.core.group_limits import WEEK, GroupLimit, Hours, limits_in
 from agents.models import ResourceGroup
-from agents.resource_groups.limit_service import limit_named, put_limit, remove_limit
+from agents.resource_groups.service import limit_named, put_limit, remove_limit
 from agents.selectors import access_group
 from agents.web.groups import superadmin
 from agents.web.limit_forms import DAY_WORDS, LimitForm

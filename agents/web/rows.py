@@ -79,8 +79,10 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
     """
     is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]
-    capacity, promised, occupied = agent.capacity, agent.promised, agent.occupied
-    held = {name: Occupied(name, occupied[name], limit, capacity[name]) for name, limit in promised.items()}
+    capacity, allocatable, occupied = agent.capacity, agent.allocatable, agent.occupied
+    held = {
+        name: Occupied(name, occupied[name], limit, capacity[name]) for name, limit in allocatable.items()
+    }
     cpu, mem = (held.pop(name, Occupied(name, 0, 0, 0)) for name in (CPU, MEM))
     marks = tuple(map(_mark, agent.device_list))
     return AgentRow(

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.limits import own_scope
 from accounts.selectors import sees_everything
-from agents.capacity.free_capacity import GroupRoom, group_rooms
+from agents.capacity.free_capacity import GroupCapacity, usable_group_capacities
 from agents.core.states import AgentState
 from agents.models import Agent
 from common.pages.htmx import render_page_or_fragment
@@ -57,8 +57,8 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "used": meters(readable(use.used), use.measured, only=(CPU, MEM)),
         "held": format_slots(use.allocated) if use.allocated else "",
         "groups": [
-            group_card(room, own.get(room.id, ResourceSlots()), waiting.get(room.id))
-            for room in group_rooms(actor)
+            group_card(capacity, own.get(capacity.id, ResourceSlots()), waiting.get(capacity.id))
+            for capacity in usable_group_capacities(actor)
         ],
         "agents": agents_at_work() if sees_everything(actor) else None,
     }
@@ -123,18 +123,18 @@ def meters(
     ]
 
 
-def group_card(room: GroupRoom, own: ResourceSlots, queue: Queue | None) -> dict[str, Any]:
+def group_card(capacity: GroupCapacity, own: ResourceSlots, queue: Queue | None) -> dict[str, Any]:
     """Return a resource group as the page shows it."""
     return {
-        "name": room.name,
-        "agents": room.agents,
-        "idle_agents": room.idle_agents,
-        "meters": meters(room.occupied, room.capacity, own),
-        "free": format_slots(room.free),
-        "widest": format_slots(room.widest) if room.widest_agent else "",
-        "widest_agent": room.widest_agent,
+        "name": capacity.name,
+        "agents": capacity.agents,
+        "unavailable_agents": capacity.unavailable_agents,
+        "meters": meters(capacity.occupied, capacity.capacity, own),
+        "free": format_slots(capacity.free),
+        "largest_free": format_slots(capacity.largest_free) if capacity.largest_free_agent else "",
+        "largest_free_agent": capacity.largest_free_agent,
         "queue": queue,
-        "tone": Tone.BAD if not room.agents else Tone.WARN if queue else Tone.GOOD,
+        "tone": Tone.BAD if not capacity.agents else Tone.WARN if queue else Tone.GOOD,
     }
 
 

@@ -10,7 +10,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.selectors import group_to_look_at
+from agents.selectors import access_visible_group
 from common.rest.actor import actor_of
 from common.rest.input import query_value
 from common.rest.pagination import StandardPagination
@@ -69,7 +69,7 @@ class QueueView(GenericAPIView[ComputeSession]):
         show only their size, the minute since which they wait, and a reason without names.
         """
         actor = actor_of(request)
-        group = group_to_look_at(actor, query_value(request, "resource_group"))
+        group = access_visible_group(actor, query_value(request, "resource_group"))
         page = self.paginate_queryset(queued_sessions([group.pk]))
         assert self.paginator is not None
         assert page is not None

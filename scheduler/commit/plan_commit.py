@@ -195,7 +195,7 @@ def _demand_room(kernels: Sequence[KernelPlacement], agents: _LockedAgents) -> N
         asked = needed[kernel.agent_id]
         for name, amount in kernel.slots.items():
             asked[name] += amount
-    free = {(slot.agent_id, slot.slot_name): slot.promised - slot.occupied for slot in agents.slots}
+    free = {(slot.agent_id, slot.slot_name): slot.allocatable - slot.occupied for slot in agents.slots}
     # One kernel can exceed an agent's real capacity only if more is free than the agent has
     # (overcommit).
     capacity = {(slot.agent_id, slot.slot_name): slot.capacity for slot in agents.slots}

@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
 from agents.grantee import Grantee, level_of, name_of
-from agents.selectors import access_group, hold_group
+from agents.locks import lock_group
+from agents.selectors import access_group
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import InvalidInput
@@ -30,7 +31,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
     require_superadmin(actor)
     weight = _checked(weight)
 
-    hold_group(group)
+    lock_group(group)
     whose: dict[str, Any] = {"group": group, level_of(holder): holder}
     present = ShareWeight.objects.filter(**whose).first()
     before = present.weight if present else USUAL_WEIGHT

@@ -15,7 +15,7 @@ from django.db import connection
 from accounts.core.limits import HIGHEST_PRIORITY, Level
 from agents.core.states import AgentState
 from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
-from agents.selectors import SlotRoom
+from agents.selectors import SlotCapacity
 from common import clock
 from scheduler.engine import AgentView, Allowance, Foresight, PendingSession, Planner, Snapshot
 from scheduler.engine.accelerators import most_of
@@ -81,7 +81,7 @@ class Picture:
     crowd: Crowd = field(default_factory=Crowd)
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
-    _rooms: dict[str, Mapping[str, SlotRoom]] = field(default_factory=dict)
+    _rooms: dict[str, Mapping[str, SlotCapacity]] = field(default_factory=dict)
     _unlike: list[AgentView] = field(default_factory=list)  # one per kind of agent
 
     def is_trusted(self, at: float) -> bool:
@@ -113,7 +113,7 @@ class Picture:
             self._names.update(agents.values_list("pk", "name"))
         return self._names[agent_id]
 
-    def rooms(self, architecture: str) -> Mapping[str, SlotRoom]:
+    def rooms(self, architecture: str) -> Mapping[str, SlotCapacity]:
         """Return free and total amounts by slot on agents of this architecture."""
         if architecture not in self._rooms:
             self._rooms[architecture] = _rooms(self.snapshot, architecture)
@@ -163,7 +163,7 @@ def _mark_of(group: ResourceGroup) -> Mark:
         return tuple(cursor.fetchone())
 
 
-def _rooms(snapshot: Snapshot, architecture: str) -> dict[str, SlotRoom]:
+def _rooms(snapshot: Snapshot, architecture: str) -> dict[str, SlotCapacity]:
     agents = [agent for agent in snapshot.agents if agent.architecture == architecture]
     found = {}
     for name in sorted({name for agent in agents for name in agent.capacity}):
@@ -175,5 +175,5 @@ def _rooms(snapshot: Snapshot, architecture: str) -> dict[str, SlotRoom]:
             if agent.is_schedulable and name in agent.capacity
         ]
         largest = max(agent.largest[name] for agent in agents)
-        found[name] = SlotRoom(largest, max(0, max(free, default=0)), sum(promised), sum(held))
+        found[name] = SlotCapacity(largest, max(0, max(free, default=0)), sum(promised), sum(held))
     return found

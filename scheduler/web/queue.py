@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from agents.capacity.free_capacity import rooms_in
+from agents.capacity.free_capacity import group_capacities
 from agents.models import ResourceGroup
 from agents.reservations.selectors import calendar
 from agents.selectors import visible_resource_groups
-from agents.web.groups import room_meters, slot_meters
+from agents.web.groups import capacity_meters, slot_meters
 from agents.web.limits import counted_words
 from common import clock
 from common.db.pagination import ROWS_PER_PAGE
@@ -43,15 +43,15 @@ def queue_page(request: HttpRequest) -> HttpResponse:
     if group is not None:
         page = Paginator(queued_sessions([group.pk]), ROWS_PER_PAGE).get_page(request.GET.get("page"))
         first = page.start_index() or 1
-        [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
+        [capacity] = group_capacities(ResourceGroup.objects.filter(pk=group.pk))
         rows = queue_places(actor, list(page), first=first)
         context |= {
             "page": page,
             "rows": [(row, format_slot_list(row.slots)) for row in rows],
             "waiting": [row.id for row in rows if row.id],
             "shows_priority": any(row.priority or row.can_prioritize for row in rows),
-            "room": room,
-            "meters": room_meters(room),
+            "capacity": capacity,
+            "meters": capacity_meters(capacity),
             "reserved": calendar(actor, group),
             "limits": _limits_in_force(group, actor.user_id),
         }

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from accounts.web.page_access import overseer_of_all
-from agents.selectors import access_group, group_to_look_at, visible_resource_groups
+from agents.selectors import access_group, access_visible_group, visible_resource_groups
 from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.values.durations import format_duration
@@ -31,7 +31,7 @@ MOST_EXACT_S = 10  # longer times are shown in whole seconds
 @login_required
 def scheduler(request: HttpRequest) -> HttpResponse:
     """Redirect to the page of the default group. Raises NotFound if there is none."""
-    return redirect("resource-group-scheduler", group_to_look_at(overseer_of_all(request)).pk)
+    return redirect("resource-group-scheduler", access_visible_group(overseer_of_all(request)).pk)
 
 
 @require_GET

@@ -10,9 +10,9 @@ from datetime import timedelta
 from accounts.core.budget_arithmetic import BudgetState
 from accounts.limits import scope_ids
 from accounts.models import Project
-from agents.capacity.free_capacity import Sought, with_room
+from agents.capacity.free_capacity import SessionRequirements, groups_with_capacity
 from agents.models import ResourceGroup
-from agents.selectors import SlotRoom, rooms, usable_resource_groups
+from agents.selectors import SlotCapacity, slot_capacities, usable_resource_groups
 from common import clock
 from common.actors import Actor
 from common.values.resources import ResourceSlots
@@ -48,7 +48,7 @@ class Forecast:
     live_sessions: int
     live_limit: int | None
     budgets: Sequence[BudgetState]
-    rooms: Mapping[str, SlotRoom]
+    rooms: Mapping[str, SlotCapacity]
 
 
 def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForecast | None:
@@ -114,7 +114,9 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
         live_sessions=own_sessions(actor).live().count(),
         live_limit=own_session_limit(inputs.scopes),
         budgets=inputs.budgets,
-        rooms=rooms(actor, group_id=group.pk, architecture=image.architecture) if known is None else known,
+        rooms=slot_capacities(actor, group_id=group.pk, architecture=image.architecture)
+        if known is None
+        else known,
     )
 
 
@@ -143,15 +145,15 @@ def _other_groups(
     ]
     limiting = groups_at_limit(taking, request.type, actor.user_id or 0, request.slots, clock.now())
     others = {each.pk: each.name for each in taking if each.pk not in limiting}
-    sought = Sought(
+    sought = SessionRequirements(
         slots=request.slots,
         architecture=image.architecture,
         scopes=scope_ids(actor, project),
-        lasts=lasts,
+        duration=lasts,
         device_model=request.device_model,
         image=image.reference if image.registry_id is None else "",
     )
-    roomy = with_room(others, sought)
+    roomy = groups_with_capacity(others, sought)
     found = {pk: name for pk, name in others.items() if pk in roomy}
     if not found:
         return []

@@ -28,7 +28,7 @@ from agents.selectors import (
     access_resource_group,
     has_machine_for,
     machine_sizes,
-    meant_group,
+    named_or_default_group,
     usable_resource_groups,
 )
 from common.actors import Actor
@@ -232,7 +232,7 @@ def _lock_group(actor: Actor, name: str, project: Project) -> ResourceGroup:
     Changes of settings or grants lock FOR UPDATE, so KEY SHARE suffices here.
     """
     usable = usable_resource_groups(actor, project)
-    group = next(iter(lock_rows(meant_group(usable, name)[:1], RowLock.KEY_SHARE)), None)
+    group = next(iter(lock_rows(named_or_default_group(usable, name)[:1], RowLock.KEY_SHARE)), None)
     if group is None:
         return access_resource_group(actor, name, project)
     if not group.is_public and not may_do_everything(actor):  # grants are separate rows

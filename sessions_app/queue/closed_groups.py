@@ -69,9 +69,9 @@ def _hold_refused_in(group: ResourceGroup) -> None:
 def count_excluded(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
     """Return the number of queued sessions that these changes would hold. One query at most."""
     changed = copy(group)
-    for column in service.ADMITTING:
+    for column in service.ADMISSION_RULES:
         setattr(changed, column, changes.get(column, getattr(group, column)))
-    is_same = all(getattr(changed, column) == getattr(group, column) for column in service.ADMITTING)
+    is_same = all(getattr(changed, column) == getattr(group, column) for column in service.ADMISSION_RULES)
     return 0 if is_same or is_open_to_all(changed) else _queued_in(group).filter(refused_by(changed)).count()
 
 

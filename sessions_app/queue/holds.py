@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents.capacity.image_presence import machines_without
 from agents.models import ResourceGroup
+from agents.selectors import count_agents_without_image
 from common import clock
 from common.errors import InvalidInput
 from common.i18n import gettext_noop
@@ -125,13 +125,13 @@ def missing_image_hold(
 ) -> HoldState | None:
     """Return the hold state if no machine of the group has or can pull the image; else None.
 
-    `count`: result of `machines_without`, if just read. Otherwise one query, none for an image with
+    `count`: result of `count_agents_without_image`, if just read. Otherwise one query, none for an image with
     a registry.
     """
     if image.registry_id is not None or image.created_at > clock.now() - IMAGE_REPORT_DELAY:
         return None
     if count is None:
-        count = machines_without(group, image.reference, image.architecture)
+        count = count_agents_without_image(group, image.reference, image.architecture)
     message = StoredMessage(
         MISSING_IMAGE_MESSAGE, {"image": image.reference, "group": group.name, "count": count}
     )

@@ -11,7 +11,7 @@ from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
 from accounts.selectors import usable_projects
 from agents.models import ResourceGroup
-from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts
+from agents.selectors import SlotCapacity, slot_capacities_by_group, usable_resource_groups, with_agent_counts
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
 from common.pages.form_fields import UncheckedField
@@ -56,7 +56,7 @@ class LauncherForm(LauncherFields):
         # one name for an array instead of one for each element
         live = own_sessions(actor).live().values_list(Coalesce("array__name", "name"), flat=True)
         self.live_names = list(live.order_by(Coalesce("array__name", "name")).distinct()[:MOST_NAMES])
-        self._rooms = rooms_by_group(
+        self._rooms = slot_capacities_by_group(
             actor, architecture=self.chosen_image.architecture if self.chosen_image else ""
         )
         folder_choices = [(str(folder.pk), folder.name) for folder in self.mountable]
@@ -131,7 +131,7 @@ class LauncherForm(LauncherFields):
         return next((group for group in self.groups if group.name == chosen or not chosen), None)
 
     @property
-    def room(self) -> dict[str, SlotRoom]:
+    def room(self) -> dict[str, SlotCapacity]:
         """Capacity by slot in the chosen resource group, counting agents that can run the chosen image."""
         group = self.chosen_group
         return self._rooms.get(group.pk, {}) if group else {}

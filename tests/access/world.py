@@ -37,7 +37,7 @@ from accounts.policies.service import create_policy
 from accounts.tenancy.user_import import check_import
 from agents.models import GroupGrant, Reservation
 from agents.reservations.service import reserve_agents
-from agents.resource_groups.limit_service import put_limit
+from agents.resource_groups.service import put_limit
 from common import clock
 from common.actors import SYSTEM
 from common.audit import audit_log

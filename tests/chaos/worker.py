@@ -26,7 +26,7 @@ from django.db import connection, transaction
 from accounts.models import ResourcePolicy
 from accounts.policies.service import update_policy
 from agents.models import ResourceGroup
-from agents.resource_groups.limit_service import limit_named, put_limit
+from agents.resource_groups.service import limit_named, put_limit
 from agents.runtime.port import RuntimeFault
 from common import clock
 from common.actors import SYSTEM, Actor

@@ -10,7 +10,7 @@ from django.test import Client
 from accounts.core.roles import Role
 from accounts.models import User
 from agents.models import ResourceGroup
-from agents.resource_groups import limit_service
+from agents.resource_groups import service
 from common import clock
 from common.actors import SYSTEM
 from common.errors import NotFound
@@ -195,7 +195,7 @@ def test_names_of_any_characters_are_found(place: Place, superadmin: Client) -> 
     assert superadmin.get(row["change_url"]).status_code == 200
     assert superadmin.post(row["remove_url"]).status_code == 302
     with pytest.raises(NotFound):
-        limit_service.remove_limit(actor=SYSTEM, group_id=place.group.pk, name=name)
+        service.remove_limit(actor=SYSTEM, group_id=place.group.pk, name=name)
     limit = {"name": name, "each": {"cpu": 1}}
     with pytest.raises(NotFound):
-        limit_service.put_limit(actor=SYSTEM, group_id=place.group.pk, limit=limit, instead_of=name)
+        service.put_limit(actor=SYSTEM, group_id=place.group.pk, limit=limit, instead_of=name)

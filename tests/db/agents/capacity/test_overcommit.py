@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from agents.capacity.overcommit import promise
+from agents.capacity.overcommit import apply_overcommit
 from agents.machines.simulation import Shape, add_simulated_agents
 from agents.models import Agent, AgentSlot
 from agents.resource_groups.service import create_resource_group, move_agent, update_resource_group
-from agents.selectors import has_machine_for, rooms
+from agents.selectors import has_machine_for, slot_capacities
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -40,8 +40,8 @@ def occupied(agent: Agent, slot: str = "cpu") -> int:
     return AgentSlot.objects.get(agent=agent, slot_name=slot).occupied
 
 
-def promised(agent: Agent) -> dict[str, int]:
-    return {slot.slot_name: slot.promised for slot in AgentSlot.objects.filter(agent=agent)}
+def allocatable(agent: Agent) -> dict[str, int]:
+    return {slot.slot_name: slot.allocatable for slot in AgentSlot.objects.filter(agent=agent)}
 
 
 def running(cluster: Cluster) -> int:
@@ -52,7 +52,7 @@ def running(cluster: Cluster) -> int:
 def test_machines_take_what_their_group_promises_and_no_more(cluster: Cluster) -> None:
     agent = cluster.add_agent(MACHINE)
     overcommit(cluster, cpu_overcommit="2.0", mem_overcommit="1.25")
-    assert promised(agent) == {"cpu": 8000, "mem": 10 * GIB, "gpu": 2000}
+    assert allocatable(agent) == {"cpu": 8000, "mem": 10 * GIB, "gpu": 2000}
     for _ in range(4):
         cluster.add_pending({"cpu": 3000, "mem": GIB})
     assert running(cluster) == 2
@@ -84,7 +84,7 @@ def test_one_container_gets_no_more_than_a_machine_has(cluster: Cluster) -> None
     overcommit(cluster, cpu_overcommit=1.5)
     assert running(cluster) == 1
     assert (occupied(small), occupied(large)) == (0, 5000)
-    room = rooms(SYSTEM, group_id=cluster.group.pk)["cpu"]
+    room = slot_capacities(SYSTEM, group_id=cluster.group.pk)["cpu"]
     assert (room.largest, room.most_free, room.capacity, room.occupied) == (6000, 4000, 15_000, 5000)
 
 
@@ -115,9 +115,9 @@ def test_a_machine_promises_what_the_group_says_that_it_is_in(cluster: Cluster) 
     overcommit(cluster, cpu_overcommit=2)
     plain = create_resource_group(actor=SYSTEM, name="plain")
     move_agent(actor=SYSTEM, agent_id=agent.pk, group_id=plain.pk)
-    assert promised(agent) == MACHINE
+    assert allocatable(agent) == MACHINE
     move_agent(actor=SYSTEM, agent_id=agent.pk, group_id=cluster.group.pk)
-    assert promised(agent)["cpu"] == 8000
+    assert allocatable(agent)["cpu"] == 8000
 
 
 def test_a_plan_made_for_a_larger_machine_is_stale(cluster: Cluster) -> None:
@@ -147,7 +147,7 @@ def test_machines_that_come_at_once_are_read_once_though_the_database_takes_its_
             cursor.execute(f"ANALYZE {table}")
     made = add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=Shape())
     before = slots_read()
-    promise([agent.pk for agent in made])
+    apply_overcommit([agent.pk for agent in made])
     assert slots_read() - before < 20 * len(made)
 
 

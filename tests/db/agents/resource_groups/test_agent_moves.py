@@ -93,7 +93,7 @@ def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
 ) -> None:
     other = make_place()
     demand, has_looked, may_go_on = (
-        resource_groups_service._demand_not_reserved,
+        resource_groups_service._check_not_reserved,
         threading.Event(),
         threading.Event(),
     )
@@ -103,7 +103,7 @@ def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
         has_looked.set()
         assert may_go_on.wait(timeout=10)
 
-    monkeypatch.setattr(resource_groups_service, "_demand_not_reserved", look_and_pause)
+    monkeypatch.setattr(resource_groups_service, "_check_not_reserved", look_and_pause)
     moved: list[object] = []
     reserved: list[object] = []
     moving = in_thread(
@@ -140,7 +140,7 @@ def test_a_plan_that_waits_for_a_move_is_stale_afterwards(
     other, session = make_place(), place.enqueue()
     decided = plan(read_snapshot(place.group.pk), clock.now())
     demand, is_moving, may_go_on = (
-        resource_groups_service._demand_not_reserved,
+        resource_groups_service._check_not_reserved,
         threading.Event(),
         threading.Event(),
     )
@@ -155,7 +155,7 @@ def test_a_plan_that_waits_for_a_move_is_stale_afterwards(
             plan_commit.commit_plan(decided)
         return "stale"
 
-    monkeypatch.setattr(resource_groups_service, "_demand_not_reserved", look_and_pause)
+    monkeypatch.setattr(resource_groups_service, "_check_not_reserved", look_and_pause)
     moved: list[object] = []
     committed: list[object] = []
     moving = in_thread(

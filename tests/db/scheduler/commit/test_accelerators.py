@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 
 from accounts.limits import scope_ids
-from agents.capacity.free_capacity import Sought, with_room
+from agents.capacity.free_capacity import SessionRequirements, groups_with_capacity
 from agents.models import Agent, AgentDevice, AgentSlot
-from agents.selectors import rooms
+from agents.selectors import slot_capacities
 from common import clock
 from common.errors import InvalidInput
 from common.values.resources import ResourceSlots
@@ -134,12 +134,12 @@ def test_room_at_once_is_what_devices_have(place: Place) -> None:
     actor = actor_for(place.owner)
 
     def most() -> int:
-        return rooms(actor, group_id=place.group.pk)["gpu"].most_free
+        return slot_capacities(actor, group_id=place.group.pk)["gpu"].most_free
 
     def has_room_for(gpu: int) -> bool:
         slots = ResourceSlots({"cpu": 1000, "gpu": gpu})
-        sought = Sought(slots, "x86_64", scope_ids(actor), timedelta(days=7))
-        return place.group.pk in with_room([place.group.pk], sought)
+        sought = SessionRequirements(slots, "x86_64", scope_ids(actor), timedelta(days=7))
+        return place.group.pk in groups_with_capacity([place.group.pk], sought)
 
     assert (most(), has_room_for(2000)) == (2000, True)
     for gpu in (0.6, 0.7):
@@ -157,7 +157,7 @@ def test_room_at_once_is_of_one_machine_whether_its_devices_are_known_or_not(pla
         name="plain", address="simulated://plain", resource_group=place.group, architecture="x86_64"
     )
     AgentSlot.objects.create(agent=plain, slot_name="gpu", capacity=4000, occupied=1000)
-    assert rooms(actor_for(place.owner), group_id=place.group.pk)["gpu"].most_free == 3000
+    assert slot_capacities(actor_for(place.owner), group_id=place.group.pk)["gpu"].most_free == 3000
 
 
 @pytest.mark.parametrize(
