@@ -28,7 +28,7 @@ class EndingOut(serializers.Serializer[NextEnd]):
         help_text="Reason of the end: lifetime, interaction, use or preemption; empty for the time "
         "limit of the request."
     )
-    explain_end = serializers.SerializerMethodField(
+    why = serializers.SerializerMethodField(
         help_text="Message about the cause; empty if nothing ends the session."
     )
     is_near = serializers.BooleanField(help_text="true if the owner was warned.")
