@@ -60,6 +60,7 @@ PURE_MODULES = (
     "sessions_app/core/placement.py",
     "sessions_app/core/queue_options.py",
     "sessions_app/core/request.py",
+    "sessions_app/core/request_fields.py",
     "sessions_app/gateway/activity/polling_detection.py",
     "sessions_app/core/home_setup.py",
     "sessions_app/core/sizes.py",

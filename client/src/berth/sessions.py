@@ -278,22 +278,25 @@ class Sessions:
             "resources": {"cpu": cpu, "mem": mem, **(resources or {})},
             "environment": dict(environment or {}),
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
+            "command": command,
+            "resource_group": resource_group,
+            "timeout_s": timeout_s,
+            "personal_files": personal_files,
+            "priority": priority,
+            "start_at": _instant(start_at),
+            "pending_timeout_s": pending_timeout_s,
+            "dependencies": [{"session": one, "when": when} for one, when in (after or {}).items()],
+            "max_retries": max_retries,
+            "requeues": requeues,
+            "callback_url": callback_url,
+            "designated_agent": designated_agent,
+            "may_run_elsewhere": may_run_elsewhere,
+            "device_model": device_model,
+            "placement_group": placement_group,
+            "placement_rule": placement_rule,
+            "array": array,
         }
-        chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
-        chosen |= {"designated_agent": designated_agent, "device_model": device_model}
-        body |= {"max_retries": max_retries} if max_retries else {}
-        body |= {"requeues": True} if requeues else {}
-        body |= {"callback_url": callback_url} if callback_url else {}
-        body |= {"may_run_elsewhere": True} if may_run_elsewhere else {}
-        body |= {"array": array} if array else {}
-        placed = {"placement_group": placement_group, "placement_rule": placement_rule}
-        body |= {name: value for name, value in placed.items() if value}
-        if after:
-            body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
-        chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}
-        body |= {} if personal_files else {"personal_files": False}
-        body |= {"priority": priority} if priority else {}
-        body |= {key: value for key, value in chosen.items() if value not in ("", None)}
+        body = {field: value for field, value in body.items() if value not in ("", None)}
         return self.create(body, idempotency_key=idempotency_key)
 
     def check(self, body: Mapping[str, Any]) -> SessionCheck:
