@@ -327,7 +327,7 @@ SPECTACULAR_SETTINGS = {
         "SignUpEnum": "accounts.api.invitations.WAYS",
         "InvitationStateEnum": "accounts.api.invitations.STATES",
         "MemberRuleKindEnum": "accounts.api.member_rules.KINDS",
-        "SessionOutStatusEnum": "sessions_app.api.devices.STATUSES",
+        "SessionOutStatusEnum": "sessions_app.api.serializers.STATUSES",
         "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
     },
 }

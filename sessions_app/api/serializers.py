@@ -11,15 +11,17 @@ from rest_framework import serializers
 
 from common.rest.actor import actor_of
 from common.values.resources import MEM
-from sessions_app.api.end_forecast import EndingOut
 from sessions_app.app_services.urls import app_links
 from sessions_app.callbacks.delivery import callback_url_of
+from sessions_app.core.idle_rules import Judged
 from sessions_app.core.queue_options import DependencyRequest
 from sessions_app.core.request import FolderRequest, SessionRequest
 from sessions_app.core.request_fields import RequestField
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
-from sessions_app.idle.facts import find_next_end
+from sessions_app.idle.facts import NextEnd, find_next_end
+from sessions_app.idle.messages import explain_end
+from sessions_app.metrics.allocated_devices import allocated_devices
 from sessions_app.models import (
     ComputeSession,
     PersonalSetup,
@@ -141,6 +143,50 @@ class SetupOut(serializers.Serializer[Any]):
     messages = serializers.ListField(child=serializers.CharField(), help_text="Messages about what failed.")
 
 
+class JudgedOut(serializers.Serializer[Judged]):
+    name = serializers.CharField(
+        help_text="Resource: cpu, mem, device (all accelerators) or device_mem (their memory)."
+    )
+    percent = serializers.IntegerField(
+        allow_null=True,
+        help_text="Mean utilization in percent of the allocation; null: not measured, and so without effect.",
+    )
+    least = serializers.IntegerField(
+        help_text="Minimum in percent that the resource group or a policy requires."
+    )
+
+
+class EndingOut(serializers.Serializer[NextEnd]):
+    """Expected end of a running session if nothing changes, and its measured use."""
+
+    ends_at = serializers.DateTimeField(allow_null=True, help_text="null if no limit ends the session.")
+    cause = serializers.CharField(
+        help_text="Reason of the end: lifetime, interaction, use or preemption; empty for the time "
+        "limit of the request."
+    )
+    why = serializers.SerializerMethodField(
+        help_text="Message about the cause; empty if nothing ends the session."
+    )
+    is_near = serializers.BooleanField(help_text="true if the owner was warned.")
+    is_soon = serializers.BooleanField(help_text="true if the session ends within 30 minutes.")
+    interacted_at = serializers.DateTimeField(allow_null=True, help_text="Time of the last user activity.")
+    idle_since = serializers.DateTimeField(
+        allow_null=True, help_text="Start of the idle time; null if it is not limited or not measured."
+    )
+    max_idle_s = serializers.IntegerField(allow_null=True)
+    gap = serializers.CharField(
+        help_text="Reason why user activity is not measured now, which suspends the idle timeout; else empty."
+    )
+    use = JudgedOut(
+        many=True,
+        help_text="Resources with a minimum utilization, as last measured; empty until the first "
+        "window is over.",
+    )
+
+    def get_why(self, outlook: NextEnd) -> str:
+        return explain_end(outlook)
+
+
 class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
@@ -240,6 +286,32 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "limit_bytes": session.slots[MEM],
             "message": str(oom_kills.memory_kill_message(session, kernel)),
         }
+
+
+STATUSES = [status.value for status in Status]
+
+
+class HeldDeviceOut(serializers.Serializer[Any]):
+    kernel = serializers.CharField()
+    agent = serializers.CharField()
+    slot_name = serializers.CharField()
+    index = serializers.IntegerField()
+    device_id = serializers.CharField(help_text="Id of the device given by the vendor.")
+    model = serializers.CharField()
+    share = serializers.IntegerField(help_text="Allocated share in thousandths; 1000 is the whole device.")
+
+
+class SessionDetailOut(SessionOut):
+    devices = serializers.SerializerMethodField(
+        help_text="Allocated accelerators, if they are known individually; empty if none are allocated."
+    )
+
+    class Meta(SessionOut.Meta):
+        fields = (*SessionOut.Meta.fields, "devices")  # type: ignore[assignment]
+
+    @extend_schema_field(HeldDeviceOut(many=True))
+    def get_devices(self, session: ComputeSession) -> list[dict[str, Any]]:
+        return list(HeldDeviceOut(allocated_devices(session), many=True).data)
 
 
 class SlotRoomOut(serializers.Serializer[Any]):

@@ -15,7 +15,7 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.api.devices import SessionDetailOut
+from sessions_app.api.serializers import SessionDetailOut
 from sessions_app.api.sharing_scope import demand_scope_to_share
 from sessions_app.core.queue_options import MAX_SESSION_NAME
 from sessions_app.core.request import MAX_REFERENCE_LENGTH

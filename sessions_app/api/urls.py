@@ -7,7 +7,6 @@ from sessions_app.api import (
     metrics,
     personal,
     presets,
-    priorities,
     templates,
     views,
 )
@@ -46,7 +45,7 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/extend/", views.SessionExtendView.as_view(), name="api-session-extend"),
     path(
         "sessions/<uuid:session_id>/priority/",
-        priorities.SessionPriorityView.as_view(),
+        views.SessionPriorityView.as_view(),
         name="api-session-priority",
     ),
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),

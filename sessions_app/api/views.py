@@ -6,34 +6,38 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.core.limits import HIGHEST_PRIORITY
 from accounts.logins.service import login_of
 from common.rest.actor import actor_of
 from common.rest.content_types import PlainTextRenderer
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
-from common.rest.input import query_flag
+from common.rest.input import InputSerializer, query_flag
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.admission.forecast import forecast_session, forecast_waiting_session
 from sessions_app.admission.service import enqueue_session
-from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.serializers import (
     DEPENDENCIES,
     ExpectedStartOut,
     SessionCheckOut,
+    SessionDetailOut,
     SessionOut,
     TransitionOut,
 )
 from sessions_app.container_io.logs import Follower, follow_log, read_log
+from sessions_app.core.queue_options import LOWEST_PRIORITY
 from sessions_app.core.request import SessionRequest, parse_request
 from sessions_app.core.states import Status
 from sessions_app.idle.extension import extend_session
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.ports import WaitForecast
+from sessions_app.queue.priority import change_priority
 from sessions_app.selectors import Action, access_session, find_kernel, visible_sessions
 from sessions_app.termination.service import terminate_session
 
@@ -148,6 +152,34 @@ class SessionExtendView(APIView):
         extend_session(actor=actor, session_id=session_id)
         session = access_session(actor, session_id, Action.VIEW)
         return Response(SessionDetailOut(session, context={"request": request}).data, status=201)
+
+
+class PriorityInput(InputSerializer):
+    priority = serializers.IntegerField(
+        min_value=LOWEST_PRIORITY,
+        max_value=HIGHEST_PRIORITY,
+        help_text="Priority; sessions with a higher value are placed first.",
+    )
+
+
+class SessionPriorityView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(
+        operation_id="change_session_priority",
+        request=PriorityInput,
+        responses={200: SessionDetailOut, **REFUSALS},
+    )
+    def put(self, request: Request, session_id: UUID) -> Response:
+        """Change the priority of a waiting session. Its owner may raise it as far as policies
+        allow, and not above the value that an administrator has set.
+        """
+        asked = PriorityInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor = actor_of(request)
+        change_priority(actor=actor, session_id=session_id, priority=asked.validated_data["priority"])
+        session = access_session(actor, session_id, Action.VIEW)
+        return Response(SessionDetailOut(session, context={"request": request}).data)
 
 
 class SessionLogView(APIView):

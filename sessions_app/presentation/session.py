@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from string import Formatter
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
@@ -14,13 +15,13 @@ from common.actors import Actor
 from common.pages.tables import Head
 from common.values.durations import format_duration
 from common.values.resources import format_bytes, format_slots
+from common.values.stored_message import StoredMessage
 from sessions_app.app_services.urls import app_links
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
 from sessions_app.idle.facts import find_next_end
 from sessions_app.models import ComputeSession, SessionType
-from sessions_app.presentation.short_reasons import short_reason
 from sessions_app.selectors import Action, is_stoppable, may
 from sessions_app.termination import oom_kills
 
@@ -31,6 +32,46 @@ STAGES = (
     (Status.STARTING, gettext_noop("Starting")),
     (Status.RUNNING, gettext_noop("Ready")),
 )
+
+
+# By reason code (scheduler.engine.ReasonCode): the first text whose arguments the message has.
+_SHORT: dict[str, tuple[str, ...]] = {
+    "group_paused": (gettext_noop("Group paused"),),
+    "no_agents": (gettext_noop("No agent takes it now"),),
+    "agent_unavailable": (gettext_noop("Its agent takes none now"),),
+    "never_fits": (
+        gettext_noop("Never fits: {short} requested, {room} at most"),
+        gettext_noop("Never fits: {count} agents needed, {found} there"),
+    ),
+    "no_capacity": (
+        gettext_noop("No room: {short} requested, {room} free"),
+        gettext_noop("No room: {count} agents needed, {found} free"),
+    ),
+    "fragmented": (
+        gettext_noop("No room: {short} requested, {room} on one agent"),
+        gettext_noop("No room: {asked} requested, {room} in one piece"),
+        gettext_noop("No room: {count} agents needed, {found} free"),
+        gettext_noop("Free, but on too many agents"),
+    ),
+    "budget_spent": (gettext_noop("Budget used up"),),
+    "limit_reached": (gettext_noop("Limit: {held} of {most} allocated"),),
+    "kept_free": (gettext_noop("Backfill reservation ahead"),),
+    "priority": (gettext_noop("Higher priority ahead: {count}"),),
+    "making_room": (gettext_noop("Preemption in progress"),),
+    "placement_rule": (gettext_noop("Placement group: {count} agents"),),
+    "reservation": (
+        gettext_noop("Reserved until {until} UTC"),
+        gettext_noop("Reserved for it from {start} UTC"),
+    ),
+}
+
+
+def short_reason(code: str, sentence: StoredMessage) -> StoredMessage:
+    """Return the short form of the message for reason `code`, or the message itself if there is none."""
+    for text in _SHORT.get(code, ()):
+        if all(name in sentence.arguments for _, name, _, _ in Formatter().parse(text) if name):
+            return StoredMessage(text, sentence.arguments)
+    return sentence
 
 
 def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:

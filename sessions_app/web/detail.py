@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from common.actors import Actor
-from common.errors import Conflict, LimitExceeded
+from common.errors import Conflict, InvalidInput, LimitExceeded
 from common.pages.htmx import closed_during_impersonation, render_page_or_fragment
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
@@ -32,6 +32,7 @@ from sessions_app.models import ComputeSession, SessionType
 from sessions_app.presentation import detail
 from sessions_app.presentation import session as presentation_session
 from sessions_app.queue.dependencies import Dependency, dependencies_of, may_see_name
+from sessions_app.queue.priority import change_priority
 from sessions_app.selectors import Action, access_session, find_kernel, may
 from sessions_app.termination.delayed_stop import cancel_stop, schedule_stop
 from sessions_app.web.arrays import address_of
@@ -186,6 +187,30 @@ def session_extend(request: HttpRequest, session_id: UUID) -> HttpResponse:
     else:
         messages.success(request, _("“{session}” was extended.").format(session=session.name))
     return redirect("session-detail", session_id=session_id)
+
+
+@require_POST
+@login_required
+def session_priority(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Change the priority, and return to the page of the form: the session, or with `back` (name of
+    a resource group) and `page` its queue.
+    """
+    try:
+        session = change_priority(
+            actor=actor_of(request), session_id=session_id, priority=request.POST.get("priority", "")
+        )
+    except (Conflict, InvalidInput, LimitExceeded) as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        messages.success(request, _said(session))
+    if group := request.POST.get("back", ""):
+        return redirect(reverse("queue", query={"group": group, "page": request.POST.get("page", "")}))
+    return redirect("session-detail", session_id=session_id)
+
+
+def _said(session: ComputeSession) -> str:
+    sentence = _("“{session}” waits with priority {priority} now.")
+    return sentence.format(session=session.name, priority=session.priority)
 
 
 def _back(place: str, session_id: UUID) -> HttpResponse:

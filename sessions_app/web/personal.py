@@ -1,4 +1,4 @@
-"""Profile page of dotfiles and the start-up script for the home directory of new sessions."""
+"""Profile pages of dotfiles, the start-up script and the secret that signs callbacks."""
 
 from typing import Any
 
@@ -17,6 +17,8 @@ from common.errors import BerthError
 from common.pages.form_fields import UncheckedChoice, UncheckedField
 from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
+from common.rest.idempotency import submit_once
+from sessions_app.callbacks.signing_secret import callback_secret, make_callback_secret
 from sessions_app.core.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
 from sessions_app.dotfiles import service
 from sessions_app.models import Dotfile
@@ -154,3 +156,27 @@ def _page(
         "seconds": settings.BERTH_STARTUP_SCRIPT_S,
     }
     return render(request, "sessions_app/dotfiles.html", context, status=status)
+
+
+EXAMPLE = """\
+import hashlib, hmac, time
+
+def is_from_berth(secret: str, headers, body: bytes) -> bool:
+    told, sent = headers["Berth-Timestamp"], headers["Berth-Signature"]
+    text = told.encode() + b"." + body
+    made = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+    is_fresh = abs(time.time() - int(told)) < 300
+    return is_fresh and hmac.compare_digest(sent, f"v1={made}")
+"""
+
+
+@closed_during_impersonation
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@submit_once(otherwise="callbacks")
+def callbacks_page(request: HttpRequest) -> HttpResponse:
+    """Show the page; POST creates a new secret and shows it once."""
+    actor = actor_of(request)
+    text = make_callback_secret(actor=actor) if request.method == "POST" else ""
+    context = {"kept": callback_secret(actor), "secret": text, "example": EXAMPLE}
+    return render(request, "sessions_app/callbacks.html", context, status=201 if text else 200)

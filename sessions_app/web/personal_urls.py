@@ -2,10 +2,10 @@
 
 from django.urls import path
 
-from sessions_app.web import callbacks, personal
+from sessions_app.web import personal
 
 urlpatterns = [
-    path("callbacks/", callbacks.callbacks_page, name="callbacks"),
+    path("callbacks/", personal.callbacks_page, name="callbacks"),
     path("dotfiles/", personal.dotfiles_page, name="dotfiles"),
     path("dotfiles/remove/", personal.remove_dotfile, name="remove-dotfile"),
     path("startup-script/", personal.set_startup_script, name="set-startup-script"),

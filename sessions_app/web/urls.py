@@ -7,7 +7,6 @@ from sessions_app.web import (
     launcher,
     lists,
     presets,
-    priorities,
     templates,
     user_limits,
 )
@@ -35,7 +34,7 @@ urlpatterns = [
     path("<uuid:session_id>/log/", detail.session_log, name="session-log"),
     path("<uuid:session_id>/stop/", detail.session_stop, name="session-stop"),
     path("<uuid:session_id>/extend/", detail.session_extend, name="session-extend"),
-    path("<uuid:session_id>/priority/", priorities.session_priority, name="session-priority"),
+    path("<uuid:session_id>/priority/", detail.session_priority, name="session-priority"),
     path("<uuid:session_id>/keep/", detail.session_keep, name="session-keep"),
     path("<uuid:session_id>/start-again/", launcher.start_again, name="session-start-again"),
 ]

@@ -24,7 +24,7 @@ from sessions_app.core.start_estimate import StartRange
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
-from sessions_app.presentation.short_reasons import short_reason
+from sessions_app.presentation.session import short_reason
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place

@@ -27,7 +27,7 @@ from sessions_app.core.states import Reason
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
 from sessions_app.termination.service import begin_termination
-from sessions_app.web.callbacks import EXAMPLE
+from sessions_app.web.personal import EXAMPLE
 from tests.doubles.callback_server import CallbackServer
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place

@@ -5,7 +5,7 @@ import pytest
 from common.templatetags.berth import unbroken
 from common.values.stored_message import StoredMessage
 from scheduler.engine import ReasonCode
-from sessions_app.presentation.short_reasons import _SHORT, short_reason
+from sessions_app.presentation.session import _SHORT, short_reason
 
 GPUS = {"short": {"gpu": 4000}, "room": {"gpu": 2000}, "group": "lab"}
 
