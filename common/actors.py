@@ -24,7 +24,7 @@ class Via(StrEnum):
 class Actor:
     """Immutable first argument of services and selectors; holds no database object.
 
-    `label` is for logs and the access log (an e-mail address, or "system"); `keypair_id` is set for
+    `label` is for logs and the audit log (an e-mail address, or "system"); `keypair_id` is set for
     tokens. During impersonation, `impersonator_id` and `impersonator_label` identify the real user. Monitors
     see what superadmins (of all domains) or domain admins see, but cannot change it.
     """

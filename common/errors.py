@@ -15,7 +15,7 @@ class BerthError(Exception):
 
     default_code: ClassVar[str] = "error"
     http_status: ClassVar[int] = 500
-    is_recorded = False  # already recorded in the access log where it was raised
+    is_recorded = False  # already recorded in the audit log where it was raised
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Tables of the access log, of idempotency answers, and of the clock reading."""
+"""Tables of the audit log, of idempotency answers, and of the clock reading."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from common import clock
 
 
 class AuditEntry(models.Model):
-    """Line of the access log. Rows are only added; a repeated refusal counts up its row
+    """Line of the audit log. Rows are only added; a repeated refusal counts up its row
     (`fold_key`).
 
     `actor_*` is the real actor; `acted_as_*` the impersonated user, if any. `domain_id` is the

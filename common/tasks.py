@@ -1,4 +1,4 @@
-"""Celery tasks of `common`: purge of stored responses and of the access log."""
+"""Celery tasks of `common`: purge of stored responses and of the audit log."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ def purge_answers() -> None:
 
 @shared_task(name=TaskName.PURGE_AUDIT, soft_time_limit=600, time_limit=660)
 def purge_audit() -> None:
-    """Delete lines of the access log that are older than the
+    """Delete lines of the audit log that are older than the
     setting BERTH_AUDIT_DAYS; 0 keeps all.
     """
     if settings.BERTH_AUDIT_DAYS > 0:

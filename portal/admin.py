@@ -26,7 +26,7 @@ _change_password = admin.site.password_change
 
 
 def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-    """Serve Django admin's password page and record the change in the access log."""
+    """Serve Django admin's password page and record the change in the audit log."""
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
         password_is_new(cast("User", request.user), request)
@@ -46,7 +46,7 @@ for model in (SocialAccount, SocialApp, SocialToken):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(admin.ModelAdmin):
-    """Read-only view of the access log."""
+    """Read-only view of the audit log."""
 
     list_display = ("recorded_at", "actor_label", "action", "target_label", "outcome", "ip")
     list_filter = ("action", "outcome", "actor_kind")

@@ -227,7 +227,7 @@ BERTH_CURRENCY = read_currency(env.str("BERTH_CURRENCY", ""))
 # Maximum duration of an impersonation in minutes; 0: disabled.
 BERTH_VIEW_AS_MINUTES = env.int("BERTH_VIEW_AS_MINUTES", 30)
 
-# Access log: retention in days; 0: unlimited.
+# Audit log: retention in days; 0: unlimited.
 BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
 
 # Cookies and headers. `Secure` follows the portal's URL.

@@ -1,1 +1,1 @@
-"""Access log: recording of actions, refused requests, and changes in Django admin."""
+"""Audit log: recording of actions, refused requests, and changes in Django admin."""

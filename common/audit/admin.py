@@ -1,4 +1,4 @@
-"""Django admin classes that record changes in the access log and explain refused deletions."""
+"""Django admin classes that record changes in the audit log and explain refused deletions."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Writes the access log: actions in the transaction of their change, refusals after it."""
+"""Writes the audit log: actions in the transaction of their change, refusals after it."""
 
 import hashlib
 import re

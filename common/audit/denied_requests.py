@@ -1,4 +1,4 @@
-"""Middleware that records refused requests in the access log, whichever part
+"""Middleware that records refused requests in the audit log, whichever part
 of the portal refused them.
 """
 

@@ -71,7 +71,7 @@ def run_bulk_action(
     url_of: Callable[[Id], str],
 ) -> list[Outcome]:
     """Call `act` on each id and return the outcomes; its result is the sentence shown. A refusal is
-    an outcome too, and is recorded in the access log if its status is in RECORDED.
+    an outcome too, and is recorded in the audit log if its status is in RECORDED.
     """
     outcomes = []
     for each in ids:

@@ -73,7 +73,7 @@ _STYLES = {
     "ready": StatusStyle("circle-check", gettext_noop("Ready"), Tone.GOOD),
     "deleting": StatusStyle("loader-2", gettext_noop("Deleting"), Tone.QUIET, is_spinning=True),
     "deleted": StatusStyle("trash", gettext_noop("Deleted"), Tone.QUIET),
-    # lines of the access log
+    # lines of the audit log
     "done": StatusStyle("circle-check", gettext_noop("Done"), Tone.GOOD),
     "refused": StatusStyle("ban", gettext_noop("Refused"), Tone.WARN),
     "failed": StatusStyle("circle-x", gettext_noop("Failed"), Tone.BAD),

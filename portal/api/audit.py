@@ -1,4 +1,4 @@
-"""REST list of the access log."""
+"""REST list of the audit log."""
 
 import re
 from datetime import UTC, datetime
@@ -103,7 +103,7 @@ class NewestFirst(SizedPagination, CursorPagination):
     )
 )
 class AuditListView(ListAPIView[AuditEntry]):
-    """List the access log, newest first.
+    """List the audit log, newest first.
 
     Superadmins see all entries, domain admins those of their domain, others their own.
     """

@@ -1,1 +1,1 @@
-"""Access log for its readers: permissions, labels, and links to objects."""
+"""Audit log for its readers: permissions, labels, and links to objects."""

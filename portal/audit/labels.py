@@ -1,4 +1,4 @@
-"""Labels of codes in the access log. A recorded code without a label fails a test."""
+"""Labels of codes in the audit log. A recorded code without a label fails a test."""
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop

@@ -1,4 +1,4 @@
-"""Links from the access log to pages of its objects, for readers who may see them."""
+"""Links from the audit log to pages of its objects, for readers who may see them."""
 
 from collections.abc import Callable
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Reads of the access log."""
+"""Reads of the audit log."""
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.utils.translation import gettext as _

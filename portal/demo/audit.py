@@ -1,4 +1,4 @@
-"""Sample lines of the access log for `manage.py seed_demo_load`."""
+"""Sample lines of the audit log for `manage.py seed_demo_load`."""
 
 import random
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Pages Audit and My activity, details of one line of the access log, and both lists as CSV."""
+"""Pages Audit and My activity, details of one line of the audit log, and both lists as CSV."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ EXPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """Line of the access log, formatted for display."""
+    """Line of the audit log, formatted for display."""
 
     id: int
     when: SafeString | str
@@ -104,7 +104,7 @@ class AuditRow:
 @require_GET
 @login_required
 def audit_list(request: HttpRequest) -> HttpResponse:
-    """Show the access log: all of it for superadmins, that of their domain for domain admins."""
+    """Show the audit log: all of it for superadmins, that of their domain for domain admins."""
     actor = actor_of(request)
     _demand_more_than_own(actor)
     return _list(request, actor, visible_entries(actor), is_own=False)

@@ -352,7 +352,7 @@ def make_array(place: Place) -> SessionArray:
 
 
 def make_entry(owner: User, session: ComputeSession) -> AuditEntry:
-    """A line of the access log that tells of the owner."""
+    """A line of the audit log that tells of the owner."""
     audit_log.record(actor=factories.actor_for(owner), action="sessions.open_app", target=session)
     return AuditEntry.objects.latest("pk")
 

@@ -1,4 +1,4 @@
-"""What writes for somebody says so in the access log, and the log's codes have words."""
+"""What writes for somebody says so in the audit log, and the log's codes have words."""
 
 import ast
 import functools

@@ -82,7 +82,7 @@ class Command(BaseCommand):
         parser.add_argument("--history", type=int, default=0, help="further sessions that have ended")
         parser.add_argument("--agents", type=int, default=1_000)
         parser.add_argument("--folders", type=int, default=2_000)
-        parser.add_argument("--audit", type=int, default=100_000, help="lines of the access log")
+        parser.add_argument("--audit", type=int, default=100_000, help="lines of the audit log")
         parser.add_argument("--force", action="store_true", help="even beside real people")
 
     @transaction.atomic

@@ -1,4 +1,4 @@
-"""REST of the access log."""
+"""REST of the audit log."""
 
 from datetime import timedelta
 from urllib.parse import urlencode

@@ -18,7 +18,6 @@ from berth.profiles import (
     Profile,
     ProfileFile,
     check_profile_name,
-    choose_profile,
     profile_path,
     read_profiles,
     write_profiles,
@@ -56,10 +55,8 @@ def login(
 
 def logout(
     context: typer.Context,
-    revoke: Annotated[
-        bool, typer.Option("--revoke", help="End the token on the portal too, for all who have it.")
-    ] = False,
-    everywhere: Annotated[bool, typer.Option("--all", help="Forget all profiles.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the token on the portal too.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="Sign out of all profiles.")] = False,
 ) -> None:
     """Delete the saved token of a profile from this computer."""
     saved = read_profiles()
@@ -120,10 +117,6 @@ def use_profile(name: Annotated[str, typer.Argument(help="Name of a profile.")])
 def show_path() -> None:
     """Print the path of the profile file."""
     say(str(profile_path()))
-
-
-def chosen_profile(context: typer.Context) -> Profile:
-    return choose_profile(str(context.find_root().params.get("profile") or ""))
 
 
 def _ask_url() -> str:

@@ -9,7 +9,7 @@ from berth.arrays import SessionArray
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table
 
-app = typer.Typer(no_args_is_help=True, help="Many batch sessions of one request.")
+app = typer.Typer(no_args_is_help=True, help="Array jobs: many batch sessions of one request.")
 ID_LENGTH = 8
 
 ArrayName = Annotated[

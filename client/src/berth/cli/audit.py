@@ -12,18 +12,18 @@ from berth.cli.output import show_json, show_table
 
 def audit(
     context: typer.Context,
-    actor: Annotated[str, typer.Option("--actor", help="Who acted, by e-mail.")] = "",
+    actor: Annotated[str, typer.Option("--actor", help="E-mail address of the actor.")] = "",
     action: Annotated[str, typer.Option("--action", help="Like sessions.terminate_session.")] = "",
     outcome: Annotated[str, typer.Option("--outcome", help="done, refused or failed.")] = "",
     since: Annotated[
-        str, typer.Option("--since", help="From this instant on, like 2026-01-31T08:00:00Z.")
+        str, typer.Option("--since", help="Only lines from this time on, like 2026-01-31T08:00:00Z.")
     ] = "",
-    until: Annotated[str, typer.Option("--until", help="Before this instant.")] = "",
-    request: Annotated[str, typer.Option("--request", help="Of the request with this id.")] = "",
+    until: Annotated[str, typer.Option("--until", help="Only lines before this time.")] = "",
+    request: Annotated[str, typer.Option("--request", help="Only lines of the request with this id.")] = "",
     own: Annotated[
-        bool, typer.Option("--own", help="Only what you did, or what was done in your name.")
+        bool, typer.Option("--own", help="Only your own actions, and those done in your name.")
     ] = False,
-    most: Annotated[int, typer.Option("--most", "-n", min=1, help="At most so many lines.")] = 50,
+    most: Annotated[int, typer.Option("--most", "-n", min=1, help="Maximum number of lines.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List the entries of the audit log that you may read, newest first."""

@@ -33,7 +33,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="-- COMMAND…",
-            help="What to run, after --. One word alone is read by a shell.",
+            help="Command to run, after --. A single word is a line of shell.",
             show_default=False,
         ),
     ],
@@ -42,21 +42,21 @@ def run(
         typer.Option(
             "--array",
             metavar="INDICES[%MOST]",
-            help="Many sessions, one for each index, like 1-100, 0-9:2 or 1,3,7-9; “%10” behind it: ten of them at once. Prints the id of "
-            "the array, and goes.",
+            help="One session for each index, like 1-100, 0-9:2 or 1,3,7-9; “%10” after it: at most ten at once. Prints the id of "
+            "the array and exits.",
             show_default=False,
         ),
     ] = "",
-    retries: Annotated[
-        int, typer.Option("--retries", help="Try it again so often after a failure.", min=0)
-    ] = 0,
+    retries: Annotated[int, typer.Option("--retries", help="Number of retries after a failure.", min=0)] = 0,
     requeue: Annotated[
-        bool, typer.Option("--requeue", help="Wait for another machine when its own is lost.")
+        bool, typer.Option("--requeue", help="Run it again on another machine if its machine is lost.")
     ] = False,
-    time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", "-t", help="Time limit, like 90, 30m, 2h or 1d.")
+    ] = "",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the id and exit.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing but what the command writes.")
+        bool, typer.Option("--quiet", "-q", help="Print only the output of the command.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -29,8 +29,8 @@ def list_browsers(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("revoke")
 def revoke(
     context: typer.Context,
-    browser: Annotated[str, typer.Argument(help="Its id.", show_default=False)] = "",
-    everywhere: Annotated[bool, typer.Option("--all", help="Every browser.")] = False,
+    browser: Annotated[str, typer.Argument(help="Id of the browser.", show_default=False)] = "",
+    everywhere: Annotated[bool, typer.Option("--all", help="Sign out all browsers.")] = False,
 ) -> None:
     """Sign out a browser; its open connections end within seconds. Tokens stay valid."""
     if bool(browser) == everywhere:

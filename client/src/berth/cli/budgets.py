@@ -20,9 +20,9 @@ UNITS = {"money": "money", "hours": "device_hours"}
 PERIODS = ("month", "quarter", "term")
 NUMBER = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
-BudgetNumber = Annotated[int, typer.Argument(metavar="BUDGET", help="Its number.", show_default=False)]
-OfUser = Annotated[str, typer.Option("--user", help="Of this person, by e-mail.", show_default=False)]
-OfProject = Annotated[str, typer.Option("--project", help="Of this project.", show_default=False)]
+BudgetNumber = Annotated[int, typer.Argument(metavar="BUDGET", help="Number.", show_default=False)]
+OfUser = Annotated[str, typer.Option("--user", help="Budget of this user, by e-mail.", show_default=False)]
+OfProject = Annotated[str, typer.Option("--project", help="Budget of this project.", show_default=False)]
 Unit = Annotated[
     str, typer.Option("--unit", help="money, or hours of accelerators: money | hours.", show_default=False)
 ]
@@ -31,17 +31,16 @@ FirstDay = Annotated[
     str,
     typer.Option("--from", metavar="DAY", help="First day of a term, like 2026-09-01.", show_default=False),
 ]
-LastDay = Annotated[str, typer.Option("--to", metavar="DAY", help="Its last day.", show_default=False)]
+LastDay = Annotated[str, typer.Option("--to", metavar="DAY", help="Last day of a term.", show_default=False)]
 Warn = Annotated[
-    int | None, typer.Option("--warn", min=1, max=100, help="Percent at which it warns.", show_default=False)
+    int | None,
+    typer.Option("--warn", min=1, max=100, help="Percentage at which a warning is sent.", show_default=False),
 ]
 IsHard = Annotated[
     bool | None,
-    typer.Option(
-        "--hard/--soft", help="Used up, it refuses new sessions; or only warns.", show_default=False
-    ),
+    typer.Option("--hard/--soft", help="When used up, refuse new sessions or only warn.", show_default=False),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what it would mean.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the effect.")]
 
 
 @budget_app.command("list")
@@ -49,7 +48,7 @@ def list_budgets(
     context: typer.Context,
     user: OfUser = "",
     project: OfProject = "",
-    every: Annotated[bool, typer.Option("--all", help="Terms that are over or yet to come too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include past and future terms.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List your budgets and those that you administer, with the amounts spent."""
@@ -143,7 +142,9 @@ def list_prices(context: typer.Context, as_json: AsJson = False) -> None:
 def set_price(
     context: typer.Context,
     resource: Annotated[str, typer.Argument(help="cpu, mem or an accelerator.", show_default=False)],
-    price: Annotated[str, typer.Argument(help="Of an hour of one core, GiB or device.", show_default=False)],
+    price: Annotated[
+        str, typer.Argument(help="Price of an hour of one core, GiB or device.", show_default=False)
+    ],
     since: Annotated[str, typer.Option("--from", metavar="DAY", help="In UTC; tomorrow if not given.")] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -7,9 +7,7 @@ from berth.cli.context import AsJson, client_of
 from berth.cli.output import note, say, show_json, show_table
 from berth.cli.sessions import AnySession
 
-app = typer.Typer(
-    no_args_is_help=True, help="What sessions tell an address of yours: berth run --callback URL."
-)
+app = typer.Typer(no_args_is_help=True, help="Callbacks of sessions to a URL: berth run --callback URL.")
 
 
 @app.command("list")

@@ -37,7 +37,9 @@ def check(
     mount: Mounts = None,
     group: Group = "",
     priority: Priority = 0,
-    time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", "-t", help="Time limit, like 90, 30m, 2h or 1d.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Show whether a session would start now, or why and how long it would wait. Starts nothing.

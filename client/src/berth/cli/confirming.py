@@ -10,7 +10,10 @@ from berth.errors import InvalidInput
 Confirm = Annotated[
     str,
     typer.Option(
-        "--confirm", metavar="NAME", help="The name, typed again; asked for if not given.", show_default=False
+        "--confirm",
+        metavar="NAME",
+        help="Repeat the name to confirm; asked for if not given.",
+        show_default=False,
     ),
 ]
 

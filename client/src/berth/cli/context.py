@@ -25,7 +25,7 @@ FolderName = Annotated[
     str,
     typer.Argument(metavar="FOLDER", help="Name or id.", autocompletion=complete.folders, show_default=False),
 ]
-Kernel = Annotated[str, typer.Option("--kernel", help="Which container of the session.")]
+Kernel = Annotated[str, typer.Option("--kernel", help="Container of the session.")]
 
 
 def client_of(context: typer.Context) -> Client:

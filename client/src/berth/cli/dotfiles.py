@@ -11,14 +11,14 @@ from berth.cli.context import AsJson, client_of
 from berth.cli.input_files import STDIN, home, read_bytes, text_of
 from berth.cli.output import say, show_json, show_table
 
-app = typer.Typer(no_args_is_help=True, help="Text files in the home directory of each new session of yours.")
-script_app = typer.Typer(no_args_is_help=True, help="What runs in each new session of yours.")
+app = typer.Typer(no_args_is_help=True, help="Text files in the home directory of each of your new sessions.")
+script_app = typer.Typer(no_args_is_help=True, help="Script that runs in each of your new sessions.")
 
 MOST_BYTES = 64 * 1024
 DotfilePath = Annotated[
     str,
     typer.Argument(
-        metavar="PATH", help="From the home directory on, like .config/git/config.", show_default=False
+        metavar="PATH", help="Path below the home directory, like .config/git/config.", show_default=False
     ),
 ]
 
@@ -52,12 +52,15 @@ def put(
         str,
         typer.Argument(
             metavar="FILE",
-            help="What it is here; - is standard input, and without one it is PATH in your home directory.",
+            help="Local file; - is standard input. By default PATH in your home directory.",
             show_default=False,
         ),
     ] = "",
     mode: Annotated[
-        str, typer.Option("--mode", help="Octal digits; those of FILE if not given.", show_default=False)
+        str,
+        typer.Option(
+            "--mode", help="File mode in octal digits; by default that of FILE.", show_default=False
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -9,13 +9,13 @@ INTERRUPTED = 130
 MEANINGS = {
     0: "done",
     FAILED: "failed; also a session that ended without an exit code",
-    USAGE: "the command line, or a value in it, cannot be understood",
-    NOT_FOUND: "there is no such thing, or it is not yours to see",
-    REFUSED: "the portal said no: not allowed, not in this state, over a limit",
-    UNREACHABLE: "the portal, or a part that it needs, does not answer",
-    NOT_SIGNED_IN: "no token, or one that the portal does not know (any more)",
-    TOO_LATE: "what was waited for did not come in time; it goes on",
-    FAULT: "a fault of the command itself; `BERTH_DEBUG=1` shows where",
+    USAGE: "invalid command line or value",
+    NOT_FOUND: "not found, or hidden from you",
+    REFUSED: "refused by the portal: not allowed, wrong state, over a limit",
+    UNREACHABLE: "the portal, or a service that it needs, does not answer",
+    NOT_SIGNED_IN: "no token, or a token that the portal does not accept",
+    TOO_LATE: "timed out while waiting; the operation continues",
+    FAULT: "error in the command itself; `BERTH_DEBUG=1` shows where",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 

@@ -15,7 +15,7 @@ from berth.errors import InvalidInput
 app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
 
 FolderPath = Annotated[str, typer.Argument(help="Path in the folder.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @app.command("ls")
@@ -47,11 +47,14 @@ def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
 def create(
     context: typer.Context,
     name: Annotated[
-        str, typer.Argument(help="It appears as /home/work/NAME in sessions.", show_default=False)
+        str,
+        typer.Argument(
+            help="Name of the folder, mounted as /home/work/NAME in sessions.", show_default=False
+        ),
     ],
     project: Annotated[
         str,
-        typer.Option("--project", "-p", help="Share it with a project.", autocompletion=complete.projects),
+        typer.Option("--project", "-p", help="Create it for a project.", autocompletion=complete.projects),
     ] = "",
     host: Annotated[str, typer.Option("--host", help="Storage host; the default one if not given.")] = "",
     as_json: AsJson = False,
@@ -111,7 +114,7 @@ def delete(context: typer.Context, folder: FolderName, yes: Yes = False) -> None
 def list_files(
     context: typer.Context,
     folder: FolderName,
-    path: Annotated[str, typer.Argument(help="A directory in it.", show_default=False)] = "",
+    path: Annotated[str, typer.Argument(help="Directory in the folder.", show_default=False)] = "",
     as_json: AsJson = False,
 ) -> None:
     """List a directory of a folder."""
@@ -138,9 +141,9 @@ def upload(
     context: typer.Context,
     folder: FolderName,
     local: Annotated[
-        list[str], typer.Argument(metavar="LOCAL…", help="Files and directories here.", show_default=False)
+        list[str], typer.Argument(metavar="LOCAL…", help="Local files and directories.", show_default=False)
     ],
-    to: Annotated[str, typer.Option("--to", help="A directory in the folder, or a new name.")] = "",
+    to: Annotated[str, typer.Option("--to", help="Target: a directory in the folder, or a new name.")] = "",
 ) -> None:
     """Copy local files and directories into a folder, by the rules of `berth cp`."""
     files = client_of(context).folders.find(folder).files
@@ -161,9 +164,12 @@ def download(
     context: typer.Context,
     folder: FolderName,
     path: Annotated[
-        str, typer.Argument(help="A file or directory in it; all of it if not given.", show_default=False)
+        str,
+        typer.Argument(
+            help="File or directory in the folder; by default the whole folder.", show_default=False
+        ),
     ] = "",
-    to: Annotated[str, typer.Option("--to", help="A directory here, or a new name.")] = ".",
+    to: Annotated[str, typer.Option("--to", help="Target: a local directory, or a new name.")] = ".",
 ) -> None:
     """Copy a file, a directory or the whole folder to this computer, by the rules of `berth cp`."""
     files = client_of(context).folders.find(folder).files

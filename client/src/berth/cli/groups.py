@@ -17,14 +17,14 @@ domain_app = typer.Typer(no_args_is_help=True, help="Domains: for superadmins.")
 ProjectName = Annotated[
     str,
     typer.Argument(
-        metavar="PROJECT", help="Its name or number.", autocompletion=complete.projects, show_default=False
+        metavar="PROJECT", help="Name or number.", autocompletion=complete.projects, show_default=False
     ),
 ]
-DomainName = Annotated[str, typer.Argument(metavar="DOMAIN", help="Its name or number.", show_default=False)]
+DomainName = Annotated[str, typer.Argument(metavar="DOMAIN", help="Name or number.", show_default=False)]
 NewName = Annotated[
     str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and dashes.", show_default=False)
 ]
-Name = Annotated[str, typer.Option("--name", help="Another name.")]
+Name = Annotated[str, typer.Option("--name", help="New name.")]
 Title = Annotated[
     str | None, typer.Option("--title", help="A title for people; “” for none.", show_default=False)
 ]
@@ -53,7 +53,7 @@ def create_project(
     context: typer.Context,
     name: NewName,
     title: Title = None,
-    domain: Annotated[str, typer.Option("--domain", help="In this domain; yours if not given.")] = "",
+    domain: Annotated[str, typer.Option("--domain", help="Domain of the project; by default yours.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Create a project."""

@@ -31,7 +31,7 @@ Project = Annotated[
     typer.Option(
         "--project",
         "-p",
-        help="Project that it belongs to; yours, if you have one only.",
+        help="Project of the session; by default your only project.",
         envvar="BERTH_PROJECT",
         autocompletion=complete.projects,
         show_default=False,
@@ -50,7 +50,7 @@ Environment = Annotated[
         "--env",
         "-e",
         metavar="NAME[=VALUE]",
-        help="A variable; without a value: the one here. May be repeated.",
+        help="Environment variable; without a value, its local value. May be repeated.",
     ),
 ]
 Mounts = Annotated[
@@ -59,7 +59,7 @@ Mounts = Annotated[
         "--mount",
         "-m",
         metavar="FOLDER[:PATH][:ro]",
-        help="A folder, at /home/work/FOLDER or at PATH; ro: for reading alone. May be repeated.",
+        help="Mount a folder at /home/work/FOLDER or PATH; ro: read-only. May be repeated.",
         autocompletion=complete.folders,
     ),
 ]
@@ -74,7 +74,7 @@ Priority = Annotated[
     int,
     typer.Option(
         "--priority",
-        help="The higher goes first; below 0 lets others go first, above 0 a policy must allow it.",
+        help="Higher goes first; above 0, a policy must allow it.",
         show_default=False,
     ),
 ]
@@ -86,12 +86,14 @@ class LaunchOptions:
 
     image: Image
     project: Project = ""
-    name: Annotated[str, typer.Option("--name", "-n", help="Name of the session; made up if not given.")] = ""
+    name: Annotated[
+        str, typer.Option("--name", "-n", help="Name of the session; generated if not given.")
+    ] = ""
     preset: Annotated[
         str,
         typer.Option(
             "--preset",
-            help="A size by name (berth preset ls); --cpu and the like change it.",
+            help="Named size (berth preset ls); --cpu and the like override it.",
             autocompletion=complete.presets,
             show_default=False,
         ),
@@ -107,7 +109,7 @@ class LaunchOptions:
         bool,
         typer.Option(
             "--personal-files/--no-personal-files",
-            help="With your dotfiles and your start-up script, or without.",
+            help="Use your dotfiles and start-up script, or do not.",
         ),
     ] = True
     priority: Priority = 0
@@ -116,7 +118,7 @@ class LaunchOptions:
         typer.Option(
             "--start-at",
             metavar="TIME",
-            help="Not before, like “2027-01-31 08:00”, in the time of this computer if it names no zone.",
+            help="Earliest start, like “2027-01-31 08:00”; local time if it has no time zone.",
         ),
     ] = ""
     pending_timeout: Annotated[
@@ -124,11 +126,11 @@ class LaunchOptions:
         typer.Option(
             "--pending-timeout",
             metavar="TIME",
-            help="Cancel it if no machine had room for so long: 90, 30m, 2h or 1d.",
+            help="Cancel it if it has not started after this time: 90, 30m, 2h or 1d.",
         ),
     ] = ""
     agent: Annotated[
-        str, typer.Option("--agent", metavar="MACHINE", help="Run on this machine of the group and no other.")
+        str, typer.Option("--agent", metavar="MACHINE", help="Run only on this machine of the group.")
     ] = ""
     prefer_agent: Annotated[
         str,
@@ -138,30 +140,29 @@ class LaunchOptions:
     ] = ""
     gpu_model: Annotated[
         str,
-        typer.Option(
-            "--gpu-model", metavar="MODEL", help="Of its accelerators, as berth agent ls --json tells it."
-        ),
+        typer.Option("--gpu-model", metavar="MODEL", help="Accelerator model, as in berth agent ls --json."),
     ] = ""
     placement_group: Annotated[
         str,
         typer.Option(
             "--placement-group",
             metavar="NAME",
-            help="With --spread or --pack: your sessions in the project that name the same; else the others of its array.",
+            help="Group for --spread and --pack: your sessions in the project with the same name; by default the other elements of the array.",
             show_default=False,
         ),
     ] = ""
     spread: Annotated[
-        bool, typer.Option("--spread", help="On a machine with the fewest others of its group that has room.")
+        bool,
+        typer.Option("--spread", help="Prefer the machine with the fewest sessions of the placement group."),
     ] = False
     pack: Annotated[
-        bool, typer.Option("--pack", help="On a machine with others of its group, if one has room.")
+        bool, typer.Option("--pack", help="Prefer a machine with other sessions of the placement group.")
     ] = False
     strict: Annotated[
         bool,
         typer.Option(
             "--strict",
-            help="Nowhere else: wait rather than share a machine (--spread), or leave theirs (--pack).",
+            help="Wait rather than share a machine (--spread) or use another one (--pack).",
         ),
     ] = False
     after: Annotated[
@@ -169,7 +170,7 @@ class LaunchOptions:
         typer.Option(
             "--after",
             metavar="SESSION[:WHEN]",
-            help="Start after this session or array, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
+            help="Start after this session or array, by id or name, has ended: with success, or :any, or :failure. "
             "May be repeated.",
             autocompletion=complete.sessions_and_arrays,
         ),
@@ -179,7 +180,7 @@ class LaunchOptions:
         typer.Option(
             "--callback",
             metavar="URL",
-            help="Tell this address by a signed POST when it starts, is tried again, and ends.",
+            help="Send a signed POST to this URL when it starts, is retried, and ends.",
             show_default=False,
         ),
     ] = ""

@@ -17,10 +17,12 @@ agent_app = typer.Typer(no_args_is_help=True, help="Agents: the machines.")
 @image_app.command("ls")
 def list_images(
     context: typer.Context,
-    reference: Annotated[str, typer.Option("--reference", help="This reference alone.")] = "",
+    reference: Annotated[str, typer.Option("--reference", help="Only this reference.")] = "",
     project: Annotated[
         str,
-        typer.Option("--project", help="Whether you may use them in this project.", envvar="BERTH_PROJECT"),
+        typer.Option(
+            "--project", help="Show whether policies allow them in this project.", envvar="BERTH_PROJECT"
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -78,15 +80,17 @@ def limits(
         str,
         typer.Option(
             "--project",
-            help="In this project; without it, what holds in all.",
+            help="Limits in this project; by default those that apply in all.",
             envvar="BERTH_PROJECT",
             show_default=False,
         ),
     ] = "",
     user: Annotated[
-        str, typer.Option("--user", help="Of somebody whom you look after, by e-mail.", show_default=False)
+        str, typer.Option("--user", help="User whom you administer, by e-mail.", show_default=False)
     ] = "",
-    with_all: Annotated[bool, typer.Option("--all", help="Of each level, not only the tightest.")] = False,
+    with_all: Annotated[
+        bool, typer.Option("--all", help="Limits of all levels, not only the tightest.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show your limits and what is left of them: the tightest of domain, project, account and

@@ -76,12 +76,12 @@ def begin(
     profile: Annotated[
         str,
         typer.Option(
-            "--profile", help="A profile that `berth login` saved; also BERTH_PROFILE.", show_default=False
+            "--profile", help="Profile saved by `berth login`; also BERTH_PROFILE.", show_default=False
         ),
     ] = "",
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and end.", callback=show_version, is_eager=True),
+        typer.Option("--version", help="Print the version and exit.", callback=show_version, is_eager=True),
     ] = False,
 ) -> None:
     context.ensure_object(dict)["profile"] = profile
@@ -89,7 +89,7 @@ def begin(
 
 def completion(
     shell: Annotated[
-        str, typer.Argument(help="bash, zsh, fish or powershell; yours if not given.", show_default=False)
+        str, typer.Argument(help="bash, zsh, fish or powershell; by default your shell.", show_default=False)
     ] = "",
 ) -> None:
     """Print the completion script for your shell.

@@ -49,7 +49,7 @@ UNITS = {
 }
 NONE = "none"
 
-PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Its name or number.", show_default=False)]
+PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Name or number.", show_default=False)]
 Limits = Annotated[
     list[str] | None,
     typer.Argument(
@@ -91,7 +91,7 @@ def create(
     name: Annotated[str, typer.Argument(help="Name of the policy.", show_default=False)],
     limits: Limits = None,
     domain: Annotated[
-        str, typer.Option("--domain", help="Of this domain; yours, or all for superadmins, if not given.")
+        str, typer.Option("--domain", help="Domain of the policy; by default yours, or all for superadmins.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -105,11 +105,11 @@ def set_limits(
     context: typer.Context,
     policy: PolicyName,
     limits: Limits = None,
-    name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
+    name: Annotated[str, typer.Option("--name", help="New name.")] = "",
     is_default: Annotated[
         bool, typer.Option("--default", help="Default for new people from now on.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell whom it would touch.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show who would be affected.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change limits. Running sessions continue, even above a limit; users above it cannot start
@@ -147,7 +147,7 @@ def delete(context: typer.Context, policy: PolicyName) -> None:
 def assign(
     context: typer.Context,
     policy: Annotated[
-        str, typer.Argument(metavar="POLICY", help="Its name or number; none for none.", show_default=False)
+        str, typer.Argument(metavar="POLICY", help="Name or number; none for none.", show_default=False)
     ],
     user: Annotated[str, typer.Option("--user", help="To this person, by e-mail.")] = "",
     project: Annotated[str, typer.Option("--project", help="To this project.")] = "",

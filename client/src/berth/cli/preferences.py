@@ -9,7 +9,7 @@ from berth.cli.output import show_facts, show_json
 from berth.errors import InvalidInput
 from berth.personal import Preferences
 
-app = typer.Typer(no_args_is_help=True, help="Your language, what Berth tells you, and what it mails to you.")
+app = typer.Typer(no_args_is_help=True, help="Your language and notifications.")
 
 NOBODY_SAYS = "as the browser asks"
 KINDS = "finished failed ended ends_soon tokens budgets safety"
@@ -29,13 +29,15 @@ def set_preferences(
     ] = None,
     mail: Annotated[
         str | None,
-        typer.Option(
-            "--mail", metavar="KINDS", help=f"What is mailed to you, too, with commas between: {KINDS}."
-        ),
+        typer.Option("--mail", metavar="KINDS", help=f"Kinds also sent by e-mail, comma-separated: {KINDS}."),
     ] = None,
     mute: Annotated[
         str | None,
-        typer.Option("--mute", metavar="KINDS", help="What you are not told at all; all of them but safety."),
+        typer.Option(
+            "--mute",
+            metavar="KINDS",
+            help="Kinds that are not shown at all, comma-separated; safety cannot be muted.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

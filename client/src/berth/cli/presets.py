@@ -11,7 +11,7 @@ from berth.cli.output import say, show_json, show_table
 from berth.errors import InvalidInput
 from berth.presets import Preset
 
-app = typer.Typer(no_args_is_help=True, help="Sizes of sessions under a name.")
+app = typer.Typer(no_args_is_help=True, help="Presets: named session sizes.")
 
 
 @app.command("ls", hidden=True)
@@ -29,16 +29,14 @@ def list_presets(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("add")
 def add(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name.", show_default=False)],
     cpu: Annotated[str, typer.Option("--cpu", help="Cores, like 2 or 0.5.", show_default=False)],
     mem: Annotated[str, typer.Option("--mem", help="Memory, like 512m or 4g.", show_default=False)],
     shm: Shm = "",
     resource: Resources = None,
     project: Annotated[str, typer.Option("--project", "-p", help="For this project.")] = "",
     domain: Annotated[str, typer.Option("--domain", help="For this domain.")] = "",
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="For everybody; superadmins do that.")
-    ] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="For everybody (superadmins).")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a preset for yourself or, as an administrator, for a project, a domain or everybody."""

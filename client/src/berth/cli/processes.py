@@ -21,18 +21,23 @@ def exec_command(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="-- COMMAND…", help="What to run, after --. No shell reads it.", show_default=False
+            metavar="-- COMMAND…", help="Command to run, after --, without a shell.", show_default=False
         ),
     ],
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Hand standard input on; else it is empty.")
+        bool,
+        typer.Option(
+            "--interactive", "-i", help="Pass standard input to the command; by default it is empty."
+        ),
     ] = False,
-    terminal: Annotated[bool, typer.Option("--tty", "-t", help="Give it a terminal: this one.")] = False,
+    terminal: Annotated[
+        bool, typer.Option("--tty", "-t", help="Run it in a terminal, connected to this one.")
+    ] = False,
     env: Environment = None,
     directory: Annotated[
         str,
         typer.Option(
-            "--workdir", "-w", help="Directory to run in; else that of the image.", show_default=False
+            "--workdir", "-w", help="Working directory; by default that of the image.", show_default=False
         ),
     ] = "",
     kernel: Kernel = "main1",

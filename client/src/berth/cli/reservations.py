@@ -11,7 +11,7 @@ from berth.cli.output import say, show_json, show_table
 from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
 from berth.machine_models import GroupReservation
 
-Number = Annotated[int, typer.Argument(metavar="ID", help="Its number.", show_default=False)]
+Number = Annotated[int, typer.Argument(metavar="ID", help="Number.", show_default=False)]
 
 
 def list_reservations(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
@@ -78,7 +78,7 @@ def change(
     context: typer.Context,
     group: GroupName,
     reservation: Number,
-    name: Annotated[str, typer.Option("--name", help="What it is called from now on.")] = "",
+    name: Annotated[str, typer.Option("--name", help="New name.")] = "",
     begin: Annotated[str, typer.Option("--from", help="When it begins, until it has begun.")] = "",
     to: Annotated[str, typer.Option("--to", help="When it ends.")] = "",
     agents: Annotated[

@@ -16,7 +16,7 @@ from berth.machine_models import ResourceGroup
 
 app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name or number.", show_default=False)]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name or number.", show_default=False)]
 ToUser = Annotated[str, typer.Option("--user", help="This person, by e-mail.")]
 ToProject = Annotated[str, typer.Option("--project", help="This project.")]
 ToDomain = Annotated[str, typer.Option("--domain", help="This domain.")]
@@ -27,23 +27,26 @@ class GroupSettings:
     """Options for the settings of a resource group."""
 
     description: Annotated[
-        str | None, typer.Option("--description", help="What it is for; “” for none.", show_default=False)
+        str | None,
+        typer.Option("--description", help="Purpose of the group; “” for none.", show_default=False),
     ] = None
     is_active: Annotated[
         bool | None,
         typer.Option(
-            "--active/--paused", help="Paused, it takes requests and starts nothing.", show_default=False
+            "--active/--paused", help="Paused: accepts requests but starts nothing.", show_default=False
         ),
     ] = None
     is_public: Annotated[
         bool | None,
         typer.Option(
             "--public/--granted",
-            help="For everybody, or restricted to those with a grant.",
+            help="Usable by everybody, or only with a grant.",
             show_default=False,
         ),
     ] = None
-    is_default: Annotated[bool, typer.Option("--default", help="For sessions that name no group.")] = False
+    is_default: Annotated[
+        bool, typer.Option("--default", help="Make it the group of sessions that name none.")
+    ] = False
     scheduler: Annotated[
         str, typer.Option("--scheduler", help="fifo, lifo, drf or fair_share.", show_default=False)
     ] = ""
@@ -53,7 +56,7 @@ class GroupSettings:
     ageing: Annotated[
         str,
         typer.Option(
-            "--ageing", help="Waiting that raises by one priority, like 6h; none.", show_default=False
+            "--ageing", help="Wait time that raises the priority by one, like 6h; none.", show_default=False
         ),
     ] = ""
     patience: Annotated[
@@ -98,7 +101,7 @@ class GroupSettings:
         str,
         typer.Option(
             "--cpu-overcommit",
-            help="So many times the cores of a machine are allocated to all sessions together: 1 to 10.",
+            help="Over-commit of CPU: how many times its cores a machine may allocate, 1 to 10.",
             show_default=False,
         ),
     ] = ""
@@ -106,7 +109,8 @@ class GroupSettings:
         str, typer.Option("--mem-overcommit", help="Over-commit of memory.", show_default=False)
     ] = ""
     lifetime: Annotated[
-        str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
+        str,
+        typer.Option("--lifetime", help="Maximum lifetime of a session, like 12h; none.", show_default=False),
     ] = ""
     ends: Ends = ""
     limits: Limits = ""
@@ -176,7 +180,7 @@ def change(
     context: typer.Context,
     group: GroupName,
     *,
-    name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
+    name: Annotated[str, typer.Option("--name", help="New name.")] = "",
     settings: GroupSettings,
     as_json: AsJson = False,
 ) -> None:

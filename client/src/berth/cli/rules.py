@@ -9,7 +9,7 @@ from berth.cli.groups import ProjectName
 from berth.cli.output import say, show_json, show_table
 from berth.people import MemberRules
 
-rule_app = typer.Typer(no_args_is_help=True, help="By which rules people are members of a project.")
+rule_app = typer.Typer(no_args_is_help=True, help="Membership rules of a project.")
 
 Everybody = Annotated[bool, typer.Option("--everybody", help="Everybody of the domain.")]
 Mail = Annotated[

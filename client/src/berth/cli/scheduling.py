@@ -10,7 +10,7 @@ from berth.cli.context import AsJson, client_of
 from berth.cli.output import say, show_json, show_table
 from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
 
-Limit = Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)]
+Limit = Annotated[int, typer.Option("--limit", help="Maximum number, newest first.", min=1)]
 US_PER_MS = 1000
 
 
@@ -97,7 +97,9 @@ def list_weights(
 def set_weight(
     context: typer.Context,
     group: GroupName,
-    weight: Annotated[str, typer.Argument(help="Twice the weight, twice the share; 1 is usual.")],
+    weight: Annotated[
+        str, typer.Argument(help="Weight; twice the weight gives twice the share. Default: 1.")
+    ],
     user: ToUser = "",
     project: ToProject = "",
     domain: ToDomain = "",

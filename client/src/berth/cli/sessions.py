@@ -42,7 +42,10 @@ def start(
     options: LaunchOptions,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
-        int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
+        int,
+        typer.Option(
+            "--timeout", help="Seconds to wait until it runs; the session continues afterwards.", min=1
+        ),
     ] = 600,
     as_json: AsJson = False,
 ) -> None:
@@ -56,16 +59,21 @@ def start(
 
 def ls(
     context: typer.Context,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Ended sessions too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include ended sessions.")] = False,
     project: Annotated[
-        str, typer.Option("--project", "-p", help="Of this project alone.", autocompletion=complete.projects)
+        str,
+        typer.Option(
+            "--project", "-p", help="Only sessions of this project.", autocompletion=complete.projects
+        ),
     ] = "",
-    name: Annotated[str, typer.Option("--name", "-n", help="Whose name holds this text.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", "-n", help="Only sessions whose name contains this text.")
+    ] = "",
     status: Annotated[
-        list[str] | None, typer.Option("--status", help="With this status; may be repeated.")
+        list[str] | None, typer.Option("--status", help="Only sessions with this status; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)] = 200,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Ids alone.")] = False,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number, newest first.", min=1)] = 200,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the ids.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List your visible sessions, newest first; by default only live ones."""
@@ -102,10 +110,12 @@ def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -
 def logs(
     context: typer.Context,
     session: AnySession,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the log until the session ends.")
+    ] = False,
     kernel: Kernel = "main1",
     raw: Annotated[
-        bool, typer.Option("--raw", help="Hand all control sequences to the terminal; colours pass anyway.")
+        bool, typer.Option("--raw", help="Pass all control sequences to the terminal; colours always pass.")
     ] = False,
 ) -> None:
     """Print the output of a session."""
@@ -120,7 +130,9 @@ def open_app(
     browser: Annotated[
         bool | None,
         typer.Option(
-            "--browser/--no-browser", help="Open it, or only print its address.", show_default=False
+            "--browser/--no-browser",
+            help="Open it in a browser, or only print its address.",
+            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -151,7 +163,7 @@ def stop(
             metavar="SESSION…", help="Names or ids.", autocompletion=complete.sessions, show_default=False
         ),
     ],
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Until they have ended.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until they have ended.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Stop sessions. Folders stay; all other data of the sessions is lost."""

@@ -45,12 +45,12 @@ def add(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A public key; - is standard input, and without one it is that in ~/.ssh.",
+            help="Public key file; - is standard input. By default the one in ~/.ssh.",
             show_default=False,
         ),
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="The comment of the key if not given.", show_default=False)
+        str, typer.Option("--name", help="Name of the key; by default its comment.", show_default=False)
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -67,7 +67,7 @@ def add(
 @app.command("remove")
 def remove(
     context: typer.Context,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Its name or number.", show_default=False)],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Name or number.", show_default=False)],
 ) -> None:
     """Remove a key; it cannot be used to sign in any more."""
     keys = client_of(context).ssh_keys

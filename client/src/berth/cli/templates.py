@@ -11,7 +11,7 @@ from berth.cli.request_file import read_request
 from berth.cli.sessions import show_started, tell_progress
 from berth.templates import Template
 
-app = typer.Typer(no_args_is_help=True, help="Choices for sessions under a name.")
+app = typer.Typer(no_args_is_help=True, help="Session templates: saved session requests.")
 
 TemplateName = Annotated[str, typer.Argument(metavar="TEMPLATE", help="Name, or id.", show_default=False)]
 
@@ -51,7 +51,7 @@ def show(context: typer.Context, template: TemplateName, as_json: AsJson = False
 @app.command("save")
 def save(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name.", show_default=False)],
     file: Annotated[
         str,
         typer.Option(
@@ -60,10 +60,10 @@ def save(
     ],
     description: Annotated[str, typer.Option("--description", help="What it is for.")] = "",
     sharing: Annotated[
-        str, typer.Option("--sharing", help="own, project, domain or everybody: who finds it.")
+        str, typer.Option("--sharing", help="Who sees it: own, project, domain or everybody.")
     ] = "own",
     place: Annotated[
-        str, typer.Option("--of", help="The project, or domain/project, or the domain that is meant.")
+        str, typer.Option("--of", help="Project, domain/project or domain to share it with.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +86,7 @@ def start(
     context: typer.Context,
     template: TemplateName,
     name: Annotated[
-        str, typer.Option("--name", "-n", help="Name of the session; made up if not given.")
+        str, typer.Option("--name", "-n", help="Name of the session; generated if not given.")
     ] = "",
     project: Annotated[str, typer.Option("--project", "-p", help="Project that it belongs to.")] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,

@@ -13,14 +13,14 @@ from berth.cli.output import note, say, show_json, show_table
 from berth.errors import InvalidInput
 from berth.models import KeyPair
 
-app = typer.Typer(no_args_is_help=True, help="API tokens: with which programs act as you.")
+app = typer.Typer(no_args_is_help=True, help="API tokens, with which programs act as you.")
 
 SCOPES = ("read", "sessions", "folders", "admin")
 NEVER = "never"
 TokenName = Annotated[
     str,
     typer.Argument(
-        metavar="TOKEN", help="Its name or number.", autocompletion=complete.tokens, show_default=False
+        metavar="TOKEN", help="Name or number.", autocompletion=complete.tokens, show_default=False
     ),
 ]
 Scope = Annotated[
@@ -28,7 +28,7 @@ Scope = Annotated[
     typer.Option(
         "--scope",
         "-s",
-        help=f"What it may do, once for each: {', '.join(SCOPES)}.",
+        help=f"Permission of the token, repeated for each: {', '.join(SCOPES)}.",
         autocompletion=lambda incomplete: [name for name in SCOPES if name.startswith(incomplete)],
         show_default=False,
     ),
@@ -83,7 +83,7 @@ def create(
 def edit(
     context: typer.Context,
     token: TokenName,
-    name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
+    name: Annotated[str, typer.Option("--name", help="New name.")] = "",
     scope: Scope = None,
     as_json: AsJson = False,
 ) -> None:
@@ -111,7 +111,8 @@ def rotate(
     context: typer.Context,
     token: TokenName,
     grace: Annotated[
-        float, typer.Option("--grace", metavar="HOURS", help="So long the old text works too; at most 24.")
+        float,
+        typer.Option("--grace", metavar="HOURS", help="Time for which the old text stays valid; at most 24."),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:

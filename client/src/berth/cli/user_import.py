@@ -25,7 +25,7 @@ Links = Annotated[
     typer.Option(
         "--links",
         metavar="FILE",
-        help="Write first sign-in links of new people here, as CSV that you alone can read.",
+        help="Write first sign-in links of new users to this CSV file, readable only by you.",
         show_default=False,
     ),
 ]
@@ -36,17 +36,19 @@ def import_users(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="CSV in UTF-8 with a head; “-” reads standard input.", show_default=False
+            metavar="FILE",
+            help="CSV file in UTF-8 with a header line; “-” is standard input.",
+            show_default=False,
         ),
     ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what each row would do; nobody is changed.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what each row would do.")] = False,
     links: Links = None,
     patience_s: Annotated[
         int,
         typer.Option(
-            "--timeout", help="Seconds to wait until all rows are done; it goes on after them.", min=1
+            "--timeout",
+            help="Seconds to wait until all rows are done; the import continues afterwards.",
+            min=1,
         ),
     ] = 3600,
     as_json: AsJson = False,
@@ -81,7 +83,9 @@ def import_users(
 
 def show_import(
     context: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of the import.", show_default=False)],
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the import.", show_default=False)
+    ],
     links: Links = None,
     as_json: AsJson = False,
 ) -> None:

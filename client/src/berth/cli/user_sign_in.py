@@ -21,16 +21,16 @@ def sign_in(
         bool | None,
         typer.Option(
             "--must-change/--need-not-change",
-            help="Whether another password has to be chosen before anything else.",
+            help="Require a new password before anything else, or not.",
             show_default=False,
         ),
     ] = None,
     network: Annotated[
         list[str] | None,
-        typer.Option("--network", help="The account may be used from here alone; may be repeated."),
+        typer.Option("--network", help="Allow the account only from this network; may be repeated."),
     ] = None,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="The account may be used from everywhere.")
+        bool, typer.Option("--everywhere", help="Allow the account from everywhere.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -12,7 +12,7 @@ from berth.cli.user_import import import_users, show_import
 from berth.errors import InvalidInput
 from berth.people import Account, Closing
 
-app = typer.Typer(no_args_is_help=True, help="People: accounts that you may see or look after.")
+app = typer.Typer(no_args_is_help=True, help="Users: accounts that you may see or administer.")
 app.command("import")(import_users)
 app.command("import-status")(show_import)
 
@@ -68,7 +68,7 @@ def create(
     role: Role = "",
     domain: DomainName = "",
     project: Annotated[
-        list[str] | None, typer.Option("--project", "-p", help="Into this project; may be repeated.")
+        list[str] | None, typer.Option("--project", "-p", help="Project to add the user to; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,9 +86,9 @@ def create(
 def edit(
     context: typer.Context,
     user: UserName,
-    email: Annotated[str, typer.Option("--email", help="Another address.")] = "",
+    email: Annotated[str, typer.Option("--email", help="New e-mail address.")] = "",
     name: Annotated[
-        str | None, typer.Option("--name", help="Another name; “” for none.", show_default=False)
+        str | None, typer.Option("--name", help="New name; “” for none.", show_default=False)
     ] = None,
     role: Role = "",
     domain: DomainName = "",

@@ -18,9 +18,7 @@ def priority(
     session: SessionName,
     number: Annotated[
         int,
-        typer.Argument(
-            min=-100, max=100, help="From -100 to 100; the higher goes first.", show_default=False
-        ),
+        typer.Argument(min=-100, max=100, help="From -100 to 100; higher goes first.", show_default=False),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +35,11 @@ def why(
     session: AnySession,
     at: Annotated[
         str,
-        typer.Option("--at", help="Why it waited then, like 14:05 or 2027-01-31T14:05.", show_default=False),
+        typer.Option(
+            "--at",
+            help="Show why it waited at this time, like 14:05 or 2027-01-31T14:05.",
+            show_default=False,
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -71,9 +73,11 @@ def queue(
     context: typer.Context,
     group: Annotated[
         str,
-        typer.Argument(metavar="[GROUP]", help="Its name; your usual one if not given.", show_default=False),
+        typer.Argument(
+            metavar="[GROUP]", help="Name of the group; by default your usual one.", show_default=False
+        ),
     ] = "",
-    most: Annotated[int, typer.Option("--most", min=1, help="So many of the first.")] = 50,
+    most: Annotated[int, typer.Option("--most", min=1, help="Maximum number, from the front.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List the pending sessions of a resource group in order. For sessions of others, you see only

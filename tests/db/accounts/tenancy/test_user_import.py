@@ -114,7 +114,7 @@ def test_a_kill_in_the_middle_and_another_run_end_the_same(
 
 
 def test_many_new_people_are_what_one_would_be_and_cost_few_queries(people: People) -> None:
-    """A member made alone has the same account, permissions and lines in the access log."""
+    """A member made alone has the same account, permissions and lines in the audit log."""
     actor = actor_for(people.domain_admin)
     alone = create_user(
         actor=actor, email="alone@berth.example", password=None, domain=people.domain, role=Role.USER

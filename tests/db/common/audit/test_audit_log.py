@@ -1,4 +1,4 @@
-"""The access log: what stands in it of what was done, refused and tried."""
+"""The audit log: what stands in it of what was done, refused and tried."""
 
 from datetime import timedelta
 

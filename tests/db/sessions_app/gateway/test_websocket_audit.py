@@ -1,4 +1,4 @@
-"""Who enters sessions by websocket, and who is refused one of many things, is in the access log."""
+"""Who enters sessions by websocket, and who is refused one of many things, is in the audit log."""
 
 from collections.abc import Callable
 from typing import Any
