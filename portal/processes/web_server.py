@@ -31,7 +31,7 @@ def main() -> None:
     sockets = [listen(options.host, options.port) if options.fd is None else socket.socket(fileno=options.fd)]
     if options.host not in LOOPBACK:
         of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
-        app_ports.open_ports(listener.getsockname()[1] for listener in of_apps)
+        app_ports.set_listening_ports(listener.getsockname()[1] for listener in of_apps)
         sockets += of_apps
     freeze_startup_objects()
     uvicorn.Server(server_config(has_proxy=options.proxy_headers)).run(sockets=sockets)

@@ -21,7 +21,7 @@ from portal.notifications.selectors import current_announcements, unread_notific
 from portal.web.menu import KEYS
 from portal.web.notifications import DISMISSED
 from sessions_app.core.app_address import host_name
-from sessions_app.gateway.proxy.app_ports import knows_hosts, opens_by_port
+from sessions_app.gateway.proxy.app_ports import opens_by_port, resolves_app_hosts
 
 MENUS = ("menu", "menu_kind", "other_menu", "key_links")
 
@@ -51,7 +51,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "unread_count": SimpleLazyObject(lambda: unread_notifications(actor).count()),
         "announcements": SimpleLazyObject(lambda: current_announcements(request.session.get(DISMISSED, []))),
         "news_after": id_at(getattr(request, "began_at", None) or clock.now()),
-        "apps_available": knows_hosts(host) or is_by_port,
+        "apps_available": resolves_app_hosts(host) or is_by_port,
         "apps_by_address": host if is_by_port else "",
         "apps_domain": settings.BERTH_APPS_DOMAIN,
         "tunnel_line": tunnel_line(request),

@@ -48,7 +48,7 @@ class AppPort:
 
 
 # Address of an app, as a browser uses it.
-Door = AppHost | AppPort
+AppEndpoint = AppHost | AppPort
 
 
 def port_named(app: str) -> int | None:

@@ -16,9 +16,9 @@ from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
 from sessions_app.app_services.urls import app_origin, app_url
 from sessions_app.core.app_address import (
+    AppEndpoint,
     AppHost,
     AppPort,
-    Door,
     host_name,
     is_app_name,
     is_hash,
@@ -26,7 +26,7 @@ from sessions_app.core.app_address import (
     parse_app_host,
     port_named,
 )
-from sessions_app.gateway.auth.app_credentials import issue_app_ticket
+from sessions_app.gateway.auth.app_credentials import issue_app_code
 from sessions_app.gateway.auth.app_sign_in import CALLBACK_PATH
 from sessions_app.gateway.proxy import app_ports
 from sessions_app.selectors import Action, access_session
@@ -50,14 +50,14 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
         sentence = _("The session “{session}” has no app of this name.")
         raise NotFound(sentence.format(session=session.name))
     name = host_name(request.get_host())
-    if app_ports.knows_hosts(name):
+    if app_ports.resolves_app_hosts(name):
         return _send_to(request, app_url(session, app))
-    if not app_ports.are_allowed():
+    if not app_ports.may_assign_ports():
         raise PermissionDenied(
             _("Apps cannot be opened under this address."),
             hint=_("Open the portal under its name; its start page says which."),
         )
-    return _send_to(request, f"http://{name}:{app_ports.lend_port(session, app).number}/", is_port=True)
+    return _send_to(request, f"http://{name}:{app_ports.assign_port(session, app).number}/", is_port=True)
 
 
 @closed_during_impersonation
@@ -69,19 +69,19 @@ def authorize(request: HttpRequest) -> HttpResponse:
     from the settings and the portal's host name; the query only selects an app host label or app
     port.
     """
-    door, state = _door_asked_for(request), request.GET.get("state", "")
-    if door is None or not is_hash(state):
+    endpoint, state = _door_asked_for(request), request.GET.get("state", "")
+    if endpoint is None or not is_hash(state):
         raise InvalidInput(_("This link to an app is incomplete."), hint=_("Open the app from its session."))
     login_key = request.session.session_key or ""
-    code = issue_app_ticket(actor=actor_of(request), login_key=login_key, door=door, state=state)
+    code = issue_app_code(actor=actor_of(request), login_key=login_key, endpoint=endpoint, state=state)
     query = urlencode({"code": code, "next": local_path(request.GET.get("next", ""))})
-    location = f"{_origin_of(request, door)}{CALLBACK_PATH}?{query}"
-    response = _send_to(request, location, is_port=isinstance(door, AppPort))
+    location = f"{_origin_of(request, endpoint)}{CALLBACK_PATH}?{query}"
+    response = _send_to(request, location, is_port=isinstance(endpoint, AppPort))
     response["Referrer-Policy"] = "no-referrer"
     return response
 
 
-def _door_asked_for(request: HttpRequest) -> Door | None:
+def _door_asked_for(request: HttpRequest) -> AppEndpoint | None:
     number = request.GET.get("door", "")
     if number.isascii() and number.isdigit():
         is_ours = int(number[:6]) in app_ports.listening_ports() and app_ports.opens_by_port(request)
@@ -91,10 +91,10 @@ def _door_asked_for(request: HttpRequest) -> Door | None:
     )
 
 
-def _origin_of(request: HttpRequest, door: Door) -> str:
-    if isinstance(door, AppHost):
-        return app_origin(door.session_label, door.app)
-    return f"http://{host_name(request.get_host())}:{door.number}"
+def _origin_of(request: HttpRequest, endpoint: AppEndpoint) -> str:
+    if isinstance(endpoint, AppHost):
+        return app_origin(endpoint.session_label, endpoint.app)
+    return f"http://{host_name(request.get_host())}:{endpoint.number}"
 
 
 def _send_to(request: HttpRequest, location: str, *, is_port: bool = False) -> HttpResponse:

@@ -23,7 +23,7 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import MountSpec
 from agents.runtime.port_async import ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
-from sessions_app.gateway.processes.process_reaper import Keepers, Life
+from sessions_app.gateway.processes.process_reaper import ProcessLease, ProcessOwners
 from tests import engines, factories
 from tests.engines import ADDRESS, make_tiny_image, remove_everything, tiny_spec
 from tests.waiting import wait_until
@@ -211,15 +211,15 @@ django.setup()
 from pathlib import Path
 from agents.runtime.port_async import ProcessSpec
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
-from sessions_app.gateway.processes.process_reaper import Life
+from sessions_app.gateway.processes.process_reaper import ProcessLease
 
 async def main(address, container, directory):
-    life = Life(Path(directory))
+    lease = ProcessLease(Path(directory))
     runtime = DockerAsyncRuntime(address)
     for has_terminal in (True, False):
         argv = ("sh", "-c", "trap '' HUP; while :; do sleep 7654; done")
         await runtime.open_process(
-            container, ProcessSpec(argv=argv, has_terminal=has_terminal, keeper=f"{life.name}.1.")
+            container, ProcessSpec(argv=argv, has_terminal=has_terminal, keeper=f"{lease.name}.1.")
         )
     print("ready", flush=True)
     await asyncio.Event().wait()
@@ -238,18 +238,18 @@ async def test_what_a_killed_web_process_left_is_ended_and_the_rest_stays(
         assert other.stdout is not None
         assert await asyncio.to_thread(other.stdout.readline) == "ready\n"
         mine = await runtime.open_process(container, ProcessSpec(argv=("sleep", "7777"), keeper="mine.1."))
-        keepers = Keepers(tmp_path)
+        keepers = ProcessOwners(tmp_path)
 
         await keepers.sweep()
         assert is_running(container, "sleep 7654")  # its web process lives
 
         other.send_signal(signal.SIGKILL)
         await asyncio.to_thread(other.wait)
-        assert len(keepers.life.earlier_lives()) == 1
+        assert len(keepers.lease.expired_leases()) == 1
         await keepers.sweep()
         await asyncio.to_thread(wait_until, lambda: not is_running(container, "trap"), deadline_s=PATIENCE_S)
         assert is_running(container, "sleep 7777")
-        assert not keepers.life.earlier_lives()
+        assert not keepers.lease.expired_leases()
         await mine.close()
         await keepers.stop()
         assert not os.listdir(tmp_path)
@@ -262,18 +262,18 @@ async def test_what_a_killed_web_process_left_is_ended_and_the_rest_stays(
 
 def test_a_life_is_over_when_its_process_is(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from sessions_app.gateway.processes.process_reaper import Life; import time\n"
-        "life = Life(Path(sys.argv[1])); print(life.name, flush=True); time.sleep(600)"
+        "import sys; from pathlib import Path; from sessions_app.gateway.processes.process_reaper import ProcessLease; import time\n"
+        "lease = ProcessLease(Path(sys.argv[1])); print(lease.name, flush=True); time.sleep(600)"
     )
-    ours = Life(tmp_path)
+    ours = ProcessLease(tmp_path)
     other = program(f"import django; django.setup(); {script}", str(tmp_path))
     try:
         assert other.stdout is not None
         name = other.stdout.readline().strip()
-        assert ours.earlier_lives() == []
+        assert ours.expired_leases() == []
         other.kill()
         other.wait()
-        assert [path.name for path in ours.earlier_lives()] == [name]
+        assert [path.name for path in ours.expired_leases()] == [name]
     finally:
         other.kill()
         other.wait()

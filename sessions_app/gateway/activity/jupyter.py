@@ -24,7 +24,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 from common import clock
 from sessions_app.core.idle_rules import NEAR, Cause, ends_of
 from sessions_app.core.states import Status
-from sessions_app.gateway.activity.recorder import Interactions, interactions
+from sessions_app.gateway.activity.recorder import ActivityRecorder, activity_recorder
 from sessions_app.gateway.auth.authorizer import in_database
 from sessions_app.gateway.proxy.interfaces import AccessUnknown
 from sessions_app.idle.facts import idle_facts, idle_row
@@ -34,14 +34,14 @@ from transport.proxy.connection import Connection
 
 log = structlog.get_logger(__name__)
 
-ASK_S = 60
-AHEAD = timedelta(seconds=2 * ASK_S)
+POLL_S = 60
+POLL_BEFORE = timedelta(seconds=2 * POLL_S)
 """Polling starts this long before the idle warning, so that users with running cells get none."""
 
 PATIENCE_S = 5.0
-AT_ONCE = 16
-MOST_BYTES = 256 * 1024
-MOST_SERVERS = 2
+MAX_PARALLEL = 16
+MAX_BYTES = 256 * 1024
+MAX_SERVERS = 2
 """Limit per session: an image may declare many servers, and all of them may hang."""
 
 _ASKED_KEY = "notebooks-asked"
@@ -57,36 +57,36 @@ class NotebookServer:
     token: str
 
 
-class NotebookWatch:
+class NotebookPoller:
     """Poller of Jupyter servers. One per web process, used from one event loop."""
 
-    def __init__(self, noted: Interactions | None = None) -> None:
-        self._noted = noted or interactions()
+    def __init__(self, recorder: ActivityRecorder | None = None) -> None:
+        self._recorder = recorder or activity_recorder()
         self._transport = Transport(Timeouts(connect_s=PATIENCE_S, response_head_s=PATIENCE_S))
-        self._asker: asyncio.Task[None] | None = None
+        self._poller: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._asker = asyncio.get_running_loop().create_task(self._ask_for_ever())
+        self._poller = asyncio.get_running_loop().create_task(self._poll_forever())
 
     async def stop(self) -> None:
-        if self._asker is not None:
-            self._asker.cancel()
+        if self._poller is not None:
+            self._poller.cancel()
         await self._transport.close()
 
-    async def ask(self) -> None:
+    async def poll(self) -> None:
         """Poll all due servers if it is this process's turn. Raises AccessUnknown."""
-        servers = await in_database(servers_to_ask)
-        places = asyncio.Semaphore(AT_ONCE)
+        servers = await in_database(servers_to_poll)
+        places = asyncio.Semaphore(MAX_PARALLEL)
 
-        async def ask_one(server: NotebookServer) -> None:
+        async def poll_one(server: NotebookServer) -> None:
             async with places:
                 if await is_computing(self._transport, server):
-                    self._noted.note(server.session_id, Interaction.NOTEBOOK)
+                    self._recorder.record(server.session_id, Interaction.NOTEBOOK)
 
         random.shuffle(servers)  # if the minute is too short, the servers that are missed should vary
         try:
-            async with asyncio.timeout(ASK_S):  # later the address may belong to another container
-                outcomes = await asyncio.gather(*map(ask_one, servers), return_exceptions=True)
+            async with asyncio.timeout(POLL_S):  # later the address may belong to another container
+                outcomes = await asyncio.gather(*map(poll_one, servers), return_exceptions=True)
         except TimeoutError:
             log.warning("notebooks.minute_over", servers=len(servers))
             return
@@ -94,25 +94,27 @@ class NotebookWatch:
         for fault in filter(None, outcomes):
             log.error("notebooks.not_asked", error=repr(fault))
 
-    async def _ask_for_ever(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
             began_at = time.monotonic()
             try:
-                await self.ask()
+                await self.poll()
             except AccessUnknown:
                 log.warning("notebooks.asked_later", why="the database does not answer")
-            await asyncio.sleep(max(0.0, ASK_S - (time.monotonic() - began_at)))
+            await asyncio.sleep(max(0.0, POLL_S - (time.monotonic() - began_at)))
 
 
-def servers_to_ask() -> list[NotebookServer]:
+def servers_to_poll() -> list[NotebookServer]:
     """Return the servers of running sessions close to their interaction timeout; [] if another
     process polled less than a minute ago. Two queries.
     """
-    if not shared.add(_ASKED_KEY, 1, timeout=ASK_S - 5):
+    if not shared.add(_ASKED_KEY, 1, timeout=POLL_S - 5):
         return []
     now = clock.now()
     limit = F("idle__max_idle_s") * Value(timedelta(seconds=1), output_field=DurationField())
-    ends_in_time = Q(idle__interacted_at__lte=now + NEAR + AHEAD - ExpressionWrapper(limit, DurationField()))
+    ends_in_time = Q(
+        idle__interacted_at__lte=now + NEAR + POLL_BEFORE - ExpressionWrapper(limit, DurationField())
+    )
     sessions = ComputeSession.objects.filter(
         Q(idle__interacted_at=None) | ends_in_time,
         status=Status.RUNNING,
@@ -126,12 +128,12 @@ def servers_to_ask() -> list[NotebookServer]:
 def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[NotebookServer]:
     for session in sessions:
         ends = ends_of(idle_facts(session, idle_row(session)))
-        if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + AHEAD for end in ends):
+        if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + POLL_BEFORE for end in ends):
             continue
         kernel = next(kernel for kernel in session.kernels.all() if kernel.name == "main1")
         if not kernel.address:
             continue
-        for app in islice(filter(_is_notebook_server, session.image.apps), MOST_SERVERS):
+        for app in islice(filter(_is_notebook_server, session.image.apps), MAX_SERVERS):
             target = Target(host=kernel.address, port=app["port"], owner=kernel.container_name)
             yield NotebookServer(session.pk, target, session.app_token)
 
@@ -149,14 +151,14 @@ async def is_computing(transport: Transport, server: NotebookServer) -> bool:
         async with asyncio.timeout(PATIENCE_S):
             connection = await transport.pool.connect(server.target, is_new=True)
             try:
-                return has_busy_kernel(await _kernels_told(connection, server))
+                return has_busy_kernel(await _read_kernels(connection, server))
             finally:
                 connection.abort()
     except (UpstreamError, TimeoutError):
         return False
 
 
-async def _kernels_told(connection: Connection, server: NotebookServer) -> bytes:
+async def _read_kernels(connection: Connection, server: NotebookServer) -> bytes:
     head = (
         f"GET /api/kernels HTTP/1.1\r\nHost: localhost:{server.target.port}\r\nAuthorization: token {server.token}\r\n"
         "Accept: application/json\r\nConnection: close\r\n\r\n"
@@ -165,15 +167,15 @@ async def _kernels_told(connection: Connection, server: NotebookServer) -> bytes
     if (await connection.response()).status != 200:
         return b""
     body = b""
-    while len(body) <= MOST_BYTES and (chunk := await connection.next_chunk()):
+    while len(body) <= MAX_BYTES and (chunk := await connection.next_chunk()):
         body += chunk
     return body
 
 
-def has_busy_kernel(told: bytes) -> bool:
+def has_busy_kernel(body: bytes) -> bool:
     """Parse Jupyter's list of kernels and return True if one is busy; False for invalid input."""
     try:
-        kernels = json.loads(told)
+        kernels = json.loads(body)
     except (ValueError, RecursionError):  # RecursionError for deeply nested JSON
         return False
     if not isinstance(kernels, list):
@@ -182,15 +184,15 @@ def has_busy_kernel(told: bytes) -> bool:
 
 
 @cache
-def notebook_watch() -> NotebookWatch:
-    return NotebookWatch()
+def notebook_poller() -> NotebookPoller:
+    return NotebookPoller()
 
 
 async def start_asking() -> None:
     """Start polling; called when the web process starts."""
-    await notebook_watch().start()
+    await notebook_poller().start()
 
 
 async def stop_asking() -> None:
     """Stop polling; called when the web process ends."""
-    await notebook_watch().stop()
+    await notebook_poller().stop()

@@ -7,8 +7,8 @@ Times are seconds of any monotonic clock.
 from collections import OrderedDict
 from collections.abc import Hashable
 
-MOST_KINDS = 64
-MOST_PATHS = 512
+MAX_KINDS = 64
+MAX_PATHS = 512
 BURST_S = 1.0
 TOLERANCE = 0.2
 LEARNING_S = 120.0
@@ -16,7 +16,7 @@ SETTLING_S = 3.0
 _KEPT_INTERVALS = 4
 
 
-class Rhythm:
+class IntervalDetector:
     """Interval detector for messages of several kinds."""
 
     __slots__ = ("_kinds",)
@@ -24,7 +24,7 @@ class Rhythm:
     def __init__(self) -> None:
         self._kinds: OrderedDict[Hashable, tuple[float, tuple[float, ...]]] = OrderedDict()
 
-    def is_out_of_beat(self, kind: Hashable, at: float) -> bool:
+    def is_irregular(self, kind: Hashable, at: float) -> bool:
         """Return True if this message does not repeat an earlier interval of its kind.
 
         An interval is known from the third message on. Messages within BURST_S count as typing.
@@ -43,47 +43,47 @@ class Rhythm:
 
     def _keep(self, kind: Hashable, at: float, intervals: tuple[float, ...]) -> None:
         self._kinds[kind] = (at, intervals)
-        if len(self._kinds) > MOST_KINDS:
+        if len(self._kinds) > MAX_KINDS:
             self._kinds.popitem(last=False)
 
 
-class Attention:
+class RequestActivity:
     """Activity detector for the HTTP requests to one session's apps, as seen by one process."""
 
-    __slots__ = ("_learns_until", "_paths", "_rhythm")
+    __slots__ = ("_intervals", "_learns_until", "_paths")
 
     def __init__(self, now: float) -> None:
         self._learns_until = now + LEARNING_S
         self._paths: OrderedDict[str, None] = OrderedDict()
-        self._rhythm = Rhythm()
+        self._intervals = IntervalDetector()
 
-    def is_new_reading(self, path: str, now: float) -> bool:
+    def is_first_read(self, path: str, now: float) -> bool:
         """Return True if `path` is read for the first time after the first LEARNING_S seconds, in
         which a page loads its resources.
         """
         if path in self._paths:
             return False
         self._paths[path] = None
-        if len(self._paths) > MOST_PATHS:
+        if len(self._paths) > MAX_PATHS:
             self._paths.popitem(last=False)
         return now >= self._learns_until
 
-    def is_deed(self, method: str, path: str, now: float) -> bool:
+    def is_user_action(self, method: str, path: str, now: float) -> bool:
         """Return True if a request that changes something is a user action, not polling."""
-        return self._rhythm.is_out_of_beat((method, path), now)
+        return self._intervals.is_irregular((method, path), now)
 
 
-class Conversation:
+class WebsocketActivity:
     """Activity detector for the client's messages on one websocket."""
 
-    __slots__ = ("_rhythm", "_settled_at")
+    __slots__ = ("_intervals", "_settled_at")
 
     def __init__(self, now: float) -> None:
         self._settled_at = now + SETTLING_S
-        self._rhythm = Rhythm()
+        self._intervals = IntervalDetector()
 
-    def is_deed(self, size: int, now: float) -> bool:
+    def is_user_action(self, size: int, now: float) -> bool:
         """Return True if a message of `size` bytes is a user action. Messages in the first
         SETTLING_S seconds are not: pages reconnect automatically.
         """
-        return now >= self._settled_at and self._rhythm.is_out_of_beat(size, now)
+        return now >= self._settled_at and self._intervals.is_irregular(size, now)

@@ -17,7 +17,7 @@ from django.db import connection
 
 from common import clock
 from sessions_app.core.states import Status
-from sessions_app.gateway.activity.polling_detection import Attention, Conversation
+from sessions_app.gateway.activity.polling_detection import RequestActivity, WebsocketActivity
 from sessions_app.gateway.auth.authorizer import DATABASE_PATIENCE_S, in_database
 from sessions_app.gateway.proxy.interfaces import AccessUnknown
 from sessions_app.models import ComputeSession, GatewayReport, Interaction, SessionIdle
@@ -25,7 +25,7 @@ from sessions_app.models import ComputeSession, GatewayReport, Interaction, Sess
 log = structlog.get_logger(__name__)
 
 REPORT_S = 10
-MOST_SESSIONS = 4096
+MAX_SESSIONS = 4096
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 
 # Sessions are locked in one order; times that are not newer are not written.
@@ -40,46 +40,46 @@ WRITE = f"""
 """
 
 
-class Interactions:
+class ActivityRecorder:
     """Activity recorder. One per web process, used from one event loop."""
 
     def __init__(self) -> None:
         self.name = f"{os.getpid()}.{token_hex(8)}"
         self._seen: dict[UUID, tuple[float, Interaction]] = {}
-        self._attention: dict[UUID, Attention] = {}
+        self._activity: dict[UUID, RequestActivity] = {}
         self._reporter: asyncio.Task[None] | None = None
         self._is_over = asyncio.Event()
 
-    def note(self, session_id: UUID, interaction: Interaction) -> None:
+    def record(self, session_id: UUID, interaction: Interaction) -> None:
         """Record user activity in a session now."""
         self._seen[session_id] = (time.monotonic(), interaction)
 
-    def note_request(self, session_id: UUID, method: str, path: str, *, is_navigation: bool) -> None:
+    def record_request(self, session_id: UUID, method: str, path: str, *, is_navigation: bool) -> None:
         """Record a request to an app if it is user activity: navigation or a change that is not
         polling, or the first read of a path. Automatic requests and reloads of pages do not count.
         """
         now = time.monotonic()
-        attention = self._attention.get(session_id)
-        if attention is None:
-            if len(self._attention) >= MOST_SESSIONS:
-                self._attention.clear()
-            attention = self._attention[session_id] = Attention(now)
+        activity = self._activity.get(session_id)
+        if activity is None:
+            if len(self._activity) >= MAX_SESSIONS:
+                self._activity.clear()
+            activity = self._activity[session_id] = RequestActivity(now)
         if is_navigation:
-            is_persons = attention.is_deed("navigate", path, now)
+            is_activity = activity.is_user_action("navigate", path, now)
         elif method in _READING:
-            is_persons = attention.is_new_reading(path, now)
+            is_activity = activity.is_first_read(path, now)
         else:
-            is_persons = attention.is_deed(method, path, now)
-        if is_persons:
+            is_activity = activity.is_user_action(method, path, now)
+        if is_activity:
             self._seen[session_id] = (now, Interaction.APP)
 
-    def hear(self, session_id: UUID) -> Callable[[int], None]:
+    def websocket_listener(self, session_id: UUID) -> Callable[[int], None]:
         """Return a callback for a new websocket to an app; call it with the size of each client message."""
-        conversation = Conversation(time.monotonic())
+        activity = WebsocketActivity(time.monotonic())
 
         def on_message(size: int) -> None:
             now = time.monotonic()
-            if conversation.is_deed(size, now):
+            if activity.is_user_action(size, now):
                 self._seen[session_id] = (now, Interaction.APP)
 
         return on_message
@@ -87,7 +87,7 @@ class Interactions:
     async def start(self) -> None:
         """Start reporting, now and every REPORT_S."""
         self._is_over = asyncio.Event()  # bound to this event loop
-        self._reporter = asyncio.get_running_loop().create_task(self._report_for_ever())
+        self._reporter = asyncio.get_running_loop().create_task(self._report_forever())
 
     async def stop(self) -> None:
         """Write the last report and delete this process's report row, so that no further report is
@@ -112,7 +112,7 @@ class Interactions:
             self._seen = seen | self._seen
             raise
 
-    async def _report_for_ever(self) -> None:
+    async def _report_forever(self) -> None:
         while not self._is_over.is_set():
             try:
                 await self.report()
@@ -136,15 +136,15 @@ def write_report(process: str, seen: dict[UUID, tuple[float, Interaction]], as_o
 
 
 @cache
-def interactions() -> Interactions:
-    return Interactions()
+def activity_recorder() -> ActivityRecorder:
+    return ActivityRecorder()
 
 
 async def start_noting() -> None:
     """Start recording; called when the web process starts."""
-    await interactions().start()
+    await activity_recorder().start()
 
 
 async def stop_noting() -> None:
     """Stop recording; called when the web process ends, after the last connection."""
-    await interactions().stop()
+    await activity_recorder().stop()

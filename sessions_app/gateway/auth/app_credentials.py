@@ -20,25 +20,32 @@ from common.actors import Actor
 from common.audit import audit_log
 from common.errors import NotFound
 from common.token_scopes import TokenScope
-from sessions_app.core.app_address import CODE_LIFETIME_S, TOKEN_PREFIX, AppHost, AppPort, Door, is_app_name
-from sessions_app.gateway.proxy.app_ports import door_of
+from sessions_app.core.app_address import (
+    CODE_LIFETIME_S,
+    TOKEN_PREFIX,
+    AppEndpoint,
+    AppHost,
+    AppPort,
+    is_app_name,
+)
+from sessions_app.gateway.proxy.app_ports import assigned_port
 from sessions_app.models import AppLogin, AppTicket
 from sessions_app.selectors import Action, access_session, session_by_host_label
 
 TOKEN_LIFETIME = timedelta(hours=1)
-_BEHIND_A_GRANT = (
+_GRANT_RELATIONS = (
     "user__domain", "browser__user__domain", "browser__viewing__person__domain", "keypair", "session__image",
     "main_kernel",
 )  # fmt: skip
 
 
-def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) -> str:
+def issue_app_code(*, actor: Actor, login_key: str, endpoint: AppEndpoint, state: str) -> str:
     """Issue a one-time code for an app endpoint.
 
     It is bound to the actor's portal sign-in and to the browser that holds the secret whose hash is
     `state`. Raises NotFound (absent or hidden), PermissionDenied.
     """
-    app, session_id = _behind(door)
+    app, session_id = _app_and_session(endpoint)
     session = access_session(actor, session_id, Action.OPEN_APP)
     assert actor.user_id is not None, "a ticket is for a person"
     code = new_secret()
@@ -50,17 +57,17 @@ def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) ->
             login_key=login_key,
             session=session,
             app=app,
-            door_port=port_of(door),
+            door_port=endpoint_port(endpoint),
             state_hash=state,
             expires_at=clock.now() + timedelta(seconds=CODE_LIFETIME_S),
         )
-        changes = {"app": app} | ({"port": door.number} if isinstance(door, AppPort) else {})
+        changes = {"app": app} | ({"port": endpoint.number} if isinstance(endpoint, AppPort) else {})
         audit_log.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
     return code
 
 
 @transaction.atomic
-def redeem_app_ticket(*, door: Door, code: str, states: Collection[str]) -> str | None:
+def redeem_app_code(*, endpoint: AppEndpoint, code: str, states: Collection[str]) -> str | None:
     """Exchange a one-time code for a cookie. Returns None unless the code was issued for this
     endpoint and one of these states, is not expired and was never used. The code is deleted in any
     case. An earlier cookie of the same sign-in and endpoint is revoked.
@@ -69,7 +76,10 @@ def redeem_app_ticket(*, door: Door, code: str, states: Collection[str]) -> str 
     if ticket is None:
         return None
     ticket.delete()
-    if (ticket.app, ticket.session_id, ticket.door_port) != (*_behind(door), port_of(door)):
+    if (ticket.app, ticket.session_id, ticket.door_port) != (
+        *_app_and_session(endpoint),
+        endpoint_port(endpoint),
+    ):
         return None
     is_of_browser = any(constant_time_compare(ticket.state_hash, state) for state in states)
     if not is_of_browser or ticket.expires_at <= clock.now():
@@ -120,7 +130,7 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
     return TOKEN_PREFIX + token, expires_at
 
 
-def find_app_login(door: Door, secret: str) -> AppLogin | None:
+def find_app_grant(endpoint: AppEndpoint, secret: str) -> AppLogin | None:
     """Return the unexpired grant of a cookie or token of this endpoint, or None. Loads everything
     that the access decision needs: sign-in, session, image, container (`main_kernel`), membership.
     One query.
@@ -132,30 +142,30 @@ def find_app_login(door: Door, secret: str) -> AppLogin | None:
         owner_stands=has_standing_membership("session__owner_id", "session__project_id"),
         has_second_factor=has_second_factor("browser__user_id"),
     )
-    logins = logins.select_related(*_BEHIND_A_GRANT)
-    logins = logins.filter(secret_hash=hash_secret(secret), door_port=port_of(door))
+    logins = logins.select_related(*_GRANT_RELATIONS)
+    logins = logins.filter(secret_hash=hash_secret(secret), door_port=endpoint_port(endpoint))
     logins = logins.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
-    if isinstance(door, AppHost):
-        return logins.filter(app=door.app, session__host_label=door.session_label).first()
+    if isinstance(endpoint, AppHost):
+        return logins.filter(app=endpoint.app, session__host_label=endpoint.session_label).first()
     # The port may have been assigned to another app since.
-    return logins.filter(session__app_doors__port=door.number, session__app_doors__app=F("app")).first()
+    return logins.filter(session__app_doors__port=endpoint.number, session__app_doors__app=F("app")).first()
 
 
-def login_behind(row: AppLogin, ip: str) -> Login:
+def login_of_grant(row: AppLogin, ip: str) -> Login:
     """Return the sign-in or token from which the grant was issued, as used from `ip`."""
     if row.keypair_id is None:
         return Login(user_id=row.user_id, session_key=row.login_key, ip=ip)
     return Login(row.user_id, "", row.keypair_id, row.keypair_secret, TokenScope.SESSIONS.value, ip)
 
 
-def port_of(door: Door) -> int:
-    return door.number if isinstance(door, AppPort) else 0
+def endpoint_port(endpoint: AppEndpoint) -> int:
+    return endpoint.number if isinstance(endpoint, AppPort) else 0
 
 
-def _behind(door: Door) -> tuple[str, UUID]:
+def _app_and_session(endpoint: AppEndpoint) -> tuple[str, UUID]:
     """Return (app, session id) of an endpoint; the nil UUID if it leads to no session."""
-    if isinstance(door, AppPort):
-        row = door_of(door)
+    if isinstance(endpoint, AppPort):
+        row = assigned_port(endpoint)
         return (row.app, row.session_id) if row else ("", UUID(int=0))
-    session = session_by_host_label(door.session_label)
-    return door.app, session.pk if session else UUID(int=0)
+    session = session_by_host_label(endpoint.session_label)
+    return endpoint.app, session.pk if session else UUID(int=0)

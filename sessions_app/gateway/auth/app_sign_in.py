@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlencode
 from django.urls import reverse
 
 from accounts.core.token_secrets import hash_secret, new_secret
-from sessions_app.core.app_address import AppHost, Door, is_secret, local_path
+from sessions_app.core.app_address import AppEndpoint, AppHost, is_secret, local_path
 from sessions_app.gateway.proxy import status_pages
 from sessions_app.gateway.proxy.interfaces import AccessUnknown, Authorizer
-from sessions_app.gateway.proxy.request import APP_COOKIE, STATE_COOKIE, Call
+from sessions_app.gateway.proxy.request import APP_COOKIE, STATE_COOKIE, AppRequest
 
 # Reserved for the gateway on every app host; never forwarded.
 OWN_PREFIX = "/.berth/"
@@ -41,41 +41,41 @@ class CookieNames:
 _OF_HOSTS = CookieNames(APP_COOKIE, STATE_COOKIE, f"; Secure{_EVERYWHERE}")
 
 
-def names_for(door: Door) -> CookieNames:
-    if isinstance(door, AppHost):
+def names_for(endpoint: AppEndpoint) -> CookieNames:
+    if isinstance(endpoint, AppHost):
         return _OF_HOSTS
-    return CookieNames(f"berth-app-{door.number}", f"berth-state-{door.number}", _EVERYWHERE)
+    return CookieNames(f"berth-app-{endpoint.number}", f"berth-state-{endpoint.number}", _EVERYWHERE)
 
 
-async def begin(call: Call, door: Door) -> None:
+async def begin(request: AppRequest, endpoint: AppEndpoint) -> None:
     """Redirect the browser to the portal. Tabs that are opened together share one secret."""
-    names = names_for(door)
-    state = next((value for value in call.cookies(names.state) if is_secret(value)), None) or new_secret()
-    place = {"host": door.label} if isinstance(door, AppHost) else {"door": str(door.number)}
-    query = urlencode({**place, "next": local_path(call.path_and_query), "state": hash_secret(state)})
+    names = names_for(endpoint)
+    state = next((value for value in request.cookies(names.state) if is_secret(value)), None) or new_secret()
+    place = {"host": endpoint.label} if isinstance(endpoint, AppHost) else {"door": str(endpoint.number)}
+    query = urlencode({**place, "next": local_path(request.path_and_query), "state": hash_secret(state)})
     cookie = f"{names.state}={state}; Max-Age={_STATE_LIFETIME_S}{names.attributes}"
-    await call.respond(
-        *status_pages.redirect(302, f"{call.portal}{reverse('app-authorize')}?{query}", cookie)
+    await request.respond(
+        *status_pages.redirect(302, f"{request.portal}{reverse('app-authorize')}?{query}", cookie)
     )
 
 
-async def finish(call: Call, door: Door, authorizer: Authorizer) -> None:
+async def finish(request: AppRequest, endpoint: AppEndpoint, authorizer: Authorizer) -> None:
     """Redeem the code in the redirect from the portal and set the app's cookie. Accepts only a
     navigation of the browser, no fetch by a script.
     """
-    names = names_for(door)
-    query = parse_qs(call.scope["query_string"].decode("ascii", "replace"), max_num_fields=8)
+    names = names_for(endpoint)
+    query = parse_qs(request.scope["query_string"].decode("ascii", "replace"), max_num_fields=8)
     code, path = (query.get(name, [""])[0] for name in ("code", "next"))
-    states = tuple(hash_secret(value) for value in call.cookies(names.state) if is_secret(value))
-    is_complete = call.is_navigation and states and is_secret(code)
+    states = tuple(hash_secret(value) for value in request.cookies(names.state) if is_secret(value))
+    is_complete = request.is_navigation and states and is_secret(code)
     try:
-        cookie = await authorizer.redeem(door, code, states) if is_complete else None
+        cookie = await authorizer.redeem(endpoint, code, states) if is_complete else None
     except AccessUnknown:
-        await call.answer(status_pages.unknown_access())
+        await request.answer(status_pages.unknown_access())
         return
     if cookie is None:
-        await call.answer(status_pages.sign_in_failed())
+        await request.answer(status_pages.sign_in_failed())
         return
-    await call.respond(
+    await request.respond(
         *status_pages.redirect(303, local_path(path), f"{names.app}={cookie}{names.attributes}")
     )

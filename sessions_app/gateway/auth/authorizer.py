@@ -16,10 +16,10 @@ from accounts.models import User
 from common.actors import Actor, ActorKind
 from common.errors import BerthError
 from sessions_app.app_services.start import start_app
-from sessions_app.core.app_address import Door, port_named
+from sessions_app.core.app_address import AppEndpoint, port_named
 from sessions_app.core.states import Status
 from sessions_app.gateway.auth import app_credentials
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, Admission, AppState, Presence
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Presence
 from sessions_app.gateway.proxy.open_connections import OpenConnections
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.selectors import Action, may
@@ -37,11 +37,11 @@ _ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, St
 class DjangoAuthorizer:
     """Implementation of interfaces.Authorizer; runs each call in a worker thread."""
 
-    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
-        return await in_database(find_admission, door, secret, ip)
+    async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
+        return await in_database(find_access, endpoint, secret, ip)
 
-    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
-        return await in_database(app_credentials.redeem_app_ticket, door=door, code=code, states=states)
+    async def redeem(self, endpoint: AppEndpoint, code: str, states: tuple[str, ...]) -> str | None:
+        return await in_database(app_credentials.redeem_app_code, endpoint=endpoint, code=code, states=states)
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
         return await in_database(find_still_present, presences)
@@ -88,12 +88,12 @@ def actor_of_user(user: User) -> Actor:
     )
 
 
-def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
+def find_access(endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
     """Return the access that a cookie or token grants; None if the grant, the sign-in or the
     permission has ended. One query.
     """
-    grant = app_credentials.find_app_login(door, secret)
-    if grant is None or not _still_opens(grant, login := app_credentials.login_behind(grant, ip)):
+    grant = app_credentials.find_app_grant(endpoint, secret)
+    if grant is None or not _still_opens(grant, login := app_credentials.login_of_grant(grant, ip)):
         return None
     return describe_app(grant, Presence(login, grant.session_id, Action.OPEN_APP.value))
 
@@ -113,13 +113,13 @@ def _still_opens(grant: Any, login: Login) -> bool:
     return bool(is_signed_in and is_owner and grant.owner_stands)
 
 
-def describe_app(grant: Any, presence: Presence) -> Admission:
-    """Return state and address of the app for a grant of `find_app_login`. No query."""
+def describe_app(grant: Any, presence: Presence) -> AppAccess:
+    """Return state and address of the app for a grant of `find_app_grant`. No query."""
     session, kernel, app = grant.session, grant.main_kernel, grant.app
     declared: dict[str, Any] = next((found for found in session.image.apps if found["name"] == app), {})
     port = declared.get("port") or port_named(app)
     command = declared.get("command") or []
-    return Admission(
+    return AppAccess(
         presence=presence,
         state=_state_of(session, kernel, port),
         session_name=session.name,

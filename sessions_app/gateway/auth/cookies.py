@@ -17,8 +17,8 @@ from common.http.cookies import has_attribute, joined, pairs, set_cookie_name
 # Apps can neither read nor set cookies with these prefixes.
 OWN_PREFIXES = (b"berth", b"__host-berth", b"__secure-berth")
 _SIGNATURE_LENGTH = 24
-NAMES_OF_DOOR = 12
-LARGEST_COOKIE = 1024
+MAX_NAMES = 12
+MAX_COOKIE_BYTES = 1024
 
 
 def is_own_name(name: bytes) -> bool:
@@ -28,7 +28,7 @@ def is_own_name(name: bytes) -> bool:
     return name.lower().startswith(OWN_PREFIXES) or not name
 
 
-class Shelf:
+class CookieNameRegistry:
     """Record of the HttpOnly cookie names of each port, limited in number and size. Scripts cannot
     delete such cookies, so the total per port must stay below the size limit of requests.
     """
@@ -39,7 +39,7 @@ class Shelf:
     def has_room_for(self, port: int, name: bytes, value: bytes) -> bool:
         names = self._names.setdefault(port, set())
         is_known = name in names
-        if len(name) + len(value) > LARGEST_COOKIE or (not is_known and len(names) >= NAMES_OF_DOOR):
+        if len(name) + len(value) > MAX_COOKIE_BYTES or (not is_known and len(names) >= MAX_NAMES):
             return False
         names.add(name)
         return True
@@ -50,15 +50,15 @@ class AppCookies:
     """Cookie policy of one endpoint: a port, or the label of a host (then `port` is 0)."""
 
     key: bytes
-    shelf: Shelf
+    registry: CookieNameRegistry
     port: int = 0
     label: str = ""
 
     def to_app(self, cookie: bytes) -> bytes:
         given = list(pairs(cookie))
-        of_door = dict(found for name, value in given if (found := self._read(name, value)))
-        plain = [(name, value) for name, value in given if not is_own_name(name) and name not in of_door]
-        return joined([*of_door.items(), *plain])
+        signed = dict(found for name, value in given if (found := self._read(name, value)))
+        plain = [(name, value) for name, value in given if not is_own_name(name) and name not in signed]
+        return joined([*signed.items(), *plain])
 
     def from_app(self, set_cookie: bytes) -> tuple[bytes, ...]:
         name = set_cookie_name(set_cookie)
@@ -76,7 +76,7 @@ class AppCookies:
         return (set_cookie,)
 
     def _has_room_for(self, name: bytes, value: bytes) -> bool:
-        return not self.port or self.shelf.has_room_for(self.port, name, value)
+        return not self.port or self.registry.has_room_for(self.port, name, value)
 
     @property
     def _prefix(self) -> bytes:

@@ -29,10 +29,10 @@ def enter_session(
     NotFound, PermissionDenied, Conflict; refusals are recorded.
     """
     session_id: UUID = scope["url_route"]["kwargs"]["session_id"]
-    actor = actor_at(scope, user, keypair)
+    actor = websocket_actor(scope, user, keypair)
     try:
         session = access_session(actor, session_id, Action.OPEN_TERMINAL)
-        kernel = running_kernel(session, kernel_asked_for(scope))
+        kernel = running_kernel(session, requested_kernel(scope))
     except BerthError as refusal:
         kind = ComputeSession._meta.label_lower
         record_refused_request(
@@ -43,13 +43,13 @@ def enter_session(
     return session, kernel
 
 
-def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
+def require_no_impersonation(scope: Scope, user: User, login_key: str) -> None:
     """Raise PermissionDenied under impersonation: terminals are not open to impersonators."""
     person = viewed_in(login_key)
     if person is None:
         return
     refusal = audit_log.impersonation_refusal()
-    actor = seen_as(actor_at(scope, user, None), person)
+    actor = seen_as(websocket_actor(scope, user, None), person)
     session_id = str(scope["url_route"]["kwargs"]["session_id"])
     record_refused_request(
         actor=actor,
@@ -60,24 +60,24 @@ def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
     raise refusal
 
 
-def actor_at(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
+def websocket_actor(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
     """Return the actor with the address and user agent of the websocket."""
     return replace(
         actor_of_user(user),
         kind=ActorKind.TOKEN if keypair else ActorKind.USER,
         keypair_id=keypair.pk if keypair else None,
-        ip=address_of(scope),
+        ip=client_address(scope),
         via=Via.WEBSOCKET,
         user_agent=header(scope["headers"], b"user-agent").decode("latin-1"),
     )
 
 
-def address_of(scope: Scope) -> str:
+def client_address(scope: Scope) -> str:
     """Return the client's IP address."""
     return str((scope.get("client") or [""])[0])
 
 
-def kernel_asked_for(scope: Scope) -> str:
+def requested_kernel(scope: Scope) -> str:
     """Return the kernel name in `?kernel=`; default main1."""
     query: str = scope["query_string"].decode("ascii", "replace")
     return parse_qs(query).get("kernel", ["main1"])[0]

@@ -18,7 +18,7 @@ from agents.runtime.port_async import Channel, Process, ProcessSpec
 from common.errors import BerthError, InvalidInput, NotAuthenticated
 from common.token_scopes import FOR_SESSIONS, TokenScope
 from sessions_app.gateway.auth.authorizer import in_database
-from sessions_app.gateway.auth.websocket_auth import RUN_PROCESS, address_of, enter_session
+from sessions_app.gateway.auth.websocket_auth import RUN_PROCESS, client_address, enter_session
 from sessions_app.gateway.processes.exec_protocol import (
     INPUT_WINDOW_BYTES,
     SUBPROTOCOL,
@@ -26,7 +26,7 @@ from sessions_app.gateway.processes.exec_protocol import (
     parse_order,
     parse_signal,
 )
-from sessions_app.gateway.processes.process_socket import Order, ProcessSocket
+from sessions_app.gateway.processes.process_socket import ProcessOrder, ProcessSocket
 from sessions_app.gateway.proxy.interfaces import Presence
 from sessions_app.models import Interaction
 from sessions_app.selectors import Action
@@ -44,8 +44,8 @@ class ExecSocket(ProcessSocket):
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
-        self._asked: asyncio.Future[ProcessSpec] = asyncio.get_running_loop().create_future()
-        self._untold_bytes = 0
+        self._spec: asyncio.Future[ProcessSpec] = asyncio.get_running_loop().create_future()
+        self._unacknowledged_bytes = 0
         self._has_end_of_input = False
         self._drainer: asyncio.Task[None] | None = None
 
@@ -56,17 +56,17 @@ class ExecSocket(ProcessSocket):
     def may_connect(self) -> bool:
         return True
 
-    async def order(self) -> Order:
-        place = await in_database(self._find_place)
+    async def order(self) -> ProcessOrder:
+        target = await in_database(self._authorize)
         try:
             async with asyncio.timeout(ORDER_PATIENCE_S):
-                spec = await self._asked
+                spec = await self._spec
         except TimeoutError:
             sentence = _("Nothing was asked for in {seconds} s.").format(seconds=ORDER_PATIENCE_S)
             raise InvalidInput(sentence, hint=_("Send what to run.")) from None
-        return Order(*place, spec)
+        return ProcessOrder(*target, spec)
 
-    def _find_place(self) -> tuple[Presence, str, Agent]:
+    def _authorize(self) -> tuple[Presence, str, Agent]:
         token = bearer_of(dict(self.scope["headers"]), self.scope["subprotocols"])
         keypair = keypair_of_token(token)
         if keypair is None:
@@ -74,7 +74,7 @@ class ExecSocket(ProcessSocket):
                 _("There is no token, or it is unknown, revoked or expired."),
                 hint=_("Send “Authorization: Bearer <token>”."),
             )
-        ip = address_of(self.scope)
+        ip = client_address(self.scope)
         if demand := demand_on(keypair.user, ip=ip, is_program=True):
             raise refusal_for(demand, ip)
         note_use(keypair, ip)
@@ -85,24 +85,24 @@ class ExecSocket(ProcessSocket):
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         return presence, kernel.container_name, kernel.placed_agent
 
-    async def hear(self, text: str) -> None:
+    async def receive_text(self, text: str) -> None:
         message: Any = json.loads(text)
-        if not self._asked.done():
-            self._asked.set_result(parse_order(message))
+        if not self._spec.done():
+            self._spec.set_result(parse_order(message))
         elif "resize" in message:
             self.resize(message["resize"]["cols"], message["resize"]["rows"])
         elif "signal" in message:
             name = parse_signal(message["signal"])
-            self.obey_later(lambda process: process.signal(name))
+            self.enqueue_command(lambda process: process.signal(name))
         else:
             raise InvalidInput(_("This message is neither “resize” nor “signal”."))
 
-    async def hear_bytes(self, data: bytes) -> None:
-        if not self._asked.done() or data[:1] != b"\0" or self._has_end_of_input:
+    async def receive_bytes(self, data: bytes) -> None:
+        if not self._spec.done() or data[:1] != b"\0" or self._has_end_of_input:
             raise InvalidInput(_("Input begins with a byte 0, after the first message and before its end."))
-        self.note()
-        self._untold_bytes += len(data) - 1
-        if self._untold_bytes > INPUT_WINDOW_BYTES:
+        self.record()
+        self._unacknowledged_bytes += len(data) - 1
+        if self._unacknowledged_bytes > INPUT_WINDOW_BYTES:
             sentence = ngettext(
                 "More than {count} byte of input was under way.",
                 "More than {count} bytes of input were under way.",
@@ -110,46 +110,48 @@ class ExecSocket(ProcessSocket):
             )
             raise InvalidInput(sentence.format(count=INPUT_WINDOW_BYTES))
         if len(data) > 1:
-            self.type(data[1:])
+            self.write_input(data[1:])
         else:
             self._has_end_of_input = True
             if self.process is not None:
                 await self.process.end_input()
-        await self._tell_taken()
+        await self._acknowledge()
 
-    async def tell_start(self) -> None:
-        self.note()
-        await self.say({"started": {"window": INPUT_WINDOW_BYTES}})
+    async def send_start(self) -> None:
+        self.record()
+        await self.send_json({"started": {"window": INPUT_WINDOW_BYTES}})
         assert self.process is not None
         if self._has_end_of_input:
             await self.process.end_input()
-        await self._tell_taken()
+        await self._acknowledge()
 
-    async def show(self, channel: Channel, data: bytes) -> None:
+    async def send_output(self, channel: Channel, data: bytes) -> None:
         await self.send({"type": "websocket.send", "bytes": bytes((channel,)) + data})
 
-    async def tell_end(self, code: int | None) -> None:
-        await self.say({"exit_code": code})
+    async def send_end(self, code: int | None) -> None:
+        await self.send_json({"exit_code": code})
 
-    async def tell_refusal(self, refusal: BerthError) -> None:
+    async def send_refusal(self, refusal: BerthError) -> None:
         body = refusal.to_json()
-        await self.say({"error": {name: body[name] for name in ("code", "message", "hint")}})
+        await self.send_json({"error": {name: body[name] for name in ("code", "message", "hint")}})
 
-    async def _tell_taken(self) -> None:
+    async def _acknowledge(self) -> None:
         """Acknowledge taken input: in steps of ACK_BYTES while the process keeps up, every bit
         while it is slow.
         """
-        taken = self._untold_bytes - self.waiting_bytes
+        taken = self._unacknowledged_bytes - self.waiting_bytes
         if self.waiting_bytes and self.process is not None:
             if self._drainer is None or self._drainer.done():
-                self._drainer = asyncio.get_running_loop().create_task(self._tell_when_taken(self.process))
+                self._drainer = asyncio.get_running_loop().create_task(
+                    self._acknowledge_when_taken(self.process)
+                )
         elif taken < ACK_BYTES:
             return
         if taken > 0:
-            self._untold_bytes -= taken
-            await self.say({"ack": taken})
+            self._unacknowledged_bytes -= taken
+            await self.send_json({"ack": taken})
 
-    async def _tell_when_taken(self, process: Process) -> None:
+    async def _acknowledge_when_taken(self, process: Process) -> None:
         with suppress(RuntimeFault, OSError, TimeoutError):  # `read` and `send` report the same fault
             await process.drain()
-            await self._tell_taken()
+            await self._acknowledge()

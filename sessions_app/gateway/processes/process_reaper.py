@@ -33,7 +33,7 @@ SWEEP_S = 60
 NAME_BYTES = 8
 
 
-class Life:
+class ProcessLease:
     """Lease of one run of one web process: a locked file."""
 
     def __init__(self, directory: Path) -> None:
@@ -51,13 +51,13 @@ class Life:
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
-    def earlier_lives(self) -> list[Path]:
+    def expired_leases(self) -> list[Path]:
         """Return the files of expired leases."""
         others = [path for path in self._directory.glob("[!.]*") if path != self._path]
-        return [path for path in others if _is_over(path)]
+        return [path for path in others if _is_expired(path)]
 
 
-class Keeper:
+class ProcessOwner:
     """Owner record of one process, in `container` on `agent`."""
 
     def __init__(self, name: str, agent: Agent, container: str) -> None:
@@ -67,11 +67,11 @@ class Keeper:
         self.is_done = False
         self._settling: asyncio.Task[None] | None = None
 
-    async def settle(self, let_go: Coroutine[Any, Any, None]) -> None:
-        """Run `let_go`, which calls `end` or `leave`, to its end, even if the caller is cancelled.
+    async def settle(self, release: Coroutine[Any, Any, None]) -> None:
+        """Run `release`, which calls `end` or `leave`, to its end, even if the caller is cancelled.
         Until then no sweep ends the process.
         """
-        self._settling = asyncio.get_running_loop().create_task(let_go)
+        self._settling = asyncio.get_running_loop().create_task(release)
         await asyncio.shield(self._settling)
 
     @property
@@ -88,34 +88,34 @@ class Keeper:
         self.is_done = True
 
 
-class Keepers:
+class ProcessOwners:
     """Registry of process owners. One per web process, used from one event loop."""
 
     def __init__(self, directory: Path) -> None:
-        self.life = Life(directory)
-        self._open: dict[str, Keeper] = {}
-        self._left: dict[str, Keeper] = {}
+        self.lease = ProcessLease(directory)
+        self._open: dict[str, ProcessOwner] = {}
+        self._left: dict[str, ProcessOwner] = {}
         self._started = 0
         self._sweeper: asyncio.Task[None] | None = None
 
     @contextmanager
-    def keep(self, agent: Agent, container: str) -> Iterator[Keeper]:
+    def register(self, agent: Agent, container: str) -> Iterator[ProcessOwner]:
         """Yield an owner record for one process. If the process is not ended on exit, a later sweep
         ends it.
         """
         self._started += 1
-        keeper = Keeper(f"{self.life.name}.{self._started}.", agent, container)
-        self._open[keeper.name] = keeper
+        owner = ProcessOwner(f"{self.lease.name}.{self._started}.", agent, container)
+        self._open[owner.name] = owner
         try:
-            yield keeper
+            yield owner
         finally:
-            del self._open[keeper.name]
-            if not keeper.is_done:
-                self._left[keeper.name] = keeper
+            del self._open[owner.name]
+            if not owner.is_done:
+                self._left[owner.name] = owner
 
     async def start(self) -> None:
         """Sweep now and every SWEEP_S."""
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_for_ever())
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_forever())
 
     async def stop(self) -> None:
         """End remaining processes. The lease file stays if any may still run, so that a later sweep
@@ -125,32 +125,32 @@ class Keepers:
             self._sweeper.cancel()
         await self._end_left()
         if not self._left and not self._open:
-            self.life.end()
+            self.lease.end()
 
     async def sweep(self) -> None:
         """End processes of expired leases on all agents, and processes of this lease that could not
         be ended.
         """
         await self._end_left()
-        earlier = self.life.earlier_lives()
+        earlier = self.lease.expired_leases()
         if not earlier:
             return
         agents = await in_database(lambda: list(Agent.objects.in_use()))
-        is_done = [await _end_all(agent, [path.name for path in earlier]) for agent in agents]
+        is_done = [await _end_processes(agent, [path.name for path in earlier]) for agent in agents]
         if all(is_done):
             for path in earlier:
                 path.unlink(missing_ok=True)
 
     async def _end_left(self) -> None:
-        for name, keeper in list(self._left.items()):
-            if keeper.is_settling:
+        for name, owner in list(self._left.items()):
+            if owner.is_settling:
                 continue
             with suppress(RuntimeFault):
-                if not keeper.is_done:  # settled after its connection had gone
-                    await async_runtime_of(keeper.agent).end_kept(keeper.container, name)
+                if not owner.is_done:  # settled after its connection had gone
+                    await async_runtime_of(owner.agent).end_kept(owner.container, name)
                 self._left.pop(name, None)
 
-    async def _sweep_for_ever(self) -> None:
+    async def _sweep_forever(self) -> None:
         while True:
             try:
                 await self.sweep()
@@ -160,35 +160,35 @@ class Keepers:
 
 
 @cache
-def keepers() -> Keepers:
-    return Keepers(settings.DATA_DIR / "lives")
+def process_owners() -> ProcessOwners:
+    return ProcessOwners(settings.DATA_DIR / "lives")
 
 
 async def start_keeping() -> None:
     """Start sweeping; called when the web process starts."""
-    await keepers().start()
+    await process_owners().start()
 
 
 async def stop_keeping() -> None:
     """Stop sweeping; called when the web process ends, after the last connection."""
-    await keepers().stop()
+    await process_owners().stop()
 
 
-async def _end_all(agent: Agent, lives: list[str]) -> bool:
+async def _end_processes(agent: Agent, leases: list[str]) -> bool:
     """End the leases' processes in all containers of the agent. Returns False if the agent failed."""
     runtime = async_runtime_of(agent)
     try:
         for container in await runtime.running_containers({INSTALLATION_LABEL: settings.BERTH_INSTALLATION}):
-            for life in lives:
-                await runtime.end_kept(container, f"{life}.")
+            for lease in leases:
+                await runtime.end_kept(container, f"{lease}.")
     except RuntimeFault as fault:
         log.warning("keepers.sweep_later", agent=agent.name, why=str(fault))
         return False
-    log.info("keepers.swept", agent=agent.name, lives=lives)
+    log.info("keepers.swept", agent=agent.name, lives=leases)
     return True
 
 
-def _is_over(path: Path) -> bool:
+def _is_expired(path: Path) -> bool:
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

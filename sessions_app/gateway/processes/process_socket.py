@@ -22,12 +22,12 @@ from agents.runtime.port_async import Channel, Process, ProcessSpec
 from agents.selectors import async_runtime_of
 from common.errors import BerthError, Conflict, InvalidInput
 from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
-from sessions_app.gateway.activity.recorder import interactions
+from sessions_app.gateway.activity.recorder import activity_recorder
 from sessions_app.gateway.auth.authorizer import in_database, is_ending, open_connections
-from sessions_app.gateway.processes.process_reaper import Keeper, keepers
+from sessions_app.gateway.processes.process_reaper import ProcessOwner, process_owners
 from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
-from sessions_app.gateway.proxy.language import in_language_of
-from sessions_app.gateway.proxy.open_connections import ConnectionCut, Kind, TooManyConnections
+from sessions_app.gateway.proxy.language import client_language
+from sessions_app.gateway.proxy.open_connections import ConnectionCut, ConnectionKind, TooManyConnections
 from sessions_app.gateway.proxy.request import CUT_CODE
 from sessions_app.models import Interaction
 from transport.proxy.asgi import Message, Receive, Scope, Send
@@ -40,13 +40,13 @@ open_processes = ConcurrencyLimit("processes", 128)
 SEND_PATIENCE_S = 120
 """A client that accepts no data for this time counts as gone."""
 
-ORDERS_LIMIT = 32
+COMMANDS_LIMIT = 32
 LARGEST_SIDE = 1000
 LARGEST_TEXT = 256 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ProcessOrder:
     """Process to run, with its place and the access that permits it."""
 
     presence: Presence
@@ -76,12 +76,12 @@ class ProcessSocket(ABC):
         self._size: tuple[int, int] | None = None
         self._is_closing = False
         self._session_id: UUID | None = None
-        self._orders: asyncio.Queue[Callable[[Process], Awaitable[None]]] = asyncio.Queue(ORDERS_LIMIT)
+        self._commands: asyncio.Queue[Callable[[Process], Awaitable[None]]] = asyncio.Queue(COMMANDS_LIMIT)
 
     @classmethod
     def as_asgi(cls) -> Any:
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            with in_language_of(scope["headers"]):
+            with client_language(scope["headers"]):
                 await cls(scope, receive, send).run()
 
         return application
@@ -93,31 +93,31 @@ class ProcessSocket(ABC):
         """Return True to accept the handshake. Must not block."""
 
     @abstractmethod
-    async def order(self) -> Order:
+    async def order(self) -> ProcessOrder:
         """Check access and return what to run. Raises BerthError, AccessUnknown."""
 
     @abstractmethod
-    async def hear(self, text: str) -> None:
+    async def receive_text(self, text: str) -> None:
         """Handle a text message. Raises InvalidInput, or any error of parsing JSON."""
 
     @abstractmethod
-    async def hear_bytes(self, data: bytes) -> None:
+    async def receive_bytes(self, data: bytes) -> None:
         """Handle a binary message. Raises InvalidInput."""
 
     @abstractmethod
-    async def tell_start(self) -> None:
+    async def send_start(self) -> None:
         """Notify the client that the process runs."""
 
     @abstractmethod
-    async def show(self, channel: Channel, data: bytes) -> None:
+    async def send_output(self, channel: Channel, data: bytes) -> None:
         """Send output of the process; waits while the client does not accept it."""
 
     @abstractmethod
-    async def tell_end(self, code: int | None) -> None:
+    async def send_end(self, code: int | None) -> None:
         """Notify the client that the process has ended."""
 
     @abstractmethod
-    async def tell_refusal(self, refusal: BerthError) -> None:
+    async def send_refusal(self, refusal: BerthError) -> None:
         """Send the reason why there is no process, or no longer."""
 
     @property
@@ -126,7 +126,7 @@ class ProcessSocket(ABC):
 
     # Used by subclasses
 
-    def type(self, data: bytes) -> None:
+    def write_input(self, data: bytes) -> None:
         """Write input to the process; buffered while it starts. Raises InvalidInput beyond `input_limit`."""
         if self.process is None:
             self._early.append(data)
@@ -144,34 +144,34 @@ class ProcessSocket(ABC):
     def resize(self, columns: Any, rows: Any) -> None:
         """Resize the terminal; only the newest size is applied. Raises ValueError, TypeError."""
         is_waiting = self._size is not None
-        self._size = side(columns), side(rows)
+        self._size = clamp_side(columns), clamp_side(rows)
         if self.process is not None and not is_waiting:
-            self.obey_later(self._resize_now)
+            self.enqueue_command(self._resize_now)
 
-    def obey_later(self, order: Callable[[Process], Awaitable[None]]) -> None:
+    def enqueue_command(self, command: Callable[[Process], Awaitable[None]]) -> None:
         """Queue an engine call for the process; calls run in order. Raises InvalidInput if the
         queue is full.
         """
         try:
-            self._orders.put_nowait(order)
+            self._commands.put_nowait(command)
         except asyncio.QueueFull:
             raise InvalidInput(_("These are more orders than the process can follow.")) from None
 
-    def note(self) -> None:
+    def record(self) -> None:
         """Record user activity; ignored before the process runs."""
         if self._session_id is not None:
-            interactions().note(self._session_id, self.interaction)
+            activity_recorder().record(self._session_id, self.interaction)
 
-    def note_output(self) -> None:
+    def record_output(self) -> None:
         """Record output taken by the client as user activity: watching a program counts."""
-        self.note()
+        self.record()
 
     async def send(self, message: Message) -> None:
         """Send a message. Raises OSError or TimeoutError if the client is gone."""
         async with asyncio.timeout(SEND_PATIENCE_S):
             await self._raw_send(message)
 
-    async def say(self, message: dict[str, Any]) -> None:
+    async def send_json(self, message: dict[str, Any]) -> None:
         await self.send({"type": "websocket.send", "text": json.dumps(message)})
 
     # Life of a connection
@@ -183,22 +183,22 @@ class ProcessSocket(ABC):
             return
         await self.send({"type": "websocket.accept", "subprotocol": self.subprotocol})
         loop = asyncio.get_running_loop()
-        ways = {loop.create_task(self._serve()), loop.create_task(self._listen())}
+        tasks = {loop.create_task(self._serve()), loop.create_task(self._listen())}
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.wait(ways)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     async def _listen(self) -> None:
         """Handle messages until the client disconnects or sends an invalid one."""
         try:
             while (message := await self._receive())["type"] == "websocket.receive":
                 if (data := message.get("bytes")) is not None:
-                    await self.hear_bytes(data)
+                    await self.receive_bytes(data)
                 elif len(text := message["text"]) <= LARGEST_TEXT:
-                    await self.hear(text)
+                    await self.receive_text(text)
                 else:
                     raise InvalidInput(_("This message is too long."))
         except InvalidInput as refusal:
@@ -212,8 +212,8 @@ class ProcessSocket(ABC):
         try:
             order = await self.order()
             async with open_processes.hold(order.presence.login.user_id):
-                async with open_connections().carry(order.presence, Kind.TERMINAL):
-                    await self._carry(order)
+                async with open_connections().track(order.presence, ConnectionKind.TERMINAL):
+                    await self._run_process(order)
         except BerthError as refusal:
             await self._refuse(refusal, 4000 + refusal.http_status)
         except (TooManyConnections, TooManyOpen):
@@ -230,39 +230,39 @@ class ProcessSocket(ABC):
         except (OSError, TimeoutError):
             return
 
-    async def _carry(self, order: Order) -> None:
+    async def _run_process(self, order: ProcessOrder) -> None:
         runtime = async_runtime_of(order.agent)
         self._session_id = order.presence.session_id
-        with keepers().keep(order.agent, order.container) as keeper:
+        with process_owners().register(order.agent, order.container) as owner:
             columns, rows = self._size or (order.spec.columns, order.spec.rows)
-            spec = replace(order.spec, keeper=keeper.name, columns=columns, rows=rows)
+            spec = replace(order.spec, keeper=owner.name, columns=columns, rows=rows)
             process = await runtime.open_process(order.container, spec)
-            following = asyncio.get_running_loop().create_task(self._follow_orders(process))
+            following = asyncio.get_running_loop().create_task(self._run_commands(process))
             has_ended = False
             try:
                 self._begin(process, (columns, rows))
-                await self.tell_start()
+                await self.send_start()
                 while (said := await process.read())[1]:
-                    await self.show(*said)
-                    self.note_output()
+                    await self.send_output(*said)
+                    self.record_output()
                 has_ended = True
-                await self.tell_end(await process.exit_code())
+                await self.send_end(await process.exit_code())
                 await self._close(ENDED_CODE)
             finally:
                 following.cancel()
                 # The engine never ends a process whose connection is gone, so this must survive a
                 # second cancellation.
-                await keeper.settle(self._let_go(keeper, process, has_ended=has_ended))
+                await owner.settle(self._release(owner, process, has_ended=has_ended))
 
-    async def _let_go(self, keeper: Keeper, process: Process, *, has_ended: bool) -> None:
+    async def _release(self, owner: ProcessOwner, process: Process, *, has_ended: bool) -> None:
         """Hang up the process, unless the session is ending: then its container signals all
         processes and gives them time to stop (`main_process`), which hanging up would cut short.
         """
         session_id = self._session_id
         if not has_ended and session_id is not None and await _is_ending(session_id):
-            keeper.leave(process)
+            owner.leave(process)
         else:
-            await keeper.end(process)
+            await owner.end(process)
 
     def _begin(self, process: Process, size: tuple[int, int]) -> None:
         """Pass on input and the size that arrived while the process was starting."""
@@ -274,15 +274,15 @@ class ProcessSocket(ABC):
         if self._size is not None:
             is_new = self._size != size
             if is_new:
-                self.obey_later(self._resize_now)
+                self.enqueue_command(self._resize_now)
             else:
                 self._size = None
 
-    async def _follow_orders(self, process: Process) -> None:
+    async def _run_commands(self, process: Process) -> None:
         while True:
-            order = await self._orders.get()
+            command = await self._commands.get()
             with suppress(RuntimeFault):  # reading meets the same fault and notifies the client
-                await order(process)
+                await command(process)
 
     async def _resize_now(self, process: Process) -> None:
         if self._size is not None:
@@ -292,7 +292,7 @@ class ProcessSocket(ABC):
     async def _refuse(self, refusal: BerthError, code: int) -> None:
         if not self._is_closing:
             with suppress(OSError, TimeoutError):
-                await self.tell_refusal(refusal)
+                await self.send_refusal(refusal)
             await self._close(code)
 
     async def _close(self, code: int) -> None:
@@ -310,6 +310,6 @@ async def _is_ending(session_id: UUID) -> bool:
         return False
 
 
-def side(value: Any) -> int:
+def clamp_side(value: Any) -> int:
     """Clamp columns or rows of a terminal to 1..LARGEST_SIDE. Raises ValueError, TypeError, OverflowError."""
     return min(max(int(value), 1), LARGEST_SIDE)

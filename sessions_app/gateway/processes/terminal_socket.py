@@ -17,8 +17,13 @@ from agents.runtime.port_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from sessions_app.gateway.auth.authorizer import in_database
 from sessions_app.gateway.auth.origin_rules import allows_websocket, header
-from sessions_app.gateway.auth.websocket_auth import OPEN_TERMINAL, address_of, demand_own_eyes, enter_session
-from sessions_app.gateway.processes.process_socket import Order, ProcessSocket
+from sessions_app.gateway.auth.websocket_auth import (
+    OPEN_TERMINAL,
+    client_address,
+    enter_session,
+    require_no_impersonation,
+)
+from sessions_app.gateway.processes.process_socket import ProcessOrder, ProcessSocket
 from sessions_app.gateway.proxy.interfaces import Presence
 from sessions_app.models import Interaction
 from sessions_app.selectors import Action
@@ -46,33 +51,33 @@ class TerminalSocket(ProcessSocket):
         own_origin = scheme + header(self.scope["headers"], b"host").lower()
         return allows_websocket(self.scope["headers"], own_origin)
 
-    async def order(self) -> Order:
-        return await in_database(self._find_place)
+    async def order(self) -> ProcessOrder:
+        return await in_database(self._authorize)
 
-    def _find_place(self) -> Order:
+    def _authorize(self) -> ProcessOrder:
         key = self.scope["session"].session_key or ""
-        login = Login(user_id=self.scope["user"].pk or 0, session_key=key, ip=address_of(self.scope))
+        login = Login(user_id=self.scope["user"].pk or 0, session_key=key, ip=client_address(self.scope))
         user = live_logins([login]).get(login)
         if user is None:
             raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
-        demand_own_eyes(self.scope, user, key)
+        require_no_impersonation(self.scope, user, key)
         session, kernel = enter_session(self.scope, user, action=OPEN_TERMINAL)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
-        return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
+        return ProcessOrder(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
 
-    async def hear_bytes(self, data: bytes) -> None:
+    async def receive_bytes(self, data: bytes) -> None:
         self._was_typed_in = True
-        self.note()
-        self.type(data)
+        self.record()
+        self.write_input(data)
 
-    def note_output(self) -> None:
+    def record_output(self) -> None:
         """Record output as user activity only after the first input: a page that was merely opened,
         or reloads itself, gets a prompt too.
         """
         if self._was_typed_in:
-            self.note()
+            self.record()
 
-    async def hear(self, text: str) -> None:
+    async def receive_text(self, text: str) -> None:
         message: dict[str, Any] = json.loads(text)
         if message["type"] == "ack":
             self._unseen_bytes = max(0, self._unseen_bytes - max(0, int(message["bytes"])))
@@ -81,18 +86,18 @@ class TerminalSocket(ProcessSocket):
         elif message["type"] == "resize":
             self.resize(message["columns"], message["rows"])
 
-    async def tell_start(self) -> None:
+    async def send_start(self) -> None:
         return
 
-    async def show(self, channel: Channel, data: bytes) -> None:
+    async def send_output(self, channel: Channel, data: bytes) -> None:
         await self.send({"type": "websocket.send", "bytes": data})
         self._unseen_bytes += len(data)
         while self._unseen_bytes > WINDOW_BYTES:
             self._may_show.clear()
             await self._may_show.wait()
 
-    async def tell_end(self, code: int | None) -> None:
-        await self.say({"type": "exit", "code": code})
+    async def send_end(self, code: int | None) -> None:
+        await self.send_json({"type": "exit", "code": code})
 
-    async def tell_refusal(self, refusal: BerthError) -> None:
-        await self.say({"type": "error", "message": refusal.message})
+    async def send_refusal(self, refusal: BerthError) -> None:
+        await self.send_json({"type": "error", "message": refusal.message})

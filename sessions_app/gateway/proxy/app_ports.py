@@ -20,12 +20,12 @@ from sessions_app.models import AppDoor, ComputeSession
 
 # Time before a port is reused after its session ended: a tab of the earlier app has the same
 # origin.
-REST_S = 3600
+REUSE_AFTER_S = 3600
 _TRIES = 5
 _listening: dict[int, None] = {}  # ordered set
 
 
-def open_ports(ports: Iterable[int]) -> None:
+def set_listening_ports(ports: Iterable[int]) -> None:
     """Set the ports on which this process's server listens for apps."""
     global _listening
     _listening = dict.fromkeys(ports)
@@ -35,14 +35,14 @@ def listening_ports() -> Collection[int]:
     return _listening
 
 
-def are_allowed() -> bool:
+def may_assign_ports() -> bool:
     """Return True if this process may assign ports: it listens on some, the administrator allows
     it, and the portal does not use TLS (then it has host names).
     """
     return bool(_listening) and settings.BERTH_APPS_BY_ADDRESS == "allowed" and not settings.IS_HTTPS
 
 
-def knows_hosts(name: str) -> bool:
+def resolves_app_hosts(name: str) -> bool:
     """Return True if a browser that opened the portal under this name can resolve app hosts.
     `*.localhost` is the browser's own computer; any other domain has DNS set up by an
     administrator.
@@ -54,49 +54,62 @@ def knows_hosts(name: str) -> bool:
 
 def opens_by_port(request: HttpRequest) -> bool:
     """Return True if apps are opened by port for this browser."""
-    return not knows_hosts(host_name(request.get_host())) and are_allowed()
+    return not resolves_app_hosts(host_name(request.get_host())) and may_assign_ports()
 
 
 def app_link(request: HttpRequest, session: ComputeSession, app: str) -> str:
     """Return the URL of an app for links in a page requested by `request`."""
-    if knows_hosts(host_name(request.get_host())):
+    if resolves_app_hosts(host_name(request.get_host())):
         return app_url(session, app)
     return reverse("app-open", args=[session.pk, app])
 
 
-def may_knock(host: str, port: int) -> bool:
+def is_app_port_host(host: str, port: int) -> bool:
     """Return True if a Host header has a name of the portal and this port. Any other name may be
     foreign DNS that points here.
     """
     name, given_port = split_domain_port(host)
     is_ours: bool = validate_host(name, settings.ALLOWED_HOSTS)
-    return is_ours and given_port == str(port) and not knows_hosts(name) and are_allowed()
+    return is_ours and given_port == str(port) and not resolves_app_hosts(name) and may_assign_ports()
 
 
-def door_of(port: AppPort) -> AppDoor | None:
+def assigned_port(port: AppPort) -> AppDoor | None:
     """Return the app endpoint assigned to the port with its session, or None. One query."""
     return AppDoor.objects.select_related("session").filter(port=port.number).first()
 
 
-def lend_port(session: ComputeSession, app: str) -> AppPort:
+def assign_port(session: ComputeSession, app: str) -> AppPort:
     """Return the app's port; assigns one if it has none that this process listens on. Raises
     LimitExceeded, Unavailable.
     """
     for _attempt in range(_TRIES):
         try:
-            return _lend_port(session, app)
+            return _assign_port(session, app)
         except IntegrityError:
             continue  # another process took the same port concurrently
     raise Unavailable(_("No port for the app could be found."), hint=_("Try again."))
 
 
 @transaction.atomic
-def _lend_port(session: ComputeSession, app: str) -> AppPort:
-    doors = list(AppDoor.objects.select_for_update(of=("self",)).select_related("session").order_by("port"))
-    mine = next((door for door in doors if (door.session_id, door.app) == (session.pk, app)), None)
+def _assign_port(session: ComputeSession, app: str) -> AppPort:
+    assignments = list(
+        AppDoor.objects.select_for_update(of=("self",)).select_related("session").order_by("port")
+    )
+    mine = next(
+        (
+            assignment
+            for assignment in assignments
+            if (assignment.session_id, assignment.app) == (session.pk, app)
+        ),
+        None,
+    )
     if mine is not None and mine.port in _listening:
         return AppPort(mine.port)
-    of_person = [door for door in doors if door.session.is_live and door.session.owner_id == session.owner_id]
+    of_person = [
+        assignment
+        for assignment in assignments
+        if assignment.session.is_live and assignment.session.owner_id == session.owner_id
+    ]
     if len(of_person) - (mine is not None) >= max(1, len(_listening) // 2):
         raise LimitExceeded(
             ngettext(
@@ -107,17 +120,17 @@ def _lend_port(session: ComputeSession, app: str) -> AppPort:
             hint=_("Stop a session that you do not need, or open the portal by a name."),
         )
 
-    port, rested = _choose(doors)
-    for door in (mine, rested):
-        if door is not None:
-            door.delete()
+    port, rested = _choose_port(assignments)
+    for assignment in (mine, rested):
+        if assignment is not None:
+            assignment.delete()
     AppDoor.objects.create(port=port, session=session, app=app)
     return AppPort(port)
 
 
-def _choose(doors: list[AppDoor]) -> tuple[int, AppDoor | None]:
+def _choose_port(assignments: list[AppDoor]) -> tuple[int, AppDoor | None]:
     """Return a port and its row: one never assigned (row None), else the one unused for the longest time."""
-    lent = {door.port: door for door in doors}
+    lent = {assignment.port: assignment for assignment in assignments}
     fresh = next((port for port in _listening if port not in lent), None)
     if fresh is not None:
         return fresh, None
@@ -125,7 +138,7 @@ def _choose(doors: list[AppDoor]) -> tuple[int, AppDoor | None]:
     rested = [
         (ended_at, port)
         for port in _listening
-        if (ended_at := _ended_at(lent[port])) and ended_at < now - timedelta(seconds=REST_S)
+        if (ended_at := _ended_at(lent[port])) and ended_at < now - timedelta(seconds=REUSE_AFTER_S)
     ]
     if not rested:
         raise Unavailable(
@@ -143,16 +156,16 @@ def _choose(doors: list[AppDoor]) -> tuple[int, AppDoor | None]:
     return port, lent[port]
 
 
-def _ended_at(door: AppDoor) -> datetime | None:
-    return door.session.ended_at
+def _ended_at(assignment: AppDoor) -> datetime | None:
+    return assignment.session.ended_at
 
 
-def portal_at(name: str) -> str:
+def portal_url_at(name: str) -> str:
     """Return the portal's URL under the host name of an app port."""
     port = urlsplit(settings.BERTH_URL).port
     return f"http://{name}:{port}" if port else f"http://{name}"
 
 
-def place_of(door: AppDoor) -> AppHost:
+def equivalent_host(assignment: AppDoor) -> AppHost:
     """Return the app host equivalent to an app port."""
-    return AppHost(door.app, door.session.host_label)
+    return AppHost(assignment.app, assignment.session.host_label)

@@ -11,25 +11,25 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.core.token_secrets import hash_secret
-from sessions_app.core.app_address import AppPort, Door, is_secret, is_under, parse_app_host
-from sessions_app.gateway.activity.recorder import Interactions
-from sessions_app.gateway.activity.recorder import interactions as all_interactions
+from sessions_app.core.app_address import AppEndpoint, AppPort, is_secret, is_under, parse_app_host
+from sessions_app.gateway.activity.recorder import ActivityRecorder
+from sessions_app.gateway.activity.recorder import activity_recorder as process_recorder
 from sessions_app.gateway.auth import app_sign_in
 from sessions_app.gateway.auth import authorizer as auth_authorizer
-from sessions_app.gateway.auth.access_cache import Admissions
-from sessions_app.gateway.auth.cookies import AppCookies, Shelf
+from sessions_app.gateway.auth.access_cache import AccessCache
+from sessions_app.gateway.auth.cookies import AppCookies, CookieNameRegistry
 from sessions_app.gateway.auth.origin_rules import allows_http, allows_websocket, header
 from sessions_app.gateway.proxy import app_ports, status_pages
-from sessions_app.gateway.proxy.fast_path import AtOnce
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, Admission, AppState, Authorizer
-from sessions_app.gateway.proxy.language import in_language_of
+from sessions_app.gateway.proxy.fast_path import FastPath
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Authorizer
+from sessions_app.gateway.proxy.language import client_language
 from sessions_app.gateway.proxy.open_connections import (
     ConnectionCut,
-    Kind,
+    ConnectionKind,
     OpenConnections,
     TooManyConnections,
 )
-from sessions_app.gateway.proxy.request import CUT_CODE, Call
+from sessions_app.gateway.proxy.request import CUT_CODE, AppRequest
 from transport.proxy import (
     HeaderRules,
     RequestRefused,
@@ -66,18 +66,20 @@ class AppProxy:
         authorizer: Authorizer | None = None,
         connections: OpenConnections | None = None,
         transport: Transport | None = None,
-        interactions: Interactions | None = None,
+        activity_recorder: ActivityRecorder | None = None,
     ) -> None:
         self._apps_domain = apps_domain
         self._fallback = fallback
         self._authorizer = authorizer or auth_authorizer.authorizer()
         self._connections = connections or auth_authorizer.open_connections()
         self._transport = transport or Transport()
-        self._admissions = Admissions(self._authorizer, self._connections)
-        self._interactions = interactions or all_interactions()
-        self._at_once = AtOnce(self, self._admissions, self._connections, self._transport, self._interactions)
+        self._access_cache = AccessCache(self._authorizer, self._connections)
+        self._recorder = activity_recorder or process_recorder()
+        self._fast_path = FastPath(
+            self, self._access_cache, self._connections, self._transport, self._recorder
+        )
         self._starts = _Starts()
-        self._shelf = Shelf()
+        self._cookie_names = CookieNameRegistry()
         self._cookie_key = hash_secret(f"app cookies {settings.SECRET_KEY}").encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,15 +89,15 @@ class AppProxy:
         if not self.owns(scope):
             await self._fallback(scope, receive, send)
             return
-        call = Call(scope, receive, send)
-        with in_language_of(call.headers):
-            await self._answer(call)
+        request = AppRequest(scope, receive, send)
+        with client_language(request.headers):
+            await self._answer(request)
 
     def handle(self, exchange: Exchange) -> bool:
         """Serve the exchange on the fast path if possible; returns False if not. Pre-app handler of
         the server.
         """
-        return self._at_once.handle(exchange)
+        return self._fast_path.handle(exchange)
 
     def owns(self, scope: Scope) -> bool:
         """Return True if the address is an app host or app port, even one without app. Pre-app
@@ -106,137 +108,149 @@ class AppProxy:
             is_under(host, self._apps_domain) for host in _hosts(scope)
         )
 
-    def door_of(self, scope: Scope) -> Door | None:
+    def find_endpoint(self, scope: Scope) -> AppEndpoint | None:
         """Return the app endpoint of a request, or None."""
         hosts = _hosts(scope)
         if len(hosts) != 1:
             return None
         port = scope["server"][1] if scope.get("server") else 0
         if port in app_ports.listening_ports():
-            return AppPort(port) if app_ports.may_knock(hosts[0], port) else None
+            return AppPort(port) if app_ports.is_app_port_host(hosts[0], port) else None
         return parse_app_host(hosts[0], self._apps_domain)
 
     async def close(self) -> None:
         """Close idle connections to apps."""
         await self._transport.close()
 
-    async def _answer(self, call: Call) -> None:
-        door = self.door_of(call.scope)
-        if door is None:
-            await call.answer(status_pages.no_such_place())
-        elif call.scope["path"].startswith(app_sign_in.OWN_PREFIX):
-            await self._answer_own(call, door)
+    async def _answer(self, request: AppRequest) -> None:
+        endpoint = self.find_endpoint(request.scope)
+        if endpoint is None:
+            await request.answer(status_pages.no_such_address())
+        elif request.scope["path"].startswith(app_sign_in.OWN_PREFIX):
+            await self._answer_own(request, endpoint)
         else:
-            await self._enter(call, door)
+            await self._check_and_forward(request, endpoint)
 
-    async def _answer_own(self, call: Call, door: Door) -> None:
-        if call.scope["path"] == app_sign_in.CALLBACK_PATH and call.method == "GET" and not call.is_websocket:
-            await app_sign_in.finish(call, door, self._authorizer)
+    async def _answer_own(self, request: AppRequest, endpoint: AppEndpoint) -> None:
+        if (
+            request.scope["path"] == app_sign_in.CALLBACK_PATH
+            and request.method == "GET"
+            and not request.is_websocket
+        ):
+            await app_sign_in.finish(request, endpoint, self._authorizer)
         else:
-            await call.answer(status_pages.no_such_place())
+            await request.answer(status_pages.no_such_address())
 
-    async def _enter(self, call: Call, door: Door) -> None:
+    async def _check_and_forward(self, request: AppRequest, endpoint: AppEndpoint) -> None:
         """Check origin, then cookie or token, then the state of session and app; then forward."""
         # A browser stores no program's token, so no page can have it sent.
-        if not call.token and not may_come_from_there(call):
-            await call.answer(status_pages.from_elsewhere())
+        if not request.token and not is_allowed_origin(request):
+            await request.answer(status_pages.foreign_origin())
             return
         try:
-            secret, admission = await self._admitted(call, door)
+            secret, access = await self._find_access(request, endpoint)
         except AccessUnknown:
-            await call.answer(status_pages.unknown_access())
+            await request.answer(status_pages.unknown_access())
             return
-        if admission is None:
-            is_person = call.is_navigation and not call.token
-            await (app_sign_in.begin(call, door) if is_person else call.answer(status_pages.signed_out()))
-        elif admission.state is AppState.OPEN:
-            await self._carry(call, door, admission, secret)
+        if access is None:
+            is_person = request.is_navigation and not request.token
+            await (
+                app_sign_in.begin(request, endpoint)
+                if is_person
+                else request.answer(status_pages.signed_out())
+            )
+        elif access.state is AppState.OPEN:
+            await self._forward_tracked(request, endpoint, access, secret)
         else:
-            await call.answer(_page_of_state(admission))
+            await request.answer(_page_of_state(access))
 
-    async def _admitted(self, call: Call, door: Door) -> tuple[str, Admission | None]:
+    async def _find_access(self, request: AppRequest, endpoint: AppEndpoint) -> tuple[str, AppAccess | None]:
         """Return the secret that grants access and the access, or ("", None). Tries each cookie,
         because scripts at other ports may have added cookies of the same name.
         """
-        given = [call.token] if call.token else call.cookies(app_sign_in.names_for(door).app)
+        given = [request.token] if request.token else request.cookies(app_sign_in.names_for(endpoint).app)
         for secret in filter(is_secret, given):
-            admission = await self._admissions.find(door, secret, call.client_ip)
-            if admission is not None:
-                return secret, admission
+            access = await self._access_cache.find(endpoint, secret, request.client_ip)
+            if access is not None:
+                return secret, access
         return "", None
 
-    async def _carry(self, call: Call, door: Door, admission: Admission, secret: str) -> None:
-        kind = Kind.WEBSOCKET if call.is_websocket else Kind.REQUEST
+    async def _forward_tracked(
+        self, request: AppRequest, endpoint: AppEndpoint, access: AppAccess, secret: str
+    ) -> None:
+        kind = ConnectionKind.WEBSOCKET if request.is_websocket else ConnectionKind.REQUEST
         try:
-            async with self._connections.carry(admission.presence, kind):
-                self._note(call, admission)
-                await self._forward(call, door, admission)
+            async with self._connections.track(access.presence, kind):
+                self._record_request(request, access)
+                await self._forward(request, endpoint, access)
         except UpstreamError as exc:
-            await self.answer_fault(call, door, admission, secret, exc)
+            await self.answer_fault(request, endpoint, access, secret, exc)
         except RequestRefused as exc:
-            await call.answer(status_pages.unclear_request(str(exc)))
+            await request.answer(status_pages.unclear_request(str(exc)))
         except TooManyConnections:
-            await call.answer(status_pages.too_many(admission))
+            await request.answer(status_pages.too_many(access))
         except ConnectionCut:
-            obstacle = await self._what_stands_in_the_way(call, door, secret)
-            if not call.has_begun:  # otherwise the response is cut off, which shows the client the end
-                await call.answer(obstacle or status_pages.signed_out())
+            obstacle = await self._obstacle_to(request, endpoint, secret)
+            if not request.has_begun:  # otherwise the response is cut off, which shows the client the end
+                await request.answer(obstacle or status_pages.signed_out())
         else:
-            self._starts.note_up(admission.presence.session_id, admission.app)
+            self._starts.clear(access.presence.session_id, access.app)
 
     async def answer_fault(
-        self, call: Call, door: Door, admission: Admission, secret: str, fault: UpstreamError
+        self, request: AppRequest, endpoint: AppEndpoint, access: AppAccess, secret: str, fault: UpstreamError
     ) -> None:
         """Answer a request for which the app gave no response."""
-        with in_language_of(call.headers):
-            obstacle = await self._what_stands_in_the_way(call, door, secret)
-            await call.answer(obstacle or await self._explain(fault, admission))
+        with client_language(request.headers):
+            obstacle = await self._obstacle_to(request, endpoint, secret)
+            await request.answer(obstacle or await self._explain(fault, access))
 
-    async def _what_stands_in_the_way(self, call: Call, door: Door, secret: str) -> status_pages.Page | None:
+    async def _obstacle_to(
+        self, request: AppRequest, endpoint: AppEndpoint, secret: str
+    ) -> status_pages.Page | None:
         """Check access again, because the cached access may be seconds old. Returns the page to
         show, or None if the app is still accessible.
         """
-        self._admissions.forget(door, secret, call.client_ip)
+        self._access_cache.forget(endpoint, secret, request.client_ip)
         try:
-            admission = await self._admissions.find(door, secret, call.client_ip)
+            access = await self._access_cache.find(endpoint, secret, request.client_ip)
         except AccessUnknown:
             return status_pages.unknown_access()
-        if admission is None:
+        if access is None:
             return status_pages.signed_out()
-        return None if admission.state is AppState.OPEN else _page_of_state(admission)
+        return None if access.state is AppState.OPEN else _page_of_state(access)
 
-    def _note(self, call: Call, admission: Admission) -> None:
-        if not call.is_websocket:
-            self._interactions.note_request(
-                admission.presence.session_id,
-                call.method,
-                call.scope["path"],
-                is_navigation=call.is_navigation,
+    def _record_request(self, request: AppRequest, access: AppAccess) -> None:
+        if not request.is_websocket:
+            self._recorder.record_request(
+                access.presence.session_id,
+                request.method,
+                request.scope["path"],
+                is_navigation=request.is_navigation,
             )
 
-    async def _forward(self, call: Call, door: Door, admission: Admission) -> None:
-        assert admission.target is not None
-        rules = self.rules(call, door, admission)
-        way = (call.scope, call.receive, call.send)
-        if call.is_websocket:
+    async def _forward(self, request: AppRequest, endpoint: AppEndpoint, access: AppAccess) -> None:
+        assert access.target is not None
+        rules = self.rules(request, endpoint, access)
+        asgi = (request.scope, request.receive, request.send)
+        if request.is_websocket:
             await forward_websocket(
-                *way,
+                *asgi,
                 transport=self._transport,
-                target=admission.target,
+                target=access.target,
                 rules=rules,
                 close_reason=_FAREWELL,
-                on_message=self._interactions.hear(admission.presence.session_id),
+                on_message=self._recorder.websocket_listener(access.presence.session_id),
             )
         else:
-            await forward_http(*way, transport=self._transport, target=admission.target, rules=rules)
+            await forward_http(*asgi, transport=self._transport, target=access.target, rules=rules)
 
-    def rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules:
+    def rules(self, request: AppRequest, endpoint: AppEndpoint, access: AppAccess) -> HeaderRules:
         """Return the header changes for requests to this app and its responses."""
-        is_ours = _OUR_TOKEN.match(header(call.headers, b"authorization")) is not None
-        token = admission.app_token.encode()
-        port, label = (door.number, "") if isinstance(door, AppPort) else (0, door.label)
+        is_ours = _OUR_TOKEN.match(header(request.headers, b"authorization")) is not None
+        token = access.app_token.encode()
+        port, label = (endpoint.number, "") if isinstance(endpoint, AppPort) else (0, endpoint.label)
         return HeaderRules(
-            cookies=AppCookies(self._cookie_key, self._shelf, port, label),
+            cookies=AppCookies(self._cookie_key, self._cookie_names, port, label),
             drop_response=_NOT_FOR_APPS,
             drop_request=frozenset((b"authorization",)) if is_ours else frozenset(),
             set_request=((b"authorization", b"token " + token),) if token else (),
@@ -244,23 +258,23 @@ class AppProxy:
             add_response=_FRAME_POLICY,
         )
 
-    async def _explain(self, exc: UpstreamError, admission: Admission) -> status_pages.Page:
+    async def _explain(self, exc: UpstreamError, access: AppAccess) -> status_pages.Page:
         """Return the page for an app that did not answer; starts the app if it is not running."""
         if isinstance(exc, UpstreamTimeout):
-            return status_pages.broken(admission, str(exc), is_timeout=True)
+            return status_pages.broken(access, str(exc), is_timeout=True)
         if not isinstance(exc, UpstreamUnreachable):
-            return status_pages.broken(admission, str(exc), is_timeout=False)
-        if not admission.is_startable:
-            return status_pages.nothing_listens(admission)
-        session_id = admission.presence.session_id
-        if self._starts.is_due(session_id, admission.app):
+            return status_pages.broken(access, str(exc), is_timeout=False)
+        if not access.is_startable:
+            return status_pages.nothing_listens(access)
+        session_id = access.presence.session_id
+        if self._starts.is_due(session_id, access.app):
             try:
-                why_not = await self._authorizer.start_app(session_id, admission.app)
+                why_not = await self._authorizer.start_app(session_id, access.app)
             except AccessUnknown:
                 return status_pages.unknown_access()
             if why_not:
-                return status_pages.not_started(admission, why_not)
-        return status_pages.starting(admission, self._starts.waited_s(session_id, admission.app))
+                return status_pages.not_started(access, why_not)
+        return status_pages.starting(access, self._starts.waited_s(session_id, access.app))
 
 
 class _Starts:
@@ -281,7 +295,7 @@ class _Starts:
         first, _ = self._asked[session_id, app]
         return asyncio.get_running_loop().time() - first
 
-    def note_up(self, session_id: UUID, app: str) -> None:
+    def clear(self, session_id: UUID, app: str) -> None:
         self._asked.pop((session_id, app), None)
 
 
@@ -289,15 +303,15 @@ def _hosts(scope: Scope) -> list[str]:
     return [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
 
 
-def may_come_from_there(call: Call) -> bool:
-    if call.is_websocket:
-        return allows_websocket(call.headers, call.own_origin)
-    return allows_http(call.method, call.headers, call.own_origin)
+def is_allowed_origin(request: AppRequest) -> bool:
+    if request.is_websocket:
+        return allows_websocket(request.headers, request.own_origin)
+    return allows_http(request.method, request.headers, request.own_origin)
 
 
-def _page_of_state(admission: Admission) -> status_pages.Page:
-    if admission.state is AppState.WAITING:
-        return status_pages.waiting(admission)
-    if admission.state is AppState.ENDED:
-        return status_pages.ended(admission)
-    return status_pages.unknown_app(admission)
+def _page_of_state(access: AppAccess) -> status_pages.Page:
+    if access.state is AppState.WAITING:
+        return status_pages.waiting(access)
+    if access.state is AppState.ENDED:
+        return status_pages.ended(access)
+    return status_pages.unknown_app(access)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from sessions_app.core.app_address import Door, is_secret
-from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.core.app_address import AppEndpoint, is_secret
+from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.gateway.auth import app_sign_in
-from sessions_app.gateway.auth.access_cache import Admissions
+from sessions_app.gateway.auth.access_cache import AccessCache
 from sessions_app.gateway.auth.origin_rules import allows_http
-from sessions_app.gateway.proxy.interfaces import Admission, AppState
-from sessions_app.gateway.proxy.open_connections import Kind, OpenConnections, TooManyConnections
-from sessions_app.gateway.proxy.request import Call
+from sessions_app.gateway.proxy.interfaces import AppAccess, AppState
+from sessions_app.gateway.proxy.open_connections import ConnectionKind, OpenConnections, TooManyConnections
+from sessions_app.gateway.proxy.request import AppRequest
 from transport.proxy import HeaderRules, RequestRefused, Transport, UpstreamError, request_head
 from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.connection import Connection
@@ -28,19 +28,19 @@ _ROUTES_LIMIT = 256
 _ROUTE_LIMIT_BYTES = 4096
 
 
-class LongWay(Protocol):
+class RegularPath(Protocol):
     """Interface of AppProxy that the fast path uses."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def owns(self, scope: Scope) -> bool: ...
 
-    def door_of(self, scope: Scope) -> Door | None: ...
+    def find_endpoint(self, scope: Scope) -> AppEndpoint | None: ...
 
-    def rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules: ...
+    def rules(self, request: AppRequest, endpoint: AppEndpoint, access: AppAccess) -> HeaderRules: ...
 
     async def answer_fault(
-        self, call: Call, door: Door, admission: Admission, secret: str, fault: UpstreamError
+        self, request: AppRequest, endpoint: AppEndpoint, access: AppAccess, secret: str, fault: UpstreamError
     ) -> None: ...
 
 
@@ -48,28 +48,28 @@ class LongWay(Protocol):
 class _Route:
     """Routing result for one set of request headers, independent of the path."""
 
-    door: Door
+    endpoint: AppEndpoint
     secret: str
-    admission: Admission
+    access: AppAccess
     rules: HeaderRules
     lines: bytes  # head for the app, after its request line
     is_navigation: bool
 
 
-class AtOnce:
+class FastPath:
     """Fast path of one AppProxy."""
 
     def __init__(
         self,
-        long_way: LongWay,
-        admissions: Admissions,
+        regular_path: RegularPath,
+        access_cache: AccessCache,
         connections: OpenConnections,
         transport: Transport,
-        interactions: Interactions,
+        recorder: ActivityRecorder,
     ) -> None:
-        self.interactions = interactions
-        self.long_way = long_way
-        self.admissions = admissions
+        self.recorder = recorder
+        self.regular_path = regular_path
+        self.access_cache = access_cache
         self.connections = connections
         self.transport = transport
         self._routes: dict[tuple[object, ...], _Route] = {}
@@ -80,12 +80,12 @@ class AtOnce:
         if scope["method"] not in _METHODS or scope["path"].startswith(app_sign_in.OWN_PREFIX):
             return False
         route = self._route(exchange, scope)
-        if route is None or route.admission.target is None:
+        if route is None or route.access.target is None:
             return False
-        connection = self.transport.pool.reuse(route.admission.target)
+        connection = self.transport.pool.reuse(route.access.target)
         if connection is None:
             return False
-        if _Passage(self, exchange, route).begin(connection):
+        if _FastRequest(self, exchange, route).begin(connection):
             return True
         self.transport.pool.release(connection)
         return False
@@ -98,7 +98,7 @@ class AtOnce:
         route = self._routes.get(key)
         if (
             route is not None
-            and self.admissions.known(route.door, route.secret, scope["client"][0]) is route.admission
+            and self.access_cache.known(route.endpoint, route.secret, scope["client"][0]) is route.access
         ):
             return route
         route = self._find_route(exchange, scope)
@@ -109,32 +109,32 @@ class AtOnce:
         return route
 
     def _find_route(self, exchange: Exchange, scope: Scope) -> _Route | None:
-        door = self.long_way.door_of(scope) if self.long_way.owns(scope) else None
-        if door is None:
+        endpoint = self.regular_path.find_endpoint(scope) if self.regular_path.owns(scope) else None
+        if endpoint is None:
             return None
-        call = Call(scope, exchange.receive, exchange.send)
-        secret = _secret(call, door)
-        admission = self.admissions.known(door, secret, call.client_ip) if secret else None
-        if admission is None or admission.state is not AppState.OPEN:
+        request = AppRequest(scope, exchange.receive, exchange.send)
+        secret = _secret(request, endpoint)
+        access = self.access_cache.known(endpoint, secret, request.client_ip) if secret else None
+        if access is None or access.state is not AppState.OPEN:
             return None
-        rules = self.long_way.rules(call, door, admission)
+        rules = self.regular_path.rules(request, endpoint, access)
         try:
             head = request_head(scope, rules)
         except RequestRefused:
             return None  # the regular path reports it
-        return _Route(door, secret, admission, rules, head[head.index(b"\r\n") :], call.is_navigation)
+        return _Route(endpoint, secret, access, rules, head[head.index(b"\r\n") :], request.is_navigation)
 
 
-class _Passage:
+class _FastRequest:
     """One request on the fast path, with fallback to the regular one."""
 
-    __slots__ = ("_exchange", "_leave", "_relay", "_route", "_way")
+    __slots__ = ("_exchange", "_fast_path", "_relay", "_route", "_unregister")
 
     _relay: Relay
-    _leave: Callable[[], None]
+    _unregister: Callable[[], None]
 
-    def __init__(self, way: AtOnce, exchange: Exchange, route: _Route) -> None:
-        self._way = way
+    def __init__(self, fast_path: FastPath, exchange: Exchange, route: _Route) -> None:
+        self._fast_path = fast_path
         self._exchange = exchange
         self._route = route
 
@@ -142,19 +142,21 @@ class _Passage:
         """Start the relay. Returns False if the session has too many connections; the regular path
         reports it.
         """
-        way, route, scope = self._way, self._route, self._exchange.scope
+        fast_path, route, scope = self._fast_path, self._route, self._exchange.scope
         try:
-            self._leave = way.connections.enter(route.admission.presence, Kind.REQUEST, self._cut)
+            self._unregister = fast_path.connections.register(
+                route.access.presence, ConnectionKind.REQUEST, self._cut
+            )
         except TooManyConnections:
             return False
-        way.interactions.note_request(
-            route.admission.presence.session_id,
+        fast_path.recorder.record_request(
+            route.access.presence.session_id,
             scope["method"],
             scope["path"],
             is_navigation=route.is_navigation,
         )
         self._relay = Relay(
-            self._exchange, connection, transport=way.transport, rules=route.rules, on_end=self._end
+            self._exchange, connection, transport=fast_path.transport, rules=route.rules, on_end=self._end
         )
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         line = b"%b %b%b HTTP/1.1" % (scope["method"].encode(), scope["raw_path"], query)
@@ -162,36 +164,38 @@ class _Passage:
         return True
 
     def _end(self, fault: UpstreamError | None) -> None:
-        self._leave()
+        self._unregister()
         if fault is None or self._exchange.is_gone:
             return
         if self._relay.may_be_repeated:
-            self._exchange.run(self._way.long_way)
+            self._exchange.run(self._fast_path.regular_path)
         else:
             self._exchange.run(partial(self._explain, fault))
 
     async def _explain(self, fault: UpstreamError, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
-        call = Call(scope, receive, send)
-        await self._way.long_way.answer_fault(call, route.door, route.admission, route.secret, fault)
+        request = AppRequest(scope, receive, send)
+        await self._fast_path.regular_path.answer_fault(
+            request, route.endpoint, route.access, route.secret, fault
+        )
 
     def _cut(self) -> None:
         """Stop because access has ended: cut off the response, or answer with a status page if it
         has not begun.
         """
-        self._leave()
+        self._unregister()
         self._relay.stop()
         if not self._exchange.has_begun:
             ip = self._exchange.scope["client"][0]
-            self._way.admissions.forget(self._route.door, self._route.secret, ip)
-            self._exchange.run(self._way.long_way)
+            self._fast_path.access_cache.forget(self._route.endpoint, self._route.secret, ip)
+            self._exchange.run(self._fast_path.regular_path)
 
 
-def _secret(call: Call, door: Door) -> str:
+def _secret(request: AppRequest, endpoint: AppEndpoint) -> str:
     """Return the only secret of the request if its origin is allowed; "" if the regular path must decide."""
-    if call.token:
-        return call.token if is_secret(call.token) else ""
-    if not allows_http(call.method, call.headers, call.own_origin):
+    if request.token:
+        return request.token if is_secret(request.token) else ""
+    if not allows_http(request.method, request.headers, request.own_origin):
         return ""
-    given = [value for value in call.cookies(app_sign_in.names_for(door).app) if is_secret(value)]
+    given = [value for value in request.cookies(app_sign_in.names_for(endpoint).app) if is_secret(value)]
     return given[0] if len(given) == 1 else ""

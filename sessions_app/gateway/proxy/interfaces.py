@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from accounts.logins.service import Login
-from sessions_app.core.app_address import Door
+from sessions_app.core.app_address import AppEndpoint
 from transport.proxy import Target
 
 
@@ -27,7 +27,7 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AppAccess:
     """Access granted by a cookie or token at one moment, with the app's state and address."""
 
     presence: Presence
@@ -51,10 +51,10 @@ class Authorizer(Protocol):
     raise AccessUnknown.
     """
 
-    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+    async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
         """Return the access that a cookie or token grants at this endpoint to a client at `ip`, or None."""
 
-    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
+    async def redeem(self, endpoint: AppEndpoint, code: str, states: tuple[str, ...]) -> str | None:
         """Exchange a one-time code for a cookie; None unless it was issued for this endpoint and
         one of these states.
         """

@@ -11,7 +11,7 @@ from sessions_app.gateway.auth.origin_rules import header
 from transport.proxy import Headers
 
 
-def in_language_of(headers: Headers) -> translation.override:
+def client_language(headers: Headers) -> translation.override:
     """Return a context manager that activates the client's language: from the portal's language
     cookie (sent to ports of its host too), else from Accept-Language, else English.
     """

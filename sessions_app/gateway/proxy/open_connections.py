@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 UNKNOWN_LIMIT_S = 30.0
 
 
-class Kind(StrEnum):
+class ConnectionKind(StrEnum):
     REQUEST = "request"
     WEBSOCKET = "websocket"
     TERMINAL = "terminal"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 # Per session and process. One browser tab of JupyterLab has about ten requests and ten websockets
 # open.
-LIMITS = {Kind.REQUEST: 200, Kind.WEBSOCKET: 64, Kind.TERMINAL: 32}
+LIMITS = {ConnectionKind.REQUEST: 200, ConnectionKind.WEBSOCKET: 64, ConnectionKind.TERMINAL: 32}
 
 
 class TooManyConnections(Exception):
@@ -51,30 +51,32 @@ class OpenConnections:
         self._still_present = still_present
         self._recheck_s = recheck_s
         self._cuts: dict[Presence, dict[object, Callable[[], None]]] = {}
-        self._counts: Counter[tuple[UUID, Kind]] = Counter()
+        self._counts: Counter[tuple[UUID, ConnectionKind]] = Counter()
         self._checker: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def carry(self, presence: Presence, kind: Kind) -> AsyncIterator[None]:
+    async def track(self, presence: Presence, kind: ConnectionKind) -> AsyncIterator[None]:
         """Register a connection for the duration of the body. Raises TooManyConnections at the
         start, and ConnectionCut inside the body when the presence ends.
         """
         lifetime = asyncio.timeout(None)
-        leave: Callable[[], None] | None = None
+        unregister: Callable[[], None] | None = None
         try:
             async with lifetime:
                 loop = asyncio.get_running_loop()
-                leave = self.enter(presence, kind, lambda: lifetime.reschedule(loop.time()))
+                unregister = self.register(presence, kind, lambda: lifetime.reschedule(loop.time()))
                 yield
         except TimeoutError:
             if not lifetime.expired():
                 raise
             raise ConnectionCut from None
         finally:
-            if leave is not None:
-                leave()
+            if unregister is not None:
+                unregister()
 
-    def enter(self, presence: Presence, kind: Kind, cut: Callable[[], None]) -> Callable[[], None]:
+    def register(
+        self, presence: Presence, kind: ConnectionKind, cut: Callable[[], None]
+    ) -> Callable[[], None]:
         """Register a connection without a task: calls `cut` when the presence ends. Returns the
         function that unregisters it. Raises TooManyConnections.
         """
@@ -82,21 +84,21 @@ class OpenConnections:
         if self._counts[slot] >= LIMITS[kind]:
             raise TooManyConnections
         self._counts[slot] += 1
-        unfollow = self.follow(presence, cut)
+        unwatch = self.watch(presence, cut)
 
-        def leave() -> None:
+        def unregister() -> None:
             self._counts[slot] -= 1
             if not self._counts[slot]:
                 del self._counts[slot]
-            unfollow()
+            unwatch()
 
-        return leave
+        return unregister
 
-    def follow(self, presence: Presence, on_end: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, presence: Presence, on_end: Callable[[], None]) -> Callable[[], None]:
         """Call `on_end` when the presence ends. Returns the function that unregisters it."""
         self._cuts.setdefault(presence, {})[(key := object())] = on_end
         self._ensure_checker()
-        return partial(self._unfollow, presence, key)
+        return partial(self._unwatch, presence, key)
 
     def cut(self, presence: Presence) -> None:
         """Cut all connections of a presence. A failing one is logged and does not keep the others open."""
@@ -106,10 +108,10 @@ class OpenConnections:
             except Exception:
                 logger.exception("a connection to session %s could not be cut", presence.session_id)
 
-    def count(self, session_id: UUID, kind: Kind) -> int:
+    def count(self, session_id: UUID, kind: ConnectionKind) -> int:
         return self._counts[session_id, kind]
 
-    def _unfollow(self, presence: Presence, key: object) -> None:
+    def _unwatch(self, presence: Presence, key: object) -> None:
         mine = self._cuts.get(presence)
         if mine is not None:
             mine.pop(key, None)

@@ -17,7 +17,7 @@ CUT_CODE = 4403
 _VALUES_LOOKED_AT = 8
 
 
-class Call:
+class AppRequest:
     """ASGI request that records whether its response has begun; before that a page can be the response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,8 +46,8 @@ class Call:
     def portal(self) -> str:
         """URL of the portal for this client."""
         server = self.scope.get("server")
-        is_by_port = server is not None and app_ports.may_knock(self.host, server[1])
-        return app_ports.portal_at(host_name(self.host)) if is_by_port else settings.BERTH_URL
+        is_by_port = server is not None and app_ports.is_app_port_host(self.host, server[1])
+        return app_ports.portal_url_at(host_name(self.host)) if is_by_port else settings.BERTH_URL
 
     @property
     def token(self) -> str:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from sessions_app.core.states import Status
-from sessions_app.gateway.proxy.interfaces import Admission
+from sessions_app.gateway.proxy.interfaces import AppAccess
 from transport.proxy import Headers
 
 REFRESH_S = 2
@@ -85,65 +85,63 @@ def portal_links() -> tuple[dict[str, str], ...]:
     return ({"label": _("Go to the portal"), "url": "/"},)
 
 
-def waiting(admission: Admission) -> Page:
+def waiting(access: AppAccess) -> Page:
     return Page(
         503,
-        _("{app} opens as soon as it can").format(app=admission.title),
-        _(STAGES.get(admission.status, OTHER_STAGE)).format(session=admission.session_name),
+        _("{app} opens as soon as it can").format(app=access.title),
+        _(STAGES.get(access.status, OTHER_STAGE)).format(session=access.session_name),
         hint=_("This page turns into the app by itself."),
         refresh_s=REFRESH_S,
-        links=session_links(admission.presence.session_id),
+        links=session_links(access.presence.session_id),
     )
 
 
-def starting(admission: Admission, waited_s: float) -> Page:
+def starting(access: AppAccess, waited_s: float) -> Page:
     is_late = waited_s > 60
     return Page(
         503,
-        _("{app} is starting").format(app=admission.title),
-        _("It starts in the session “{session}” and will appear here.").format(
-            session=admission.session_name
-        ),
+        _("{app} is starting").format(app=access.title),
+        _("It starts in the session “{session}” and will appear here.").format(session=access.session_name),
         hint=_("This takes longer than usual. A terminal in the session shows its log under /tmp.")
         if is_late
         else "",
         refresh_s=REFRESH_S,
-        links=session_links(admission.presence.session_id),
+        links=session_links(access.presence.session_id),
     )
 
 
-def not_started(admission: Admission, why: str) -> Page:
-    title = _("{app} did not start").format(app=admission.title)
-    return _to_reload(502, title, why, admission)
+def not_started(access: AppAccess, why: str) -> Page:
+    title = _("{app} did not start").format(app=access.title)
+    return _to_reload(502, title, why, access)
 
 
-def nothing_listens(admission: Admission) -> Page:
-    port = admission.target.port if admission.target else 0
+def nothing_listens(access: AppAccess) -> Page:
+    port = access.target.port if access.target else 0
     return Page(
         502,
         _("Nothing listens on port {port}").format(port=port),
         _("Start a server on port {port} in the session “{session}”; this page then turns into it.").format(
-            port=port, session=admission.session_name
+            port=port, session=access.session_name
         ),
         hint=_("It must listen on 0.0.0.0, not only on 127.0.0.1."),
         refresh_s=REFRESH_S,
-        links=session_links(admission.presence.session_id),
+        links=session_links(access.presence.session_id),
     )
 
 
-def ended(admission: Admission) -> Page:
+def ended(access: AppAccess) -> Page:
     return Page(
         410,
         _("This session has ended"),
         _("The session “{session}” does not run any more; its folders are kept.").format(
-            session=admission.session_name
+            session=access.session_name
         ),
-        links=session_links(admission.presence.session_id),
+        links=session_links(access.presence.session_id),
     )
 
 
-def unknown_app(admission: Admission) -> Page:
-    apps = ", ".join(admission.known_apps)
+def unknown_app(access: AppAccess) -> Page:
+    apps = ", ".join(access.known_apps)
     sentence = (
         _("The image of “{session}” has these apps: {apps}.")
         if apps
@@ -151,29 +149,29 @@ def unknown_app(admission: Admission) -> Page:
     )
     return Page(
         404,
-        _("There is no app called “{app}” here").format(app=admission.app),
-        sentence.format(session=admission.session_name, apps=apps),
+        _("There is no app called “{app}” here").format(app=access.app),
+        sentence.format(session=access.session_name, apps=apps),
         hint=_("Any port of the session answers as p<number>, for example p8000."),
-        links=session_links(admission.presence.session_id),
+        links=session_links(access.presence.session_id),
     )
 
 
-def too_many(admission: Admission) -> Page:
+def too_many(access: AppAccess) -> Page:
     text = _("“{session}” has as many connections open as it may. Close some of its tabs.")
-    return Page(503, _("Too many connections"), text.format(session=admission.session_name), refresh_s=5)
+    return Page(503, _("Too many connections"), text.format(session=access.session_name), refresh_s=5)
 
 
-def broken(admission: Admission, why: str, *, is_timeout: bool) -> Page:
+def broken(access: AppAccess, why: str, *, is_timeout: bool) -> Page:
     title = _("{app} does not answer") if is_timeout else _("{app} gave no usable answer")
-    return _to_reload(504 if is_timeout else 502, title.format(app=admission.title), why, admission)
+    return _to_reload(504 if is_timeout else 502, title.format(app=access.title), why, access)
 
 
-def _to_reload(status: int, title: str, why: str, admission: Admission) -> Page:
-    links = session_links(admission.presence.session_id)
+def _to_reload(status: int, title: str, why: str, access: AppAccess) -> Page:
+    links = session_links(access.presence.session_id)
     return Page(status, title, why, hint=_("Reload this page to try again."), links=links)
 
 
-def no_such_place() -> Page:
+def no_such_address() -> Page:
     return Page(
         404,
         _("There is nothing at this address"),
@@ -187,7 +185,7 @@ def signed_out() -> Page:
     return Page(401, _("You are not signed in to this app"), text, links=portal_links())
 
 
-def from_elsewhere() -> Page:
+def foreign_origin() -> Page:
     return Page(403, _("This request came from another site"), _("Only pages of the app itself may send it."))
 
 

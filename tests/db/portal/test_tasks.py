@@ -116,10 +116,10 @@ def test_session_whose_container_ended_is_noticed_unless_another_round_is_at_it(
 def test_networks_are_made_ahead_unless_another_round_makes_them(place: Place, settings: Any) -> None:
     settings.BERTH_NETWORKS_AHEAD = 2
     with somebody_at("moorings"):
-        tasks.keep_moorings()
+        tasks.maintain_network_pool()
     assert not Mooring.objects.exists()
 
-    tasks.keep_moorings()
+    tasks.maintain_network_pool()
     assert Mooring.objects.filter(is_ready=True, session=None).count() == 2
     assert len(place.runtime.list_networks({})) == 2
 
@@ -177,11 +177,11 @@ def test_network_that_cannot_be_removed_is_asked_for_again_while_its_machine_is_
     settings.BERTH_NETWORKS_AHEAD = 1
     runtime = place.replace_runtime(LostRuntime)
     assert isinstance(runtime, LostRuntime)
-    tasks.keep_moorings()
+    tasks.maintain_network_pool()
     agent_lifecycle.transition(place.agent.pk, to=state, actor=SYSTEM)
     runtime.is_lost = True
 
-    tasks.keep_moorings()
+    tasks.maintain_network_pool()
 
     assert Mooring.objects.filter(is_ready=False).exists() is is_kept
     assert not Mooring.objects.filter(is_ready=True).exists()

@@ -87,11 +87,11 @@ async def plain_gateway() -> AsyncIterator[PlainBrowser]:
         serve_asgi(proxy, pre_app_handler=proxy) as second,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
     ):
-        app_ports.open_ports((first, second))
+        app_ports.set_listening_ports((first, second))
         try:
             yield PlainBrowser(port, http, door_ports=(first, second))
         finally:
-            app_ports.open_ports(())
+            app_ports.set_listening_ports(())
     await proxy.close()
 
 

@@ -6,10 +6,10 @@ import time
 import pytest
 from asgiref.sync import sync_to_async
 
-from sessions_app.core.app_address import Door
+from sessions_app.core.app_address import AppEndpoint
 from sessions_app.gateway.auth.access_cache import FRESH_S
 from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
-from sessions_app.gateway.proxy.interfaces import Admission
+from sessions_app.gateway.proxy.interfaces import AppAccess
 from tests.ws.servers import serve_app
 from tests.ws.stage import Stage, gateway, sample_app, signed_in
 
@@ -20,9 +20,9 @@ REQUESTS = 100
 class CountingAuthorizer(DjangoAuthorizer):
     asked = 0
 
-    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+    async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
         self.asked += 1
-        return await super().admit(door, secret, ip)
+        return await super().admit(endpoint, secret, ip)
 
 
 async def test_requests_of_a_page_share_one_question(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

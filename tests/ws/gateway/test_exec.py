@@ -16,7 +16,7 @@ from agents.runtime.port import ContainerGone, ContainerSpec
 from agents.runtime.port_async import KEEPER_VARIABLE, Channel, Process, ProcessSpec
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
-from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.gateway.auth.authorizer import authorizer
 from sessions_app.gateway.processes import exec_protocol, process_socket
 from sessions_app.gateway.processes import exec_socket as gateway_exec
@@ -80,14 +80,14 @@ def connection(browser: Browser, stage: Stage, token: str, *, query: str = "", *
     return browser.http.ws_connect(address, headers=headers, **more)
 
 
-async def hear(socket: aiohttp.ClientWebSocketResponse) -> Any:
+async def receive_text(socket: aiohttp.ClientWebSocketResponse) -> Any:
     message = await socket.receive(timeout=PATIENCE_S)
     return json.loads(message.data) if message.type is aiohttp.WSMsgType.TEXT else message.data
 
 
 async def refusal(socket: aiohttp.ClientWebSocketResponse) -> tuple[str, int | None]:
     """The code of the error, and that of the close."""
-    error = (await hear(socket))["error"]
+    error = (await receive_text(socket))["error"]
     assert set(error) == {"code", "message", "hint"}
     await socket.receive(timeout=PATIENCE_S)
     return error["code"], socket.close_code
@@ -99,11 +99,11 @@ STARTED = {"started": {"window": exec_protocol.INPUT_WINDOW_BYTES}}
 async def test_input_comes_back_and_the_end_of_input_ends_it(running: Stage, token: str) -> None:
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["echo"]})
-        assert await hear(socket) == STARTED
+        assert await receive_text(socket) == STARTED
         await socket.send_bytes(b"\0gr\xc3\xbc\xc3\x9fe\n")
-        assert await hear(socket) == b"\1gr\xc3\xbc\xc3\x9fe\n"
+        assert await receive_text(socket) == b"\1gr\xc3\xbc\xc3\x9fe\n"
         await socket.send_bytes(b"\0")
-        assert await hear(socket) == {"exit_code": 0}
+        assert await receive_text(socket) == {"exit_code": 0}
         await socket.receive(timeout=PATIENCE_S)
         assert socket.close_code == 1000
 
@@ -111,13 +111,13 @@ async def test_input_comes_back_and_the_end_of_input_ends_it(running: Stage, tok
 async def test_output_and_errors_are_apart_and_the_exit_code_is_last(running: Stage, token: str) -> None:
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["complain", "no", "room"]})
-        assert [await hear(socket) for _ in range(3)] == [STARTED, b"\2no room", {"exit_code": 1}]
+        assert [await receive_text(socket) for _ in range(3)] == [STARTED, b"\2no room", {"exit_code": 1}]
 
 
 async def test_a_program_that_is_not_there_ends_with_127(running: Stage, token: str) -> None:
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["nonsense"]})
-        assert [await hear(socket) for _ in range(2)] == [STARTED, {"exit_code": 127}]
+        assert [await receive_text(socket) for _ in range(2)] == [STARTED, {"exit_code": 127}]
 
 
 async def test_what_was_asked_reaches_the_engine(
@@ -126,7 +126,7 @@ async def test_what_was_asked_reaches_the_engine(
     order = {"tty": True, "env": {"A": "b"}, "cwd": "/tmp", "rows": 30, "cols": 100}
     async with connected(running, token) as socket:
         await socket.send_json(order)
-        await hear(socket)
+        await receive_text(socket)
         await socket.send_json({"resize": {"rows": 50, "cols": 5000}})
         await socket.send_json({"signal": "USR1"})
         await wait_for(lambda: opened[0].signals, deadline_s=PATIENCE_S)
@@ -151,7 +151,7 @@ async def test_input_is_acknowledged(running: Stage, token: str) -> None:
         for _ in range(20):
             await socket.send_bytes(block)
             while echoed < len(block) - 1 or acknowledged < len(block) - 1:
-                said = await hear(socket)
+                said = await receive_text(socket)
                 if isinstance(said, bytes):
                     echoed += len(said) - 1
                 elif "ack" in said:
@@ -187,7 +187,7 @@ async def test_more_input_than_the_window_is_refused_and_signals_get_through_bef
     monkeypatch.setattr(SimulatedAsyncRuntime, "open_process", open_stubborn)
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["echo"]})
-        assert await hear(socket) == STARTED
+        assert await receive_text(socket) == STARTED
         await socket.send_bytes(b"\0" + bytes(exec_protocol.INPUT_WINDOW_BYTES))
         await socket.send_json({"signal": "USR1"})
         await wait_for(lambda: made[0].signals == ["USR1"], deadline_s=PATIENCE_S)
@@ -209,7 +209,7 @@ async def test_nonsense_ends_it_with_a_word(running: Stage, token: str, messages
     async with connected(running, token) as socket:
         for message in messages:
             await (socket.send_str(message) if isinstance(message, str) else socket.send_bytes(message))
-        while "started" in (said := await hear(socket)) or "exit_code" in said:
+        while "started" in (said := await receive_text(socket)) or "exit_code" in said:
             if "exit_code" in said:
                 return  # the end of input was an end before the nonsense
         assert said["error"]["code"] == "invalid"
@@ -222,7 +222,7 @@ async def test_a_token_may_come_as_a_subprotocol(running: Stage, token: str) -> 
     async with connected(running, "", protocols=protocols) as socket:
         assert socket.protocol == "berth.exec.v1"
         await socket.send_json({"argv": ["exit", "7"]})
-        assert [await hear(socket) for _ in range(2)] == [STARTED, {"exit_code": 7}]
+        assert [await receive_text(socket) for _ in range(2)] == [STARTED, {"exit_code": 7}]
 
 
 async def test_without_a_token_nothing_runs(running: Stage) -> None:
@@ -266,7 +266,7 @@ async def test_a_process_ends_with_its_connection(
     async with gateway() as browser:
         socket = await connection(browser, running, token)
         await socket.send_json({"argv": ["echo"]})
-        await hear(socket)
+        await receive_text(socket)
         socket._response.connection.transport.abort()
         await wait_for(lambda: opened[0]._has_ended, deadline_s=PATIENCE_S)
 
@@ -274,11 +274,11 @@ async def test_a_process_ends_with_its_connection(
 async def test_output_that_somebody_takes_is_work(
     running: Stage, token: str, opened: list[EchoProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted = Interactions()
-    monkeypatch.setattr(process_socket, "interactions", lambda: noted)
+    noted = ActivityRecorder()
+    monkeypatch.setattr(process_socket, "activity_recorder", lambda: noted)
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["echo"]})
-        await hear(socket)
+        await receive_text(socket)
         noted._seen.clear()  # that it was started
         opened[0]._said.put_nowait((Channel.OUTPUT, b"epoch 7\n"))
         assert (await socket.receive(timeout=PATIENCE_S)).data == b"\x01epoch 7\n"
@@ -289,7 +289,7 @@ async def test_output_that_somebody_takes_is_work(
 async def test_a_process_is_cut_when_its_token_is_deleted(running: Stage, token: str) -> None:
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["echo"]})
-        await hear(socket)
+        await receive_text(socket)
         await in_thread(KeyPair.objects.all().delete)()
         assert await refusal(socket) == ("access_ended", 4403)
 
@@ -299,7 +299,7 @@ async def test_a_session_that_ends_leaves_its_processes_the_time_to_end_themselv
 ) -> None:
     async with connected(running, token) as socket:
         await socket.send_json({"argv": ["echo"]})
-        await hear(socket)
+        await receive_text(socket)
         await in_thread(running.stop)()
         assert await refusal(socket) == ("access_ended", 4403)
         await wait_for(lambda: opened[0].is_left, deadline_s=PATIENCE_S)
@@ -312,7 +312,7 @@ async def test_a_person_has_a_bounded_number_of_processes(
     monkeypatch.setattr(process_socket.open_processes, "limit", 1)
     async with gateway() as browser, connection(browser, running, token) as first:
         await first.send_json({"argv": ["echo"]})
-        await hear(first)
+        await receive_text(first)
         async with connection(browser, running, token) as second:
             await second.send_json({"argv": ["echo"]})
             assert await refusal(second) == ("too_many", 4429)

@@ -15,8 +15,8 @@ from django.core.cache import cache
 
 from common import clock
 from sessions_app.gateway.activity import jupyter as activity_jupyter
-from sessions_app.gateway.activity.jupyter import NotebookWatch, has_busy_kernel, servers_to_ask
-from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.gateway.activity.jupyter import NotebookPoller, has_busy_kernel, servers_to_poll
+from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.idle import enforcer
 from sessions_app.models import ComputeSession, SessionIdle
 from tests.ws.stage import Stage
@@ -80,26 +80,26 @@ def unused(stage: Stage, for_so_long: timedelta = HOUR) -> None:
     )
 
 
-async def noted(watch: NotebookWatch, interactions: Interactions) -> str:
+async def recorded(watch: NotebookPoller, recorder: ActivityRecorder) -> str:
     """By what its session was seen at work after one round."""
     cache.clear()
-    await watch.ask()
-    await interactions.report()
+    await watch.poll()
+    await recorder.report()
     row = await SessionIdle.objects.aget()
     return str(row.interaction)
 
 
 async def test_a_busy_notebook_kernel_is_work_and_an_idle_one_is_not(stage: Stage) -> None:
     await sync_to_async(unused)(stage)
-    interactions = Interactions()
-    watch = NotebookWatch(interactions)
+    recorder = ActivityRecorder()
+    watch = NotebookPoller(recorder)
     jupyter = Jupyter(stage.session.app_token)
     async with served(jupyter) as port:
         await sync_to_async(declare)(stage, port)
         jupyter.states = ["idle", "starting"]
-        assert await noted(watch, interactions) == ""
+        assert await recorded(watch, recorder) == ""
         jupyter.states = ["idle", "busy"]
-        assert await noted(watch, interactions) == "notebook"
+        assert await recorded(watch, recorder) == "notebook"
         row = await SessionIdle.objects.aget()
         assert clock.now() - row.interacted_at < timedelta(seconds=30)
     await watch.stop()
@@ -107,17 +107,17 @@ async def test_a_busy_notebook_kernel_is_work_and_an_idle_one_is_not(stage: Stag
 
 async def test_a_session_that_computes_in_a_notebook_does_not_end(stage: Stage) -> None:
     await sync_to_async(unused)(stage)
-    interactions = Interactions()
-    watch = NotebookWatch(interactions)
+    recorder = ActivityRecorder()
+    watch = NotebookPoller(recorder)
     jupyter = Jupyter(stage.session.app_token)
     jupyter.states = ["busy"]
     async with served(jupyter) as port:
         await sync_to_async(declare)(stage, port)
-        await noted(watch, interactions)
+        await recorded(watch, recorder)
         await sync_to_async(enforcer.enforce_idle_limits)(clock.now())
     row = await SessionIdle.objects.aget()
     session = await ComputeSession.objects.select_related("resource_group", "idle").aget()
-    ends = enforcer.ends_of(enforcer.facts_of(session, row))
+    ends = enforcer.ends_of(enforcer.idle_facts(session, row))
     assert all(end.at > clock.now() + HOUR - timedelta(minutes=1) for end in ends)
     await watch.stop()
 
@@ -127,19 +127,19 @@ async def test_a_server_that_hangs_refuses_or_is_gone_keeps_nothing(
 ) -> None:
     monkeypatch.setattr(activity_jupyter, "PATIENCE_S", 0.5)
     await sync_to_async(unused)(stage)
-    interactions = Interactions()
-    watch = NotebookWatch(interactions)
+    recorder = ActivityRecorder()
+    watch = NotebookPoller(recorder)
     jupyter = Jupyter("another token")
     jupyter.states = ["busy"]
     async with served(jupyter) as port:
         await sync_to_async(declare)(stage, port)
-        assert await noted(watch, interactions) == ""
+        assert await recorded(watch, recorder) == ""
         jupyter.token = stage.session.app_token
         jupyter.may_answer.clear()
-        assert await noted(watch, interactions) == ""
+        assert await recorded(watch, recorder) == ""
         assert jupyter.asked == 2
         jupyter.may_answer.set()
-    assert await noted(watch, interactions) == ""
+    assert await recorded(watch, recorder) == ""
     await watch.stop()
 
 
@@ -151,10 +151,10 @@ async def test_a_server_that_is_a_fault_of_ours_costs_itself_alone(
 
     await sync_to_async(unused)(stage)
     await sync_to_async(declare)(stage, 8888)
-    watch = NotebookWatch(Interactions())
+    watch = NotebookPoller(ActivityRecorder())
     monkeypatch.setattr(activity_jupyter, "is_computing", fails)
     cache.clear()
-    await watch.ask()
+    await watch.poll()
     await watch.stop()
 
 
@@ -165,16 +165,16 @@ async def test_of_an_image_with_many_servers_only_the_first_are_asked(stage: Sta
     ]
     await sync_to_async(stage.declare)(*apps)
     cache.clear()
-    asked = await sync_to_async(servers_to_ask)()
+    asked = await sync_to_async(servers_to_poll)()
     assert [server.target.port for server in asked] == [8888, 8889]
 
 
 async def test_only_one_of_all_processes_asks_in_a_minute(stage: Stage) -> None:
     await sync_to_async(unused)(stage)
     await sync_to_async(declare)(stage, 8888)
-    first = await sync_to_async(servers_to_ask)()
+    first = await sync_to_async(servers_to_poll)()
     assert [server.session_id for server in first] == [stage.session.pk]
-    assert await sync_to_async(servers_to_ask)() == []
+    assert await sync_to_async(servers_to_poll)() == []
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ async def test_only_one_of_all_processes_asks_in_a_minute(stage: Stage) -> None:
 async def test_nobody_else_is_asked(stage: Stage, command: list[str], for_so_long: timedelta) -> None:
     await sync_to_async(unused)(stage, for_so_long)
     await sync_to_async(declare)(stage, 8888, command)
-    assert await sync_to_async(servers_to_ask)() == []
+    assert await sync_to_async(servers_to_poll)() == []
 
 
 @pytest.mark.parametrize(
-    ("told", "is_busy"),
+    ("body", "is_busy"),
     [
         (b'[{"execution_state": "busy"}]', True),
         (b'[{"execution_state": "idle"}, 3, {}]', False),
@@ -205,5 +205,5 @@ async def test_nobody_else_is_asked(stage: Stage, command: list[str], for_so_lon
         (b"", False),
     ],
 )
-def test_only_a_list_of_kernels_says_that_one_is_busy(told: bytes, is_busy: bool) -> None:
-    assert has_busy_kernel(told) is is_busy
+def test_only_a_list_of_kernels_says_that_one_is_busy(body: bytes, is_busy: bool) -> None:
+    assert has_busy_kernel(body) is is_busy

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from sessions_app.gateway.auth import authorizer
 from sessions_app.gateway.proxy import open_connections
-from sessions_app.gateway.proxy.open_connections import Kind
+from sessions_app.gateway.proxy.open_connections import ConnectionKind
 from tests.ws.servers import serve_app
 from tests.ws.stage import NAVIGATION, Browser, Stage, gateway, sample_app, signed_in
 
@@ -124,7 +124,7 @@ async def test_a_name_that_is_no_app_is_nothing(stage: Stage) -> None:
 async def test_a_session_has_a_bounded_number_of_requests(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(open_connections.LIMITS, Kind.REQUEST, 2)
+    monkeypatch.setitem(open_connections.LIMITS, ConnectionKind.REQUEST, 2)
     async with serve_app(sample_app()) as port, gateway() as browser:
         await in_thread(stage.run)()
         host = await opened(browser, stage, f"p{port}")

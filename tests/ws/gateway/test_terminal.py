@@ -16,11 +16,11 @@ from agents.runtime.port import ContainerSpec
 from agents.runtime.port_async import Channel, Process, ProcessSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
-from sessions_app.gateway.activity.recorder import Interactions
+from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.gateway.auth.authorizer import authorizer
 from sessions_app.gateway.processes import process_socket, terminal_socket
 from sessions_app.gateway.proxy import open_connections
-from sessions_app.gateway.proxy.open_connections import Kind, OpenConnections
+from sessions_app.gateway.proxy.open_connections import ConnectionKind, OpenConnections
 from tests import factories
 from tests.ws.servers import wait_for
 from tests.ws.stage import PORTAL_HOST, Browser, Stage, gateway, signed_in
@@ -48,7 +48,7 @@ def path_of(stage: Stage, query: str = "") -> str:
     return f"/ws/sessions/{stage.session.pk}/terminal/{query}"
 
 
-async def hear(socket: aiohttp.ClientWebSocketResponse) -> dict[str, Any]:
+async def receive_text(socket: aiohttp.ClientWebSocketResponse) -> dict[str, Any]:
     message = await socket.receive(timeout=10)
     assert message.type is aiohttp.WSMsgType.TEXT, message
     return json.loads(message.data)  # type: ignore[no-any-return]
@@ -77,7 +77,7 @@ async def test_what_is_typed_comes_back_and_the_end_is_told(running: Stage) -> N
             assert (await socket.receive()).data == "ls /grüße\n".encode()
             await socket.send_bytes(b"exit\n")
             assert (await socket.receive()).data == b"exit\n"
-            assert await hear(socket) == {"type": "exit", "code": 0}
+            assert await receive_text(socket) == {"type": "exit", "code": 0}
             assert await closing_code(socket) == 1000
 
 
@@ -141,7 +141,7 @@ async def test_nonsense_closes_the_terminal_with_a_word(running: Stage, text: st
         await signed_in(browser, running.owner)
         async with browser.websocket(PORTAL_HOST, path_of(running)) as socket:
             await socket.send_str(text)
-            assert (await hear(socket))["type"] == "error"
+            assert (await receive_text(socket))["type"] == "error"
             assert await closing_code(socket) == 4400
 
 
@@ -153,12 +153,12 @@ async def test_more_than_a_program_takes_in_is_refused(
         await signed_in(browser, running.owner)
         async with browser.websocket(PORTAL_HOST, path_of(running)) as socket:
             await socket.send_bytes(bytes(1001))
-            assert (await hear(socket))["type"] == "error"
+            assert (await receive_text(socket))["type"] == "error"
 
 
 async def refusal(browser: Browser, stage: Stage, query: str = "") -> tuple[str, int | None]:
     async with browser.websocket(PORTAL_HOST, path_of(stage, query)) as socket:
-        return (await hear(socket))["message"], await closing_code(socket)
+        return (await receive_text(socket))["message"], await closing_code(socket)
 
 
 async def test_nobody_but_the_owner_gets_a_shell(running: Stage) -> None:
@@ -206,7 +206,7 @@ async def test_a_shell_is_cut_when_access_ends(running: Stage, end) -> None:  # 
             await socket.send_bytes(b"x")
             await socket.receive()
             await in_thread(end)(running)
-            assert (await hear(socket))["type"] == "error"
+            assert (await receive_text(socket))["type"] == "error"
             assert await closing_code(socket) == 4403
 
 
@@ -214,8 +214,8 @@ async def test_output_of_a_terminal_is_work_once_somebody_has_typed_in_it(
     running: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shells: list[EchoProcess] = []
-    noted = Interactions()
-    monkeypatch.setattr(process_socket, "interactions", lambda: noted)
+    noted = ActivityRecorder()
+    monkeypatch.setattr(process_socket, "activity_recorder", lambda: noted)
     monkeypatch.setattr(SimulatedAsyncRuntime, "open_process", opening(shells))
     async with gateway() as browser:
         await signed_in(browser, running.owner)
@@ -250,7 +250,7 @@ def opening(shells: list[EchoProcess]):  # type: ignore[no-untyped-def]
 async def test_a_session_has_a_bounded_number_of_terminals(
     running: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(open_connections.LIMITS, Kind.TERMINAL, 1)
+    monkeypatch.setitem(open_connections.LIMITS, ConnectionKind.TERMINAL, 1)
     async with gateway() as browser:
         await signed_in(browser, running.owner)
         async with browser.websocket(PORTAL_HOST, path_of(running)) as first:

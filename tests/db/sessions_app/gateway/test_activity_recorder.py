@@ -10,7 +10,7 @@ from django.db import OperationalError
 
 from sessions_app.gateway.activity import recorder as module
 from sessions_app.gateway.activity.polling_detection import LEARNING_S
-from sessions_app.gateway.activity.recorder import Interactions, write_report
+from sessions_app.gateway.activity.recorder import ActivityRecorder, write_report
 from sessions_app.gateway.proxy.interfaces import AccessUnknown
 from sessions_app.models import GatewayReport, Interaction, SessionIdle
 from tests.factories_sessions import make_place
@@ -26,56 +26,56 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def seen(gateway: Interactions) -> bool:
+def seen(gateway: ActivityRecorder) -> bool:
     found, gateway._seen = bool(gateway._seen), {}
     return found
 
 
 def test_opening_a_page_is_work_and_what_it_polls_is_not(passing: list[float]) -> None:
-    gateway, session_id = Interactions(), uuid4()
-    gateway.note_request(session_id, "GET", "/lab", is_navigation=True)
+    gateway, session_id = ActivityRecorder(), uuid4()
+    gateway.record_request(session_id, "GET", "/lab", is_navigation=True)
     assert seen(gateway)
     for _turn in range(50):
         passing[0] += 10
         for path in ("/api/kernels", "/api/sessions", "/api/terminals"):
-            gateway.note_request(session_id, "GET", path, is_navigation=False)
+            gateway.record_request(session_id, "GET", path, is_navigation=False)
     assert not seen(gateway)
-    gateway.note_request(session_id, "PUT", "/api/contents/a.ipynb", is_navigation=False)
+    gateway.record_request(session_id, "PUT", "/api/contents/a.ipynb", is_navigation=False)
     assert seen(gateway)
     assert passing[0] > 1000 + LEARNING_S
-    gateway.note_request(session_id, "GET", "/files/new.csv", is_navigation=False)
+    gateway.record_request(session_id, "GET", "/files/new.csv", is_navigation=False)
     assert seen(gateway)
 
 
 def test_typing_over_a_websocket_is_work_and_a_sign_of_life_is_not(passing: list[float]) -> None:
-    gateway = Interactions()
-    hear = gateway.hear(uuid4())
+    gateway = ActivityRecorder()
+    websocket_listener = gateway.websocket_listener(uuid4())
     for _turn in range(3):
-        hear(13)
+        websocket_listener(13)
         passing[0] += 30
     seen(gateway)
     for _turn in range(20):
-        hear(13)
+        websocket_listener(13)
         passing[0] += 30
     assert not seen(gateway)
     for _key in range(3):
-        hear(9)
+        websocket_listener(9)
         passing[0] += 0.2
     assert seen(gateway)
 
 
 def test_what_is_in_mind_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
-    gateway = Interactions()
+    monkeypatch.setattr(module, "MAX_SESSIONS", 2)
+    gateway = ActivityRecorder()
     for _session in range(3):
-        gateway.note_request(uuid4(), "GET", "/", is_navigation=False)
-    assert len(gateway._attention) == 1
+        gateway.record_request(uuid4(), "GET", "/", is_navigation=False)
+    assert len(gateway._activity) == 1
 
 
 def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
     session = make_place().run()
-    gateway = Interactions()
-    gateway.note(session.pk, Interaction.TERMINAL)
+    gateway = ActivityRecorder()
+    gateway.record(session.pk, Interaction.TERMINAL)
 
     def fail(*_arguments: object) -> None:
         raise OperationalError
@@ -96,7 +96,7 @@ def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_report_that_is_on_its_way_at_the_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    gateway, begun, may_go_on, steps = Interactions(), threading.Event(), threading.Event(), list[str]()
+    gateway, begun, may_go_on, steps = ActivityRecorder(), threading.Event(), threading.Event(), list[str]()
 
     def write_slowly(*told: Any) -> None:
         steps.append("begins")

@@ -21,7 +21,7 @@ from common import clock
 from common.errors import BerthError
 from common.token_scopes import TokenScope
 from sessions_app.core.app_address import AppHost, AppPort
-from sessions_app.gateway.auth.authorizer import actor_of_user, find_admission
+from sessions_app.gateway.auth.authorizer import actor_of_user, find_access
 from sessions_app.gateway.proxy.interfaces import AppState
 from sessions_app.models import AppDoor, AppLogin, ComputeSession
 from sessions_app.selectors import Action, access_session
@@ -36,7 +36,7 @@ HOUR = timedelta(hours=1)
 @dataclass(frozen=True, slots=True)
 class Scene:
     session: ComputeSession
-    door: AppHost
+    endpoint: AppHost
 
     @property
     def owner(self) -> User:
@@ -97,7 +97,7 @@ def opens_by_the_rules(secret: str, ip: str) -> bool:
 def opens(scene: Scene, secret: str, ip: str = HOME) -> bool:
     """By one query, and as the rules say."""
     with CaptureQueriesContext(connection) as queries:
-        admission = find_admission(scene.door, secret, ip)
+        admission = find_access(scene.endpoint, secret, ip)
     assert len(queries) == 1, [query["sql"] for query in queries.captured_queries]
     assert (admission is not None) == opens_by_the_rules(secret, ip)
     return admission is not None
@@ -268,18 +268,18 @@ def test_a_port_opens_for_the_app_that_it_is_lent_to(scene: Scene) -> None:
     AppDoor.objects.create(port=40001, session=scene.session, app="lab")
     secret = scene.enter(scene.owner, login_key=browser_of(scene.owner), door_port=40001)
     with CaptureQueriesContext(connection) as queries:
-        admission = find_admission(AppPort(40001), secret, HOME)
+        admission = find_access(AppPort(40001), secret, HOME)
     assert (len(queries), admission and admission.app) == (1, "lab")
     AppDoor.objects.update(app="other")
-    assert find_admission(AppPort(40001), secret, HOME) is None
+    assert find_access(AppPort(40001), secret, HOME) is None
 
 
 def test_an_admission_leads_to_the_main_container(scene: Scene) -> None:
     kernel = scene.session.kernels.get()
     scene.session.kernels.create(role="sub", index=1, address="192.0.2.99")
-    admission = find_admission(scene.door, scene.enter(scene.owner), HOME)
+    admission = find_access(scene.endpoint, scene.enter(scene.owner), HOME)
     assert admission is not None
     assert admission.target is not None
     assert (admission.target.host, admission.target.port) == (kernel.address, 8888)
     assert (admission.state, admission.target.owner) == (AppState.OPEN, kernel.container_name)
-    assert find_admission(scene.door, new_secret(), HOME) is None
+    assert find_access(scene.endpoint, new_secret(), HOME) is None

@@ -20,9 +20,9 @@ PORTS = (8101, 8102, 8103, 8104)
 
 @pytest.fixture(autouse=True)
 def listening() -> Iterator[None]:
-    app_ports.open_ports(PORTS)
+    app_ports.set_listening_ports(PORTS)
     yield
-    app_ports.open_ports(())
+    app_ports.set_listening_ports(())
 
 
 @pytest.fixture
@@ -38,23 +38,23 @@ def end(session: ComputeSession, *, ago_s: int) -> None:
 
 def test_an_app_keeps_its_port_and_another_gets_another(place: Place) -> None:
     session = place.run()
-    first = app_ports.lend_port(session, "lab")
-    assert app_ports.lend_port(session, "lab") == first == AppPort(8101)
-    assert app_ports.lend_port(session, "p8000") == AppPort(8102)
-    door = app_ports.door_of(first)
-    assert door is not None
-    assert (door.session, door.app) == (session, "lab")
+    first = app_ports.assign_port(session, "lab")
+    assert app_ports.assign_port(session, "lab") == first == AppPort(8101)
+    assert app_ports.assign_port(session, "p8000") == AppPort(8102)
+    endpoint = app_ports.assigned_port(first)
+    assert endpoint is not None
+    assert (endpoint.session, endpoint.app) == (session, "lab")
 
 
 def test_a_port_is_lent_again_after_it_has_rested_the_longest_rested_first(place: Place) -> None:
     sessions = [place.run() for _ in PORTS]
     for session, port in zip(sessions, PORTS, strict=True):
         AppDoor.objects.create(port=port, session=session, app="lab")
-    end(sessions[0], ago_s=app_ports.REST_S + 10)
-    end(sessions[1], ago_s=app_ports.REST_S + 20)
-    end(sessions[2], ago_s=app_ports.REST_S - 60)
+    end(sessions[0], ago_s=app_ports.REUSE_AFTER_S + 10)
+    end(sessions[1], ago_s=app_ports.REUSE_AFTER_S + 20)
+    end(sessions[2], ago_s=app_ports.REUSE_AFTER_S - 60)
     fresh = place.run()
-    assert app_ports.lend_port(fresh, "lab") == AppPort(8102)
+    assert app_ports.assign_port(fresh, "lab") == AppPort(8102)
     assert AppDoor.objects.get(port=8102).session == fresh
     assert AppDoor.objects.count() == len(PORTS)
 
@@ -65,21 +65,21 @@ def test_when_all_are_lent_or_rest_the_person_is_told(place: Place) -> None:
         AppDoor.objects.create(port=port, session=session, app="lab")
         end(session, ago_s=1)
     with pytest.raises(Unavailable, match="All 4 ports"):
-        app_ports.lend_port(place.run(), "lab")
+        app_ports.assign_port(place.run(), "lab")
 
 
 def test_one_person_cannot_take_all(place: Place) -> None:
     session = place.run()
     for app in ("p1", "p2"):
-        app_ports.lend_port(session, app)
-    assert app_ports.lend_port(session, "p1") == AppPort(8101)
+        app_ports.assign_port(session, app)
+    assert app_ports.assign_port(session, "p1") == AppPort(8101)
     with pytest.raises(LimitExceeded, match="2 apps"):
-        app_ports.lend_port(session, "p3")
+        app_ports.assign_port(session, "p3")
 
 
 def test_an_app_whose_port_is_not_listened_on_any_more_gets_another(place: Place) -> None:
     session = place.run()
-    app_ports.lend_port(session, "lab")
-    app_ports.open_ports(PORTS[1:])
-    assert app_ports.lend_port(session, "lab") == AppPort(8102)
+    app_ports.assign_port(session, "lab")
+    app_ports.set_listening_ports(PORTS[1:])
+    assert app_ports.assign_port(session, "lab") == AppPort(8102)
     assert AppDoor.objects.count() == 1

@@ -6,15 +6,15 @@ import uuid
 import pytest
 
 from accounts.logins.service import Login
-from sessions_app.core.app_address import AppHost, Door
+from sessions_app.core.app_address import AppEndpoint, AppHost
 from sessions_app.gateway.auth import access_cache
-from sessions_app.gateway.auth.access_cache import Admissions
+from sessions_app.gateway.auth.access_cache import AccessCache
 from sessions_app.gateway.proxy import open_connections
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, Admission, AppState, Presence
+from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Presence
 from sessions_app.gateway.proxy.open_connections import (
     LIMITS,
     ConnectionCut,
-    Kind,
+    ConnectionKind,
     OpenConnections,
     TooManyConnections,
 )
@@ -22,7 +22,7 @@ from sessions_app.gateway.proxy.open_connections import (
 IP = "192.0.2.7"
 HOST = AppHost("lab", "abcdefghijklm234")
 SOMEBODY = Presence(Login(1, "login"), uuid.UUID(int=1), "open_app")
-ADMISSION = Admission(SOMEBODY, AppState.OPEN, "s", "Lab")
+ADMISSION = AppAccess(SOMEBODY, AppState.OPEN, "s", "Lab")
 
 
 class CountingAuthorizer:
@@ -31,12 +31,12 @@ class CountingAuthorizer:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+    async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
         self.asked += 1
         await asyncio.sleep(0)
         return ADMISSION
 
-    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
+    async def redeem(self, endpoint: AppEndpoint, code: str, states: tuple[str, ...]) -> str | None:
         return None
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
@@ -49,22 +49,22 @@ class CountingAuthorizer:
 class SilentAuthorizer(CountingAuthorizer):
     """Its database has stopped to answer."""
 
-    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+    async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
         raise AccessUnknown
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
         raise AccessUnknown
 
 
-def admissions_of(authorizer: CountingAuthorizer, *, recheck_s: float = 60.0) -> Admissions:
-    return Admissions(authorizer, OpenConnections(authorizer.still_present, recheck_s=recheck_s))
+def admissions_of(authorizer: CountingAuthorizer, *, recheck_s: float = 60.0) -> AccessCache:
+    return AccessCache(authorizer, OpenConnections(authorizer.still_present, recheck_s=recheck_s))
 
 
 async def test_one_that_cannot_be_cut_keeps_no_other_open() -> None:
     carried, ended = OpenConnections(CountingAuthorizer().still_present), list[str]()
-    carried.follow(SOMEBODY, lambda: ended.append("first"))
-    carried.follow(SOMEBODY, lambda: ended.index("what was never there"))
-    carried.follow(SOMEBODY, lambda: ended.append("last"))
+    carried.watch(SOMEBODY, lambda: ended.append("first"))
+    carried.watch(SOMEBODY, lambda: ended.index("what was never there"))
+    carried.watch(SOMEBODY, lambda: ended.append("last"))
     carried.cut(SOMEBODY)
     assert ended == ["first", "last"]
 
@@ -79,7 +79,7 @@ async def test_whoever_could_not_look_once_looks_again() -> None:
             raise found
         return found
 
-    OpenConnections(still_present, recheck_s=0.01).follow(SOMEBODY, ended.set)
+    OpenConnections(still_present, recheck_s=0.01).watch(SOMEBODY, ended.set)
     async with asyncio.timeout(10):
         await ended.wait()
 
@@ -120,9 +120,9 @@ async def test_what_is_known_ends_with_the_presence() -> None:
 
 async def test_what_is_known_counts_from_the_moment_of_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(CountingAuthorizer):
-        async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+        async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
             await asyncio.sleep(0.05)
-            return await super().admit(door, secret, ip)
+            return await super().admit(endpoint, secret, ip)
 
     monkeypatch.setattr(access_cache, "FRESH_S", 0.04)
     known = admissions_of(Slow())
@@ -132,7 +132,7 @@ async def test_what_is_known_counts_from_the_moment_of_asking(monkeypatch: pytes
 
 async def test_nothing_is_followed_that_is_known_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = OpenConnections(CountingAuthorizer().still_present)
-    known = Admissions(CountingAuthorizer(), opened)
+    known = AccessCache(CountingAuthorizer(), opened)
     await known.find(HOST, "cookie", IP)
     assert opened._cuts
     known.forget(HOST, "cookie", IP)
@@ -165,7 +165,7 @@ async def test_without_database_what_was_known_holds_for_a_while(monkeypatch: py
 
 
 async def stay(opened: OpenConnections, presence: Presence = SOMEBODY) -> None:
-    async with opened.carry(presence, Kind.WEBSOCKET):
+    async with opened.track(presence, ConnectionKind.WEBSOCKET):
         await asyncio.Event().wait()
 
 
@@ -189,26 +189,26 @@ async def test_only_those_who_may_not_stay_are_cut() -> None:
         async with asyncio.timeout(5):
             await stay(opened)
     assert not staying.done()
-    assert opened.count(SOMEBODY.session_id, Kind.WEBSOCKET) == 1
+    assert opened.count(SOMEBODY.session_id, ConnectionKind.WEBSOCKET) == 1
     staying.cancel()
 
 
 async def test_a_session_has_a_bounded_number_of_each_kind() -> None:
     opened = OpenConnections(CountingAuthorizer().still_present)
-    tasks = [asyncio.create_task(stay(opened)) for _ in range(LIMITS[Kind.WEBSOCKET])]
+    tasks = [asyncio.create_task(stay(opened)) for _ in range(LIMITS[ConnectionKind.WEBSOCKET])]
     await asyncio.sleep(0)
     with pytest.raises(TooManyConnections):
         await stay(opened)
-    async with opened.carry(SOMEBODY, Kind.REQUEST):
+    async with opened.track(SOMEBODY, ConnectionKind.REQUEST):
         pass
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert opened.count(SOMEBODY.session_id, Kind.WEBSOCKET) == 0
+    assert opened.count(SOMEBODY.session_id, ConnectionKind.WEBSOCKET) == 0
 
 
 async def test_an_error_of_the_carried_request_is_passed_on() -> None:
     opened = OpenConnections(CountingAuthorizer().still_present)
     with pytest.raises(TimeoutError):
-        async with opened.carry(SOMEBODY, Kind.REQUEST):
+        async with opened.track(SOMEBODY, ConnectionKind.REQUEST):
             raise TimeoutError

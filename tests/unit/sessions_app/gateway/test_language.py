@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.utils import translation
 
-from sessions_app.gateway.proxy.language import in_language_of
+from sessions_app.gateway.proxy.language import client_language
 from transport.proxy import Headers
 
 CHOSEN = settings.LANGUAGE_COOKIE_NAME.encode()
@@ -26,6 +26,6 @@ CHOSEN = settings.LANGUAGE_COOKIE_NAME.encode()
 def test_the_gateway_speaks_as_the_browser_asks(headers: Headers, language: str) -> None:
     before = translation.get_language()
 
-    with in_language_of(headers):
+    with client_language(headers):
         assert translation.get_language() == language
     assert translation.get_language() == before

@@ -11,7 +11,7 @@ import pytest
 from agents.models import Agent
 from agents.runtime.port_async import Process
 from sessions_app.gateway.processes import process_reaper as keepers_module
-from sessions_app.gateway.processes.process_reaper import Keeper, Keepers
+from sessions_app.gateway.processes.process_reaper import ProcessOwner, ProcessOwners
 
 
 class Engine:
@@ -20,8 +20,8 @@ class Engine:
     def __init__(self) -> None:
         self.ended: list[str] = []
 
-    async def end_kept(self, container: str, keeper: str) -> None:
-        self.ended.append(keeper)
+    async def end_kept(self, container: str, owner: str) -> None:
+        self.ended.append(owner)
 
 
 class Connection:
@@ -39,18 +39,18 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 async def test_a_process_that_was_left_to_its_container_is_not_hung_up_however_late_that_was_known(
     engine: Engine, tmp_path: Path
 ) -> None:
-    keepers, is_known, has_left = Keepers(tmp_path), asyncio.Event(), asyncio.Event()
+    keepers, is_known, has_left = ProcessOwners(tmp_path), asyncio.Event(), asyncio.Event()
 
-    async def let_go(keeper: Keeper) -> None:
+    async def release(owner: ProcessOwner) -> None:
         await is_known.wait()
-        keeper.leave(cast("Process", Connection()))
+        owner.leave(cast("Process", Connection()))
         has_left.set()
 
-    async def carry() -> None:
-        with keepers.keep(Agent(), "c") as keeper:
-            await keeper.settle(let_go(keeper))
+    async def track() -> None:
+        with keepers.register(Agent(), "c") as owner:
+            await owner.settle(release(owner))
 
-    carrying: asyncio.Task[Any] = asyncio.get_running_loop().create_task(carry())
+    carrying: asyncio.Task[Any] = asyncio.get_running_loop().create_task(track())
     await asyncio.sleep(0)
     carrying.cancel()
     with suppress(asyncio.CancelledError):
@@ -68,9 +68,9 @@ async def test_a_process_that_was_left_to_its_container_is_not_hung_up_however_l
 async def test_a_process_that_could_not_be_let_go_is_ended_by_the_next_sweep(
     engine: Engine, tmp_path: Path
 ) -> None:
-    keepers = Keepers(tmp_path)
-    with keepers.keep(Agent(), "c") as keeper:
+    keepers = ProcessOwners(tmp_path)
+    with keepers.register(Agent(), "c") as owner:
         pass
     await keepers.sweep()
-    assert engine.ended == [keeper.name]
+    assert engine.ended == [owner.name]
     await keepers.stop()
