@@ -20,7 +20,7 @@ class AuditEntry(models.Model):
 
     recorded_at = models.DateTimeField()
     last_at = models.DateTimeField(
-        null=True, help_text="When it happened last, of what happened several times."
+        null=True, help_text="Time of the last occurrence, if the entry counts several."
     )
     count = models.PositiveIntegerField(default=1)
     fold_key = models.CharField(max_length=64, blank=True, default="")
@@ -39,7 +39,9 @@ class AuditEntry(models.Model):
     target_id = models.CharField(max_length=60, blank=True)
     target_label = models.CharField(max_length=254, blank=True)
     outcome = models.CharField(max_length=10, choices=Outcome)
-    reason = models.CharField(max_length=60, blank=True, default="", help_text="The code of a refusal.")
+    reason = models.CharField(
+        max_length=60, blank=True, default="", help_text="Error code, if the action was refused."
+    )
     changes = models.JSONField(default=dict)
 
     class Meta:

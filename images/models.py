@@ -68,7 +68,8 @@ class ContainerImage(models.Model):
     apps = models.JSONField(default=list, blank=True)
     min_slots = models.JSONField(default=dict, blank=True)
     bears_readonly_root = models.BooleanField(
-        default=False, help_text="Its programs write to the home, /tmp and /var/tmp alone."
+        default=False,
+        help_text="The programs of the image write only to the home directory, /tmp and /var/tmp.",
     )
     architecture = models.CharField(max_length=20, blank=True)
     digest = models.CharField(max_length=80, blank=True)

@@ -24,7 +24,7 @@ class StorageHost(models.Model):
     kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOCAL)
     config = models.JSONField(default=dict, blank=True)
     is_default = models.BooleanField(default=False)
-    is_active = models.BooleanField(default=True, help_text="New folders may be made on it.")
+    is_active = models.BooleanField(default=True, help_text="New folders may be created on this host.")
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -69,11 +69,15 @@ class VFolder(models.Model):
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     size_bytes = models.BigIntegerField(
-        default=0, editable=False, help_text="As it was measured last, with what the portal wrote since."
+        default=0, editable=False, help_text="Size as last measured, plus what the portal has written since."
     )
     measured_at = models.DateTimeField(null=True, blank=True, editable=False)
-    is_size_whole = models.BooleanField(default=True, editable=False, help_text="False: it holds more.")
-    measure_at = models.DateTimeField(default=clock.now, editable=False, help_text="Next time.")
+    is_size_whole = models.BooleanField(
+        default=True, editable=False, help_text="false if the folder is larger than was counted."
+    )
+    measure_at = models.DateTimeField(
+        default=clock.now, editable=False, help_text="Time of the next measurement."
+    )
 
     class Meta:
         ordering = ("name", "id")

@@ -19,7 +19,9 @@ class AgentDevice(models.Model):
 
     agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, related_name="devices")
     slot_name = models.CharField(max_length=32)
-    device_id = models.CharField(max_length=128, help_text="The vendor's own, which outlives a restart.")
+    device_id = models.CharField(
+        max_length=128, help_text="Id of the device given by the vendor; it survives restarts."
+    )
     index = models.PositiveIntegerField()
     model = models.CharField(max_length=MODEL_LENGTH, blank=True)
     mem_bytes = models.BigIntegerField(default=0)

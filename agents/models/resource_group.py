@@ -68,7 +68,7 @@ def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | Non
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)],
-        help_text=gettext_lazy("Percent of what is allocated to a session. Empty: as policies say."),
+        help_text=gettext_lazy("Percent of the allocation of a session. Empty: as policies say."),
     )
 
 
@@ -99,10 +99,11 @@ class ResourceGroup(models.Model):
     description = models.CharField(max_length=500, blank=True)
     is_default = models.BooleanField(default=False)
     is_active = models.BooleanField(
-        default=True, help_text=gettext_lazy("A paused group takes requests and starts nothing.")
+        default=True, help_text=gettext_lazy("A paused group accepts requests, but starts no sessions.")
     )
     is_public = models.BooleanField(
-        default=True, help_text=gettext_lazy("Everybody may use it; else only those with a grant.")
+        default=True,
+        help_text=gettext_lazy("Everybody may use the group; otherwise only holders of a grant."),
     )
     strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
     scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
@@ -111,21 +112,23 @@ class ResourceGroup(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
+        help_text=gettext_lazy(
+            "Seconds of waiting that raise a session's priority by one. Empty: no ageing."
+        ),
     )
     patience_s = models.PositiveIntegerField(
         gettext_lazy("Wait before a backfill reservation"),
         default=600,
         help_text=gettext_lazy(
-            "Seconds after which capacity is reserved for the first session that finds none, where it is unknown when"
-            " there will be. Where that is known, it is reserved at once."
+            "Seconds of waiting after which capacity is reserved for the first session that "
+            "does not fit. If its start can be predicted, capacity is reserved at once."
         ),
     )
     usage_half_life_s = models.PositiveIntegerField(
         gettext_lazy("Fair-share half-life"),
         default=7 * 86400,
         validators=[MinValueValidator(LEAST_HALF_LIFE_S), MaxValueValidator(MOST_HALF_LIFE_S)],
-        help_text=gettext_lazy("Seconds after which past use counts half, with fair share."),
+        help_text=gettext_lazy("Seconds after which past use counts half, for fair share only."),
     )
     preemptible_priority = models.SmallIntegerField(
         gettext_lazy("Preemption up to priority"),
@@ -133,8 +136,8 @@ class ResourceGroup(models.Model):
         blank=True,
         validators=[MinValueValidator(-HIGHEST_PRIORITY), MaxValueValidator(HIGHEST_PRIORITY)],
         help_text=gettext_lazy(
-            "Sessions of this priority or lower are preempted where one with a higher priority finds no room."
-            " Empty: no preemption."
+            "Sessions of this priority or lower are preempted if a session of higher priority "
+            "does not fit. Empty: no preemption."
         ),
     )
     preemption_after_s = models.PositiveIntegerField(
@@ -146,7 +149,7 @@ class ResourceGroup(models.Model):
         gettext_lazy("Warning before preemption"),
         default=60,
         validators=[MaxValueValidator(MOST_NOTICE_S)],
-        help_text=gettext_lazy("Seconds from the warning of its owner to the preemption."),
+        help_text=gettext_lazy("Seconds between the warning of the owner and the preemption."),
     )
     session_types = ArrayField(
         models.CharField(max_length=12, choices=SessionType),
@@ -156,13 +159,15 @@ class ResourceGroup(models.Model):
     max_session_slots = models.JSONField(
         default=dict,
         blank=True,
-        help_text=gettext_lazy("The maximum that one session may request; what is not named is unlimited."),
+        help_text=gettext_lazy(
+            "Maximum that one session may request; slots that are not named are unlimited."
+        ),
     )
     limits = models.JSONField(
         default=list,
         blank=True,
         help_text=gettext_lazy(
-            "Limits for all its sessions together and per person, always or at certain hours."
+            "Limits for all sessions together and for each user, always or at certain hours."
         ),
     )
     max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
@@ -181,13 +186,15 @@ class ResourceGroup(models.Model):
         gettext_lazy("Window"),
         default=3600,
         validators=[MinValueValidator(LEAST_WINDOW_S), MaxValueValidator(MOST_WINDOW_S)],
-        help_text=gettext_lazy("Seconds over which use is averaged."),
+        help_text=gettext_lazy("Period in seconds over which utilization is averaged."),
     )
     use_grace_s = models.PositiveIntegerField(
         gettext_lazy("Grace"),
         default=3600,
         validators=[MinValueValidator(LEAST_GRACE_S)],
-        help_text=gettext_lazy("Seconds from low utilization to the end."),
+        help_text=gettext_lazy(
+            "Seconds between the detection of low utilization and the end of the session."
+        ),
     )
     ends_idle_batch = models.BooleanField(
         gettext_lazy("Batch too"),
@@ -197,21 +204,27 @@ class ResourceGroup(models.Model):
         ),
     )
     max_extensions = models.PositiveIntegerField(
-        gettext_lazy("Extensions"), default=3, help_text=gettext_lazy("How often a session may be extended.")
+        gettext_lazy("Extensions"),
+        default=3,
+        help_text=gettext_lazy("Number of times that a session may be extended."),
     )
     extension_s = models.PositiveIntegerField(
-        gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
+        gettext_lazy("Length of an extension"),
+        default=3600,
+        help_text=gettext_lazy("Seconds by which one extension postpones the end."),
     )
     cpu_overcommit = _factor(
         gettext_lazy("CPU over-commit"),
         gettext_lazy(
-            "So many times the cores of a machine are allocated to all sessions together. One session gets no more than the machine has."
+            "So many times the cores of a machine are allocated to all sessions together. One "
+            "session gets no more than the machine has."
         ),
     )
     mem_overcommit = _factor(
         gettext_lazy("Memory over-commit"),
         gettext_lazy(
-            "Like CPU over-commit, for memory. Where sessions then use more than there is, some of them are killed."
+            "Like CPU over-commit, for memory. Where sessions then use more than there is, some "
+            "of them are killed."
         ),
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)

@@ -22,10 +22,11 @@ class SessionArray(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="arrays")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="arrays")
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="arrays")
-    spec = models.CharField(max_length=LONGEST_SPEC, help_text="As it was typed.")
-    count = models.PositiveSmallIntegerField(help_text="How many elements it has.")
+    spec = models.CharField(max_length=LONGEST_SPEC, help_text="Indices as requested, e.g. 1-100%10.")
+    count = models.PositiveSmallIntegerField(help_text="Number of elements.")
     most_at_once = models.PositiveSmallIntegerField(
-        null=True, help_text="So many wait for a machine or run at a time; empty: any number."
+        null=True,
+        help_text="Maximum number of elements that wait for an agent or run at a time; null: unlimited.",
     )
     is_awaited = models.BooleanField(
         default=False, db_default=False, editable=False, help_text="Others start after it."

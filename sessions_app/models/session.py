@@ -129,7 +129,9 @@ class ComputeSession(models.Model):
     status_message = StoredMessageField(editable=False)
     status_changed_at = models.DateTimeField(default=clock.now, editable=False)
     deadline_at = models.DateTimeField(null=True, editable=False)
-    stops_at = models.DateTimeField(null=True, editable=False, help_text="It will be stopped then.")
+    stops_at = models.DateTimeField(
+        null=True, editable=False, help_text="Time of the scheduled stop; null: none."
+    )
     stops_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, db_index=False, null=True, editable=False, related_name="+"
     )
@@ -142,7 +144,7 @@ class ComputeSession(models.Model):
     shm_bytes = models.BigIntegerField()
     environment = models.JSONField(default=dict)
     personal_files = models.BooleanField(
-        default=True, help_text="With the owner's dotfiles and start-up script."
+        default=True, help_text="true if the session gets the owner's dotfiles and start-up script."
     )
     command = models.TextField(blank=True)
     timeout_s = models.PositiveIntegerField(null=True)
@@ -154,9 +156,13 @@ class ComputeSession(models.Model):
         output_field=models.PositiveIntegerField(null=True),
         db_persist=True,
     )
-    priority = models.SmallIntegerField(default=0, help_text="The higher goes first.")
-    start_at = models.DateTimeField(null=True, help_text="Not before.")
-    pending_timeout_s = models.PositiveIntegerField(null=True, help_text="How long it waits for a machine.")
+    priority = models.SmallIntegerField(
+        default=0, help_text="Sessions with a higher priority are placed first."
+    )
+    start_at = models.DateTimeField(null=True, help_text="Earliest start; null: at once.")
+    pending_timeout_s = models.PositiveIntegerField(
+        null=True, help_text="Seconds that it waits for an agent before it is cancelled."
+    )
     held_for = models.CharField(
         max_length=20,
         blank=True,
@@ -168,7 +174,9 @@ class ComputeSession(models.Model):
     max_retries = models.PositiveSmallIntegerField(default=0, db_default=0)
     retry_count = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
     requeues = models.BooleanField(
-        default=False, db_default=False, help_text="It waits again when its machine is lost."
+        default=False,
+        db_default=False,
+        help_text="true if the session is queued again when its agent is lost.",
     )
     is_awaited = models.BooleanField(
         default=False, db_default=False, editable=False, help_text="Others start after it."
@@ -185,10 +193,12 @@ class ComputeSession(models.Model):
         help_text="Where it must run, or is to run first.",
     )
     may_run_elsewhere = models.BooleanField(
-        default=False, db_default=False, help_text="Where its designated agent has no room."
+        default=False,
+        db_default=False,
+        help_text="true if other agents may run the session when the designated agent has no capacity.",
     )
     device_model = models.CharField(
-        max_length=120, default="", db_default="", help_text="Of its accelerators; empty: any."
+        max_length=120, default="", db_default="", help_text="Model of the accelerators; empty: any."
     )
     gang = models.CharField(
         max_length=12,
@@ -201,10 +211,15 @@ class ComputeSession(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="Sessions of its owner in its project that it is placed beside; empty: those of its array.",
+        help_text="Placement group, among the owner's sessions in the project; empty: the elements of "
+        "the array.",
     )
     placement_rule = models.CharField(
-        max_length=16, blank=True, default="", db_default="", help_text="How it is placed beside them."
+        max_length=16,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Rule by which the session is placed relative to its placement group.",
     )
     exit_code = models.IntegerField(null=True, editable=False)
 
