@@ -121,7 +121,7 @@ class NearEnd:
 
     at: datetime
     in_short: str
-    explain_end: str
+    why: str
 
 
 def near_end(session: ComputeSession) -> NearEnd | None:

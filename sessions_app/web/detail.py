@@ -55,7 +55,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "prospect": forecast_waiting_session(actor, session),
         "apps": app_links(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
-        "next_end_row": idle_messages.next_end_row(actor, session),
+        "ending": idle_messages.next_end_row(actor, session),
         "apps_ahead": detail.apps_ahead(actor, session),
         "outcome": detail.outcome(actor, session),
         "launcher_query": presentation_session.launcher_query(session),
