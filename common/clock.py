@@ -1,6 +1,4 @@
-"""Current time, detection of clock jumps, and SQL expressions that
-shift stored timestamps after one.
-"""
+"""Current time, detection of clock jumps, and SQL to shift timestamps after one."""
 
 import time
 from collections.abc import Iterator
@@ -73,9 +71,7 @@ AHEAD = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class ClockJump:
-    """Clock jump by `by` within the last `unseen` (monotonic duration); `now` is the
-    time by the new clock.
-    """
+    """Clock jump of `by` within the last `unseen` (monotonic); `now` is by the new clock."""
 
     by: timedelta
     now: datetime

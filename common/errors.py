@@ -9,9 +9,7 @@ from typing import ClassVar
 
 
 class BerthError(Exception):
-    """Base of all refusals. `code` is stable and for machines; `message`
-    and `hint` are for people.
-    """
+    """Base of all refusals. `code` is stable, for machines; `message` and `hint` are for people."""
 
     default_code: ClassVar[str] = "error"
     http_status: ClassVar[int] = 500

@@ -55,9 +55,7 @@ def configure_logging(level: str) -> None:
 
 
 def without_controls(logger: object, name: str, event: EventDict) -> EventDict:
-    """Escape control characters, so that external text (addresses, engine
-    messages) cannot control a terminal.
-    """
+    """Escape control characters, so that external text cannot control a terminal."""
     return {
         key: value.translate(_CONTROLS) if isinstance(value, str) else value for key, value in event.items()
     }

@@ -24,9 +24,7 @@ class Port(Generic[T]):
         self._implementation: T | None = None
 
     def connect(self, implementation: T) -> None:
-        """Set the implementation. Connecting an equal one again has no
-        effect. Raises PortError for another.
-        """
+        """Set the implementation, once. Raises PortError for another one."""
         if self._implementation is not None and self._implementation != implementation:
             raise PortError(f"The port {self.name} is connected to {self._implementation!r} already.")
         self._implementation = implementation

@@ -19,8 +19,6 @@ def purge_answers() -> None:
 
 @shared_task(name=TaskName.PURGE_AUDIT, soft_time_limit=600, time_limit=660)
 def purge_audit() -> None:
-    """Delete lines of the audit log that are older than the
-    setting BERTH_AUDIT_DAYS; 0 keeps all.
-    """
+    """Delete lines of the audit log older than the setting BERTH_AUDIT_DAYS; 0 keeps all."""
     if settings.BERTH_AUDIT_DAYS > 0:
         audit_log.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))

@@ -35,9 +35,7 @@ TITLES = {
 
 
 def sufficient_scopes(view: Any, method: str) -> Scopes:
-    """Return the scopes of which a token needs one to send `method` to this view;
-    empty if no token may.
-    """
+    """Return the scopes of which a token needs one for `method` of a view; empty if none may."""
     method = "GET" if method in SAFE_METHODS else method
     exceptions: Mapping[str, Scopes] = getattr(view, "token_scopes_of", {})
     declared: Scopes = getattr(view, "token_scopes", NO_TOKEN)
@@ -51,8 +49,6 @@ def may(scopes: Iterable[str], sufficient: Scopes) -> bool:
 
 
 def in_order(scopes: Collection[str]) -> list[str]:
-    """Return the scopes without repeats, in the order of TokenScope. Raises
-    ValueError for an unknown name.
-    """
+    """Return the scopes without repeats, ordered. Raises ValueError for an unknown name."""
     wanted = {TokenScope(name) for name in scopes}
     return [scope.value for scope in TokenScope if scope in wanted]

@@ -1,6 +1,4 @@
-"""Celery application of workers and web (`celery -A portal`). Periodic
-tasks are sent by portal/processes/periodic.py.
-"""
+"""Celery application (`celery -A portal`). portal/processes/periodic.py sends periodic tasks."""
 
 import os
 
@@ -15,9 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 @setup_logging.connect
 def keep_logging(**_: object) -> None:
-    """Keep the logging of portal.settings: a receiver of this
-    signal disables Celery's own set-up.
-    """
+    """Keep the logging of portal.settings: a receiver of this signal disables Celery's set-up."""
 
 
 @worker_ready.connect

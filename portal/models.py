@@ -16,9 +16,7 @@ from common.pages.status_styles import Tone
 
 
 class Notification(models.Model):
-    """Notification of a user. `code` and `arguments`
-    give its text (portal.notifications.catalogue).
-    """
+    """Notification of a user; `code` and `arguments` give its text (notifications.catalogue)."""
 
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notifications"

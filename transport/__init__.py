@@ -1,3 +1,1 @@
-"""HTTP and websocket transport: the server protocol and the app
-proxy. Independent of Berth's domain.
-"""
+"""HTTP and websocket transport: server protocol and app proxy, without Berth's domain."""

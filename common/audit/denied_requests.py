@@ -1,6 +1,4 @@
-"""Middleware that records refused requests in the audit log, whichever part
-of the portal refused them.
-"""
+"""Middleware that records refused requests in the audit log, whoever refused them."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -26,9 +24,7 @@ SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 class RefusalsMiddleware:
-    """Records refusals after all transactions of the request have ended;
-    does not change the response.
-    """
+    """Records refusals after all transactions of the request; does not change the response."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -43,9 +43,7 @@ def page_of_keys(
 def _first_page(
     rows: QuerySet[Any], counted: Mapping[str, Count], tab: Q, order: Sequence[OrderBy]
 ) -> list[dict[str, Any]]:
-    """Return rows of the tab, then others, each with the counts of all tabs; empty
-    if no tab has rows.
-    """
+    """Return rows of the tab, then others, with the counts of all tabs; empty without rows."""
     first = [Case(When(tab, then=Value(0)), default=Value(1))] if tab else []
     over_all = {name: Window(count) for name, count in counted.items()}
     return list(rows.order_by(*first, *order).values("pk", **over_all)[:ROWS_PER_PAGE])

@@ -4,9 +4,7 @@ LARGEST_PORT = 65535
 
 
 def parse_ports(text: str) -> tuple[int, ...]:
-    """Return the ports of "8081-8110,9000" in order, without repeats; invalid
-    numbers are omitted. Raises ValueError.
-    """
+    """Return the ports of "8081-8110,9000", ordered; omits invalid numbers. Raises ValueError."""
     found: dict[int, None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, is_range, last = part.partition("-")

@@ -1,6 +1,4 @@
-"""Django cache on Redis that works as an empty cache while Redis is unavailable,
-so that no page fails.
-"""
+"""Django cache on Redis that works as an empty cache while Redis is unavailable."""
 
 from collections.abc import Callable
 from typing import Any

@@ -42,9 +42,7 @@ class TooManyOpen(Exception):
 
 
 class ConcurrencyLimit:
-    """Limit on open items of one kind per user. One object per process, used from one
-    event loop at a time.
-    """
+    """Limit on open items of one kind per user. One object per process and event loop."""
 
     def __init__(self, name: str, limit: int) -> None:
         self.limit = limit
@@ -79,9 +77,7 @@ class ConcurrencyLimit:
         return taken != 0
 
     def _release_soon(self, lease: str, user_id: int) -> None:
-        """Release in the background, as the caller may be cancelled at any
-        moment. A lost release expires.
-        """
+        """Release in the background, as the caller may be cancelled. A lost release expires."""
         task = asyncio.get_running_loop().create_task(self._release(lease, user_id))
         self._releases[task] = user_id
         task.add_done_callback(lambda task: self._releases.pop(task, None))
@@ -99,9 +95,7 @@ class ConcurrencyLimit:
             await asyncio.wait(closing, timeout=PING_S)
 
     async def _ask(self, question: Callable[[redis.asyncio.Redis], Awaitable[Any]]) -> int | None:
-        """Return the answer of Redis, or None if there is none; Redis is
-        then not asked for ASKED_AGAIN_AFTER_S.
-        """
+        """Return the answer of Redis, or None if there is none; then pause ASKED_AGAIN_AFTER_S."""
         if time.monotonic() < self._silent_until:
             return None
         try:

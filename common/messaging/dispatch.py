@@ -1,6 +1,4 @@
-"""Starts Celery tasks by name, after commit, with ids as arguments. Tasks may
-run twice, late or never.
-"""
+"""Starts Celery tasks by name, after commit. Tasks may run twice, late or never."""
 
 from enum import StrEnum
 
@@ -17,9 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class TaskName(StrEnum):
-    """Every Celery task of Berth. A test asserts that each is registered
-    and that none is missing.
-    """
+    """Every Celery task of Berth. A test asserts that each is registered, and none missing."""
 
     TICK = "scheduler.tick"
     FORGET_TICKS = "scheduler.forget_old_ticks"

@@ -26,9 +26,7 @@ _handlers: dict[type[Event], list[Callable[[Any], None]]] = defaultdict(list)
 
 
 def subscribe(event_type: type[E], handler: Callable[[E], None]) -> None:
-    """Call `handler` for each event of exactly this type. Subscribing
-    twice has no further effect.
-    """
+    """Call `handler` for each event of exactly this type. Subscribing twice has no effect."""
     if handler not in _handlers[event_type]:
         _handlers[event_type].append(handler)
 

@@ -27,9 +27,7 @@ CLOCK_TOLERANCE = timedelta(milliseconds=250)
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Recipients: the owner, admins of the project and of the domain,
-    superadmins, monitors. All None: everybody.
-    """
+    """Recipients: owner, admins of project and domain, superadmins, monitors; None: everybody."""
 
     owner_id: int | None = None
     project_id: int | None = None
@@ -77,7 +75,7 @@ def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) ->
 
 def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]]]) -> None:
     """Publish, after commit, many updates of one kind, each with audience and payload. Up to
-    TOLD_TOGETHER per stream message.
+    UPDATES_PER_MESSAGE per stream message.
     """
     for first in range(0, len(told), UPDATES_PER_MESSAGE):
         part = told[first : first + UPDATES_PER_MESSAGE]

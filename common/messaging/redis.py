@@ -1,6 +1,4 @@
-"""Redis clients of a process, for threads and for the event loop, and
-a circuit breaker for them.
-"""
+"""Redis clients of a process, for threads and the event loop, with a circuit breaker."""
 
 import asyncio
 from functools import cache
@@ -22,9 +20,7 @@ def client() -> redis.Redis:
 
 
 def async_client() -> redis.asyncio.Redis:
-    """Return a client for the event loop; the caller closes it. Without read timeout,
-    as it blocks for updates.
-    """
+    """Return a client for the event loop, without read timeout; the caller closes it."""
     return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=None)
 
 

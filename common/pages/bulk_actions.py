@@ -1,6 +1,4 @@
-"""Bulk actions: one operation on many objects, each on its own, so that a refusal
-does not stop the rest.
-"""
+"""Bulk actions: one operation on many objects, each on its own."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

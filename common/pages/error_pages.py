@@ -91,9 +91,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:
-    """Return the page for a method that the address does not accept;
-    `allow` names the accepted ones.
-    """
+    """Return the page for a method that is not accepted; `allow` names the accepted ones."""
     error = InvalidInput(
         _("This address takes {allowed}, not {method}. Nothing was done.").format(
             allowed=allow, method=request.method

@@ -8,9 +8,7 @@ from django.utils.translation import gettext as _
 
 
 class RestrictedSelect(forms.Select):
-    """Select whose `closed` choices are disabled and labelled so;
-    a selected one stays selectable.
-    """
+    """Select whose `closed` choices are disabled and labelled; a selected one stays selectable."""
 
     closed: Container[str] = ()
 

@@ -39,9 +39,7 @@ def closed_during_impersonation(view: View) -> View:
 
 
 def local_url(request: HttpRequest, address: str) -> str:
-    """Return `address` if it belongs to this portal, else the Start page; for the
-    return address in a form.
-    """
+    """Return `address` if it belongs to this portal, else the Start page."""
     is_ours = url_has_allowed_host_and_scheme(
         address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )

@@ -1,6 +1,4 @@
-"""Middlewares of every request: request id, trailing slash, connection release,
-NUL check, and error pages.
-"""
+"""Middlewares: request id, trailing slash, connection release, NUL check, error pages."""
 
 import uuid
 from collections.abc import Callable
@@ -22,9 +20,7 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class RequestIdMiddleware:
-    """Assigns a request id, binds it to log lines, and returns
-    it as X-Request-Id. Sets `began_at`.
-    """
+    """Assigns a request id, for log lines and the header X-Request-Id. Sets `began_at`."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -105,9 +101,7 @@ def _nul_at(request: HttpRequest, where: str) -> HttpResponse:
 
 
 class ErrorPageMiddleware:
-    """Renders a BerthError raised by a page (REST has its own renderer) and
-    the refusal of a method.
-    """
+    """Renders a BerthError of a page (REST has its own renderer) and the refusal of a method."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

@@ -37,9 +37,7 @@ UNSEEN_FIELDS = frozenset({"once", "next", "back", "credential"})
 
 
 class StaleForm(PermissionDenied):
-    """Refusal of a form with an expired token. A page of the same user gets the
-    new token as a header.
-    """
+    """Refusal of a form with an expired token; a page of the same user gets a new token."""
 
     default_code = CODE
 
@@ -53,9 +51,7 @@ class StaleForm(PermissionDenied):
 
 @dataclass(frozen=True, slots=True)
 class ReturnedField:
-    """Field of a returned form. `kind`: hidden, line, lines, secret
-    (returned empty), file (returned empty).
-    """
+    """Field of a returned form. `kind`: hidden, line, lines; secret, file (returned empty)."""
 
     name: str
     kind: str
@@ -75,9 +71,7 @@ class FirstStep:
 
 
 class ReturnedFormsMiddleware:
-    """Returns the form of a signed-out user, instead of redirecting to
-    sign-in and losing the input.
-    """
+    """Returns the form of a signed-out user: a redirect to sign-in would lose the input."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -92,9 +86,7 @@ class ReturnedFormsMiddleware:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a request with a missing or expired CSRF token;
-    Django calls it as CSRF_FAILURE_VIEW.
-    """
+    """Answer a request with a missing or expired CSRF token; called as CSRF_FAILURE_VIEW."""
     refusal = stale_form(request, reason)
     match = request.resolver_match
     is_sign_in = match is not None and match.view_name in SIGN_IN_PAGES
@@ -132,9 +124,7 @@ def return_form(
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
-    """Return the refusal, with a new token if the request comes from a page of this portal made for
-    the same user.
-    """
+    """Return the refusal, with a new token for a page of this portal made for the same user."""
     if not is_same_origin(request):
         return StaleForm(
             _("The form was sent without its protection token, so nothing was done."),
@@ -151,9 +141,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> StaleForm:
 
 
 def is_same_origin(request: HttpRequest) -> bool:
-    """Return True if, by its headers, a page of this portal sent the request. Apps on other ports
-    and hosts are foreign.
-    """
+    """Return True if a page of this portal sent the request, by its headers."""
     try:
         own = f"{request.scheme}://{request.get_host()}"
     except DisallowedHost:

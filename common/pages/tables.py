@@ -78,9 +78,7 @@ ALL = Tab("all", gettext_noop("All"), Q())
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Declaration of a list. `sort` is a column name, with a leading dash
-    for descending; `noun` is plural.
-    """
+    """Declaration of a list. `sort`: a column, with a dash for descending; `noun`: plural."""
 
     name: str
     noun: str
@@ -109,9 +107,7 @@ def find_table(name: str) -> Table:
 
 
 def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[str, Choices]:
-    """Return {name: choices} from {name: (rows, value, label)}, sorted by label, without repeats.
-    One query in total.
-    """
+    """Return {name: choices} from {name: (rows, value, label)}, sorted by label. One query."""
     whole, *others = (
         rows.order_by()
         .annotate(of=Value(name), choice=_field(value), said=_field(label))
@@ -125,9 +121,7 @@ def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[st
 
 
 class Head(list[dict[str, Any]]):
-    """Visible columns for includes/table_head.html; `{% cell "name" %}` shows or hides
-    the cells of rows likewise.
-    """
+    """Visible columns for includes/table_head.html and `{% cell "name" %}`."""
 
     @cached_property
     def cells(self) -> tuple[tuple[str, SafeString], ...]:
@@ -147,9 +141,7 @@ def _opening(*, name: str, label: str, is_number: bool = False, **_others: objec
 
 
 class Listing:
-    """Table in the state of the query string `asked`. `chosen`: the user's column
-    choices {name: is it shown}.
-    """
+    """Table in the state of the query string `asked`. `chosen`: {column name: is it shown}."""
 
     def __init__(
         self,
@@ -291,9 +283,7 @@ class Listing:
 
     @property
     def chips(self) -> list[dict[str, str]]:
-        """Active search and filters, each with the address
-        without it: [{"label", "value", "url"}].
-        """
+        """Active search and filters, with the address without it: [{"label", "value", "url"}]."""
         chips = [
             {
                 "label": _(each.label),
@@ -355,9 +345,7 @@ class Listing:
 
     @property
     def _is_in_usual_order(self) -> bool:
-        """True for the default order, which an index provides: its first rows are found without
-        reading the others.
-        """
+        """True for the default order, which an index provides without reading all rows."""
         column, is_descending = self._sort
         return (self.tab.sort or self.table.sort) == f"{'-' * is_descending}{column.name}"
 
@@ -404,9 +392,7 @@ def _field(it: str | Func) -> F | Func:
 
 @lru_cache(maxsize=32)
 def _options(choices: tuple[tuple[str, str], ...]) -> SafeString:
-    """Return <option> tags, cached: rendering some hundreds takes a
-    fifth of the template's time.
-    """
+    """Return <option> tags, cached: rendering hundreds takes a fifth of the template's time."""
     return format_html_join("", '<option value="{}">{}</option>', choices)
 
 

@@ -1,6 +1,4 @@
-"""Undo messages: shown by the next page as a toast
-with an undo button (templates/includes/toast.html).
-"""
+"""Undo messages, shown by the next page as a toast with an undo button."""
 
 import json
 from collections.abc import Mapping

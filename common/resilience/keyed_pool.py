@@ -1,6 +1,4 @@
-"""Thread pool with one task at a time per key (agent): a task that hangs
-blocks only its own key.
-"""
+"""Thread pool with one task at a time per key (agent): a hanging task blocks only its key."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -9,9 +9,7 @@ from common.actors import ANONYMOUS, Actor, ActorKind, Via
 
 
 def actor_of(request: Any) -> Actor:
-    """Return the actor of a Django or DRF request, with its origin; ANONYMOUS with an address if
-    not signed in.
-    """
+    """Return the actor of a Django or DRF request; ANONYMOUS with an address if not signed in."""
     user = request.user
     django_request: HttpRequest = getattr(request, "_request", request)
     keypair = getattr(request, "auth", None)
@@ -40,9 +38,7 @@ def actor_of(request: Any) -> Actor:
 
 
 def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
-    """Return the real user during impersonation
-    (accounts.web.impersonation), as fields of Actor.
-    """
+    """Return the real user of an impersonation (accounts.web.impersonation), as fields of Actor."""
     viewer = getattr(request, "viewer", None)
     return (
         {}
@@ -52,9 +48,7 @@ def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
 
 
 def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
-    """Return the interface of the request; REST requests of pages, with
-    their cookie, count as page.
-    """
+    """Return the interface of the request; REST requests with a page's cookie count as page."""
     if is_program or "Authorization" in request.headers:
         return Via.COMMAND if user_agent.startswith("berth/") else Via.REST
     return Via.PAGE

@@ -149,9 +149,7 @@ def _as_berth_error(error: Exception) -> BerthError | None:
 
 
 def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Handle an exception for DRF: every refusal has the same body; unknown
-    errors stay errors (500, logged).
-    """
+    """Handle an exception for DRF; unknown errors stay errors (500, logged)."""
     refusal = _as_berth_error(error)
     if refusal is None:
         return None

@@ -16,9 +16,7 @@ DEFAULT_TEXT_LENGTH = 255
 
 
 def query_value(request: Any, name: str, usual: str = "") -> str:
-    """Return the normalised value of `name` in the query string; `usual` if absent. Raises
-    InvalidInput if repeated.
-    """
+    """Return the value of `name` in the query, or `usual`. Raises InvalidInput if repeated."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
         sentence = _("“{name}” is there {count} times. Say which one you mean.").format(
@@ -29,9 +27,7 @@ def query_value(request: Any, name: str, usual: str = "") -> str:
 
 
 def nonempty_query_value(request: Any, name: str) -> str | None:
-    """Return the value of `name` in the query string; None if absent. Raises
-    InvalidInput if empty or repeated.
-    """
+    """Return the value of `name` in the query, or None. Raises InvalidInput: empty, repeated."""
     if name not in request.query_params:
         return None
     if asked := query_value(request, name):
@@ -112,9 +108,7 @@ class TextField(serializers.CharField):
 
 
 def query_flag(request: Any, name: str) -> bool:
-    """Return a switch of the query string: 1 or true, 0 or false;
-    absent is False. Raises InvalidInput.
-    """
+    """Return a switch of the query (1, true, 0, false); absent is False. Raises InvalidInput."""
     if name not in request.query_params:
         return False
     given = query_value(request, name).lower()

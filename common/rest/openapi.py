@@ -1,6 +1,4 @@
-"""Adds refusals, token scopes and the Idempotency-Key header to every
-operation of the OpenAPI document.
-"""
+"""Adds refusals, token scopes and Idempotency-Key to operations of the OpenAPI document."""
 
 from typing import Any, Literal
 

@@ -13,9 +13,7 @@ from common.values.text import quoted
 
 
 class SizedPagination:
-    """Mixin of paginations for ?page_size=100: default 50, at most 200;
-    an invalid size is refused.
-    """
+    """Mixin of paginations for ?page_size=100: default 50, at most 200; refuses invalid sizes."""
 
     page_size: int | None = DEFAULT_PAGE_SIZE
     page_size_query_param: str | None = "page_size"

@@ -1,6 +1,4 @@
-"""Template tags and filters of every page: `{% load berth %}`.
-Their components are in templates/includes/.
-"""
+"""Template tags and filters of every page: `{% load berth %}`."""
 
 import json
 import re
@@ -103,9 +101,7 @@ def as_toast(message: Message) -> dict[str, Any] | None:
 
 @register.simple_tag
 def status_badge(status: str, note: str = "") -> SafeString:
-    """Render a status badge: `{% status_badge session.status %}`; `note`
-    follows the label ("62 %").
-    """
+    """Render a status badge: `{% status_badge session.status %}`; `note` follows it ("62 %")."""
     return render_cached("includes/status_badge.html", style=status_style(str(status)), note=note)
 
 
@@ -176,9 +172,7 @@ def duration(seconds: float) -> str:
 
 @register.filter
 def ago(instant: datetime | None) -> SafeString | str:
-    """Return the time since `instant`, like "5 min ago", updated by the page.
-    An em dash for None.
-    """
+    """Return the time since `instant`, like "5 min ago", updated by the page; “—” for None."""
     return _time(instant, "data-ago", lambda past_s: format_ago(max(0.0, past_s)))
 
 
@@ -209,9 +203,7 @@ def _time(instant: datetime | None, mark: str, words: Callable[[float], str]) ->
 
 @register.filter
 def moment(instant: datetime | None) -> SafeString | str:
-    """Return the time in UTC, with the date if not today; the page converts it
-    to the reader's time zone.
-    """
+    """Return the time in UTC, with the date if not today; the page converts it."""
     if instant is None:
         return "—"
     text = (

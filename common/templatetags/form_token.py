@@ -1,6 +1,4 @@
-"""Replaces `{% csrf_token %}` in every template, Django's and allauth's too: adds the user for whom
-the page was made.
-"""
+"""Replaces `{% csrf_token %}` in all templates: adds the user for whom the page was made."""
 
 from django import template
 from django.utils.html import format_html

@@ -26,9 +26,7 @@ class Count(int):
 
 
 def format_duration(seconds: float) -> str:
-    """Return the two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d";
-    "<1 s" below one second.
-    """
+    """Return the two largest units: "45 s", "4 min 10 s", "2 d"; "<1 s" below one second."""
     if 0 < seconds < 1:
         return _("<1 s")
     words = _unit_words(seconds)

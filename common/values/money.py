@@ -11,9 +11,7 @@ USUAL_LANGUAGE = "en"
 
 
 def read_currency(code: str) -> str:
-    """Return the currency code of `BERTH_CURRENCY`; "" for none. Raises ImproperlyConfigured if it
-    is no ISO 4217 code.
-    """
+    """Return the ISO 4217 code `code`, or "". Raises ImproperlyConfigured."""
     if code and not is_currency(code):
         raise ImproperlyConfigured(
             f"BERTH_CURRENCY={code[:20]!r} is no currency. Use a code of ISO 4217 like EUR, KRW or JPY, or none."

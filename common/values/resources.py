@@ -28,9 +28,7 @@ _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 
 
 class ResourceSlots(Mapping[str, int]):
-    """Immutable amounts. An absent slot means zero, and zeros are dropped, so
-    that equality follows the meaning.
-    """
+    """Immutable amounts. An absent slot means zero, and zeros are dropped."""
 
     __slots__ = ("_amounts",)
 
@@ -165,9 +163,7 @@ def format_amount(name: str, amount: int) -> str:
 
 
 def format_share(name: str, used: int, limit: int) -> tuple[str, str]:
-    """Format used amount and limit: ("2", "64 cores"), ("512 MiB", "22.4 GiB");
-    a common unit appears once.
-    """
+    """Format used amount and limit: ("2", "64 cores"), ("512 MiB", "22.4 GiB")."""
     whole = format_amount(name, limit)
     if name != MEM:
         return _plain(used), whole

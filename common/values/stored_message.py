@@ -1,6 +1,4 @@
-"""Messages stored in rows: written once by a worker, shown to each
-reader in their language. Pure.
-"""
+"""Messages stored in rows: written by a worker, shown to each reader in their language. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

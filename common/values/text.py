@@ -1,6 +1,4 @@
-"""Checks and formats text from users and programs, so that it can be stored,
-shown and logged safely. Pure.
-"""
+"""Checks and formats external text, so that it can be stored, shown and logged safely. Pure."""
 
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
@@ -62,9 +60,7 @@ def check_text(value: object, *, max_length: int, is_multiline: bool = False) ->
 
 
 def check_unicode(value: object) -> str:
-    """Return `value` if it is text that UTF-8 and PostgreSQL can store.
-    Raises ValueError with a sentence.
-    """
+    """Return `value` if UTF-8 and PostgreSQL can store it. Raises ValueError with a sentence."""
     if not isinstance(value, str):
         raise ValueError(_("Give text, not {kind}.").format(kind=_words_for(value)))
     if "\0" in value:

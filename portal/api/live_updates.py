@@ -34,9 +34,7 @@ ID_SHAPE = re.compile(r"\d{1,15}-\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class LiveUpdate:
-    """Entry of the stream: payloads with their
-    audiences. Ids ("<milliseconds>-<number>") increase.
-    """
+    """Stream entry: payloads with their audiences. Ids ("<milliseconds>-<number>") increase."""
 
     update_id: str
     kind: str
@@ -77,9 +75,7 @@ class Subscription:
 
 
 class UpdateDispatcher:
-    """Dispatcher of one process; reads Redis while there are subscriptions.
-    Runs on one event loop.
-    """
+    """Dispatcher of one process and event loop; reads Redis while there are subscriptions."""
 
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
@@ -88,9 +84,7 @@ class UpdateDispatcher:
         self._is_following = asyncio.Event()
 
     async def subscribe(self, login: Login, listener: Listener) -> Subscription:
-        """Return a subscription whose queue receives updates from now on. Raises TimeoutError if
-        Redis does not answer.
-        """
+        """Return a subscription to updates from now on. Raises TimeoutError without Redis."""
         subscription = Subscription(login, listener)
         self._subscriptions.add(subscription)
         self._start()
@@ -115,9 +109,7 @@ class UpdateDispatcher:
             self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """End all streams if the reader failed, so that their pages reconnect
-        and start a new reader.
-        """
+        """End all streams if the reader failed: their pages reconnect and start a new one."""
         if task.cancelled():
             return
         log.error("news.reader_failed", exc_info=task.exception())
@@ -131,9 +123,7 @@ class UpdateDispatcher:
             tasks.create_task(self._recheck())
 
     async def _read(self) -> None:
-        """Follow the stream forever; after a loss of Redis, continue from the last update, so that
-        none is missed.
-        """
+        """Follow the stream forever; after a loss of Redis, continue from the last update."""
         while True:
             try:
                 async with async_client() as connection:
@@ -176,9 +166,7 @@ dispatcher = UpdateDispatcher()
 
 
 def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
-    """Return the permissions of each login; a login that has ended is absent. Four queries for any
-    number of logins.
-    """
+    """Return the permissions of each login; ended ones are absent. Four queries."""
     live = live_logins(logins)
     listeners = listeners_of({user.pk: user for user in live.values()}.values())
     return {login: listeners[user.pk] for login, user in live.items()}
@@ -198,9 +186,7 @@ async def is_trimmed(connection: redis.asyncio.Redis, update_id: str) -> bool:
 async def read_after(
     connection: redis.asyncio.Redis, update_id: str, *, block_s: float = 0
 ) -> list[LiveUpdate]:
-    """Return the next updates after this id, oldest first; waits up to
-    `block_s` for the first one.
-    """
+    """Return the next updates after this id, oldest first; waits up to `block_s` for one."""
     if block_s:
         await connection.xread({stream_name(): update_id}, count=1, block=int(block_s * 1000))
     entries: Any = await connection.xrange(stream_name(), min=f"({update_id}", count=REPLAY_CHUNK)

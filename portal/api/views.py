@@ -35,9 +35,7 @@ class HealthOut(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class HealthView(APIView):
-    """Health check for supervisors and load balancers,
-    without sign-in; reveals nothing confidential.
-    """
+    """Health check for supervisors and load balancers, without sign-in."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -53,9 +51,7 @@ class HealthView(APIView):
 
 
 class SchemaView(SpectacularAPIView):
-    """OpenAPI document, cached: it does not change while the process lives, and takes
-    a second of CPU time.
-    """
+    """OpenAPI document, cached: it never changes, and takes a second of CPU time."""
 
     token_scopes = EVERY_TOKEN
 
@@ -80,9 +76,7 @@ def document_in(_language: str | None, media_type: str) -> bytes:
 
 
 class AnyAccept(BaseContentNegotiation):
-    """Content negotiation that ignores Accept: browsers
-    send text/event-stream, refusals are JSON.
-    """
+    """Content negotiation that ignores Accept: browsers send text/event-stream."""
 
     def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser:  # type: ignore[override]
         return parsers[0]

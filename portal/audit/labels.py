@@ -259,9 +259,7 @@ PERIODS_H = {
 
 
 def label(table: dict[str, str], code: str) -> str:
-    """Return the label in the reader's language; a code of an
-    older version is returned unchanged.
-    """
+    """Return the label in the reader's language; codes of older versions are returned unchanged."""
     return _(table[code]) if code in table else code
 
 

@@ -16,9 +16,7 @@ from vfolders.selectors import actions_on, visible_folders
 
 
 def object_url(actor: Actor, kind: str, key: str) -> str:
-    """Return the address of the object's page; "" if it is deleted, hidden, or has no
-    page. At most three queries.
-    """
+    """Return the URL of the object's page; "" if deleted, hidden or without page. ≤ 3 queries."""
     find = _FINDERS.get(kind)
     try:
         return find(actor, key) if find is not None else ""

@@ -13,9 +13,7 @@ from common.models import AuditEntry
 
 
 def own_entries(actor: Actor) -> QuerySet[AuditEntry]:
-    """Lines of actions by the actor or in the actor's name, and of attempts to
-    sign in as the actor.
-    """
+    """Lines of actions by the actor or in their name, and of attempts to sign in as them."""
     person = actor.user_id or 0
     is_own = Q(actor_id=person) | Q(acted_as_id=person) | into_account_of(actor)
     return AuditEntry.objects.filter(is_own)

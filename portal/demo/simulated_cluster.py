@@ -97,9 +97,7 @@ def is_ours(group: ResourceGroup) -> bool:
 
 @transaction.atomic
 def make_people() -> None:
-    """Create domains, projects and users of the workload, unless they exist. Nobody
-    can sign in as them.
-    """
+    """Create domains, projects and users of the workload; nobody can sign in as them."""
     if User.objects.filter(email__endswith=OURS).exists():
         return
     nobody_knows, policy = make_password(None), default_policy()
@@ -272,9 +270,7 @@ def clear() -> Cleared:
 
 
 def clear_group(name: str) -> Cleared:
-    """Remove simulated objects of this group like `clear`; simulated users
-    go with the last group.
-    """
+    """Remove simulated objects of this group like `clear`; users go with the last group."""
     groups = [group for group in _our_groups() if group.name == name]
     machines = Agent.objects.filter(resource_group__in=groups).values_list("name", flat=True)
     shelves = [f"{settings.BERTH_INSTALLATION}:{machine}" for machine in machines]
@@ -327,9 +323,7 @@ def _remove_at_once(ids: Sequence[UUID]) -> None:
 
 
 def _remove_groups(groups: Sequence[ResourceGroup], sessions: int) -> Cleared:
-    """Remove the groups with their agents, and with the last group
-    the users. Returns all counts.
-    """
+    """Remove the groups and their agents, and with the last group the users; return counts."""
     counts = [remove_simulated_agents(actor=SYSTEM, group=group) for group in groups]
     kept = () if _our_groups() else _remove_people()
     return Cleared(sum(each[0] for each in counts), sum(each[1] for each in counts), sessions, kept)
@@ -337,9 +331,7 @@ def _remove_groups(groups: Sequence[ResourceGroup], sessions: int) -> Cleared:
 
 @transaction.atomic
 def _remove_people() -> tuple[str, ...]:
-    """Remove simulated users, and those domains and projects that nobody else uses; return the
-    names of the others.
-    """
+    """Remove simulated users, unused domains and projects; return the names of those in use."""
     people = User.objects.filter(email__endswith=OURS, sessions=None, folders=None)
     domains, projects = _scopes()
     nothing_of_others = {"sessions": None, "arrays": None, "folders": None}

@@ -42,9 +42,7 @@ def unread_notifications(actor: Actor) -> QuerySet[Notification]:
 
 
 def choice_of(person_id: int) -> NotificationChoice:
-    """Return the user's muted and mailed kinds; by default all kinds are shown and
-    none is mailed. One query.
-    """
+    """Return the user's muted and mailed kinds, by default none. One query."""
     return choices_of([person_id])[person_id]
 
 
@@ -80,9 +78,7 @@ def access_notification(actor: Actor, notification_id: int) -> Notification:
 
 
 def current_announcements(dismissed: Collection[int] = ()) -> list[Announcement]:
-    """Return the announcements in effect now, without dismissed ones
-    that are dismissible. One query.
-    """
+    """Return the announcements in effect now, without dismissed ones. One query."""
     now = clock.now()
     current = Announcement.objects.filter(starts_at__lte=now).filter(Q(ends_at=None) | Q(ends_at__gt=now))
     return [one for one in current if not (one.is_dismissible and one.pk in dismissed)]

@@ -128,9 +128,7 @@ def _delete_oldest(people: Collection[int]) -> None:
 
 
 def notify_of_expiring_tokens() -> None:
-    """Notify users of tokens that expire soon: some days before and on the last. Safe
-    to run at any time.
-    """
+    """Notify users of tokens that expire soon: some days before and on the last."""
     now = clock.now()
     ending = KeyPair.objects.filter(is_active=True, user__is_active=True, expires_at__gt=now)
     for keypair in ending.filter(expires_at__lte=now + max(WARNED_BEFORE_END)):

@@ -1,6 +1,4 @@
-"""Notifications of ended sessions: one per session, or one per array once
-its last element has ended.
-"""
+"""Notifications of ended sessions: one per session, or one per array when it has ended."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -38,9 +36,7 @@ class _Ended(NamedTuple):
 
 
 def notify_of_ends(session_ids: Collection[UUID]) -> None:
-    """Notify the owners why these sessions ended, except for ends that they
-    requested. Safe to run twice.
-    """
+    """Notify the owners why these sessions ended, except if requested. Safe to run twice."""
     _notify(_read(ComputeSession.objects.ended().filter(pk__in=session_ids).order_by()))
 
 

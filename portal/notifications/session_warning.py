@@ -52,9 +52,7 @@ def _tell_owner(warning_id: int) -> None:
 
 
 def _low_use(warning: SessionWarning) -> dict[str, object]:
-    """Return {"low": [(name, percent, least)]} of the under-utilised
-    resources; {} for other causes.
-    """
+    """Return {"low": [(name, percent, least)]} of under-utilised resources; {} for other causes."""
     if warning.cause != Cause.USE:
         return {}
     session = warning.session

@@ -1,3 +1,1 @@
-"""Code of bin/up and bin/down. Modules that they import use the standard library only, as they run
-before .venv exists.
-"""
+"""Code of bin/up and bin/down, on the standard library only, as it runs before .venv exists."""

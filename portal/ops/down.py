@@ -47,9 +47,7 @@ def main() -> int:
 
 
 def stop(layout: Layout) -> bool:
-    """Stop the supervisor and wait for it; kill it if it takes too long.
-    Returns True if anything ran.
-    """
+    """Stop the supervisor; kill it if it takes too long. Return True if anything ran."""
     pid = holder(layout)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)

@@ -1,6 +1,4 @@
-"""File locks of bin/up and bin/down; the kernel releases them with their process,
-so none is ever stale.
-"""
+"""File locks of bin/up and bin/down, which the kernel releases with their process."""
 
 import contextlib
 import fcntl
@@ -14,9 +12,7 @@ from portal.ops.paths import Layout
 
 @contextlib.contextmanager
 def running(layout: Layout) -> Iterator[bool]:
-    """Lock the data directory for this process; yields False immediately
-    if another bin/up has it.
-    """
+    """Lock the data directory for this process; yields False if another bin/up has it."""
     with os.fdopen(os.open(layout.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,9 +66,7 @@ def setup_lock(checkout: Path, log: Say) -> Iterator[None]:
 
 
 def holders(directory: Path) -> str:
-    """Describe the processes that lock the directory. Those of other
-    containers are not visible here.
-    """
+    """Describe the processes that lock the directory, if visible from here."""
     status = directory.stat()
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     table = Path("/proc/locks")

@@ -1,6 +1,4 @@
-"""Paths of an installation: in the checkout and the data directory,
-except for the service account's.
-"""
+"""Paths of an installation, in the checkout and the data directory."""
 
 import hashlib
 from collections.abc import Iterable
@@ -43,9 +41,7 @@ class Layout:
 
     @property
     def foreign_paths(self) -> frozenset[Path]:
-        """Paths inside a data directory in the checkout that are no portal
-        data: build output, tests, benches.
-        """
+        """Paths inside a data directory in the checkout that are no data: build, tests, benches."""
         made = (self.checkout / "var" / name for name in ("test", "bench"))
         return frozenset({self.assets, self.languages, self.static, *made})
 
@@ -64,9 +60,7 @@ class Layout:
 
     @property
     def service_home_link(self) -> Path:
-        """Link to the embedded servers' directory if their account
-        cannot reach the data directory.
-        """
+        """Link to the servers' directory if their account cannot reach the data directory."""
         return self.data / "quarters"
 
 
@@ -76,9 +70,7 @@ def layout_of(data: str | None, checkout: Path = CHECKOUT) -> Layout:
 
 
 def content_hash(paths: Iterable[Path]) -> str:
-    """Return a short hash over names and contents of files and directories;
-    absent ones count as empty.
-    """
+    """Return a short hash of names and contents of files and directories; absent is empty."""
     digest = hashlib.sha256()
     for path in paths:
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]

@@ -41,9 +41,7 @@ def run_step(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> None:
-    """Run a command quietly. On failure, show its last output
-    and raise PreflightFailed with `fix`.
-    """
+    """Run a command quietly. On failure, show its last output and raise PreflightFailed."""
     done = subprocess.run(
         argv,
         env=environment,

@@ -1,6 +1,4 @@
-"""bin/up: sets up and runs a portal from a fresh checkout, in the
-foreground until Ctrl-C or bin/down.
-"""
+"""bin/up: sets up and runs a portal, in the foreground until Ctrl-C or bin/down."""
 
 import argparse
 import asyncio
@@ -124,18 +122,14 @@ def set_up_and_run(
 
 
 def write_settings(options: argparse.Namespace, layout: Layout) -> None:
-    """Update the env file for this run: missing values are
-    generated, addresses follow the options.
-    """
+    """Update the env file for this run: generate missing values, set addresses from the options."""
     given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
     values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
     write_env(layout.env_file, {**values, PLACE: str(layout.data.resolve())})
 
 
 def portal_environment(layout: Layout) -> dict[str, str]:
-    """Return the environment of all portal processes: the env file,
-    overridden by the caller's variables.
-    """
+    """Return the environment of all processes: the env file, overridden by the caller's."""
     caller = {
         name: value
         for name, value in os.environ.items()

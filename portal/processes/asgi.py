@@ -1,6 +1,4 @@
-"""ASGI application of the web process: apps of sessions by host name,
-then Django pages and websockets.
-"""
+"""ASGI application of the web process: apps by host name, then Django and websockets."""
 
 import os
 

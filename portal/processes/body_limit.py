@@ -30,9 +30,7 @@ class BodyTooLarge(Exception):
 
 
 class BodyGuard:
-    """ASGI wrapper of Django: authenticates once a body exceeds SMALL_BODY_BYTES, and answers 413
-    if not signed in.
-    """
+    """ASGI wrapper of Django: answers 413 to bodies above SMALL_BODY_BYTES without sign-in."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -60,9 +58,7 @@ class BodyGuard:
 
 
 def is_signed_in(headers: Headers, ip: str) -> bool:
-    """Return True if the token or portal cookie in these headers, sent from
-    `ip`, belongs to a user.
-    """
+    """Return True if the token or portal cookie in the headers, sent from `ip`, is a user's."""
     request = request_from(headers, ip)
     try:
         has_token = KeyPairAuthentication().authenticate(request) is not None  # type: ignore[arg-type]

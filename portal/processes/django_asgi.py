@@ -10,9 +10,7 @@ from django.http.response import HttpResponseBase
 
 
 class MeasuringHandler(ASGIHandler):
-    """Adds Content-Length to chunked requests: without it, forms and the REST
-    framework see an empty body.
-    """
+    """Adds Content-Length to chunked requests: Django would see an empty body without it."""
 
     def create_request(
         self, scope: Mapping[str, Any], body_file: IO[bytes]

@@ -8,9 +8,7 @@ THRESHOLD = 10_000
 
 
 def freeze_startup_objects() -> None:
-    """Exclude all present objects from garbage collection, as imported ones stay for good, and
-    collect less often.
-    """
+    """Exclude all present objects from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(THRESHOLD, 20, 20)

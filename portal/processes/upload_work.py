@@ -29,9 +29,7 @@ UPLOADS = frozenset(("api-session-content", "api-session-archive"))
 
 
 class UploadWork:
-    """ASGI wrapper of Django: records activity of the target session every
-    NOTE_EVERY_S while body data arrives.
-    """
+    """ASGI wrapper of Django: records session activity every NOTE_EVERY_S while data arrives."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app

@@ -27,9 +27,7 @@ MENUS = ("menu", "menu_kind", "other_menu", "key_links")
 
 
 def tunnel_line(request: HttpRequest) -> str:
-    """Return the SSH command that makes `*.localhost` reach this portal
-    from the user's own computer.
-    """
+    """Return the SSH command that makes `*.localhost` reach this portal from elsewhere."""
     port = urlsplit(settings.BERTH_URL).port or request.get_port()
     return f"ssh -L {port}:localhost:{port} {host_name(request.get_host())}"
 
@@ -63,9 +61,7 @@ def _part(whole: Callable[[], dict[str, Any]], name: str) -> Any:
 
 
 def menus_of(links: list[Link]) -> dict[str, Any]:
-    """Return the values named in MENUS. Evaluated lazily: fragments and cards need
-    no query for the menu.
-    """
+    """Return the values named in MENUS; evaluated lazily, as fragments need no menu."""
     kind = menu_of(links)
     return {
         "menu": menu_sections(links, kind),

@@ -1,6 +1,4 @@
-"""Dashboard: own sessions and usage, capacity of the resource groups,
-and for superadmins the agents.
-"""
+"""Dashboard: own sessions and usage, capacity of resource groups, agents (superadmins)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -106,9 +104,7 @@ def share_of_limit(used: int, limit: int | None) -> dict[str, Any]:
 def meters(
     used: ResourceSlots, limit: ResourceSlots, own: ResourceSlots | None = None, *, only: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return [{"label", "slot", "used", "limit", "own"}] of each slot in
-    `limit`: cores, memory, then devices.
-    """
+    """Return [{"label", "slot", "used", "limit", "own"}] of each slot in `limit`."""
     names = in_order(limit)
     return [
         {

@@ -1,6 +1,4 @@
-"""Confirmation page before an agent is drained. It is in the portal because it
-shows both sessions and agents.
-"""
+"""Confirmation page before an agent is drained; shows both sessions and agents."""
 
 from urllib.parse import urlsplit
 

@@ -20,9 +20,7 @@ from portal.notifications.selectors import choice_of
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def preferences_page(request: HttpRequest) -> HttpResponse:
-    """Show the page; POST sets shown and mailed notifications. Language and
-    theme have their own switches.
-    """
+    """Show the page; POST sets shown and mailed notifications."""
     user: Any = request.user
     no_mail = why_no_mail(user)
     if request.method == "POST":

@@ -56,9 +56,7 @@ class Hit:
 @require_GET
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
-    """Show results for `q` in groups, as a page or as options of the palette. At most ten queries,
-    regardless of size.
-    """
+    """Show results for `q` in groups, as a page or as options of the palette. ≤ 10 queries."""
     question = normalised(request.GET.get("q", ""))[:LONGEST_QUESTION].strip()
     groups = numbered(find(actor_of(request), request.user, question))
     context = {"question": question, "groups": groups}
@@ -104,9 +102,7 @@ def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
 
 
 def split(question: str) -> tuple[str, str]:
-    """Split a question into command and text: ("stop", "train") for “stop
-    train”; ("", question) without command.
-    """
+    """Split a question into command, "" if none, and text: ("stop", "train")."""
     first, _space, rest = question.partition(" ")
     verb = {**VERBS, **verbs_of_the_reader()}.get(first.lower(), "")
     return (verb, rest.strip()) if verb else ("", question)

@@ -90,9 +90,7 @@ def quick_starts(
 @require_http_methods(["GET", "POST"])
 @login_required
 def styleguide(request: HttpRequest) -> HttpResponse:
-    """Show every component once; for superadmins and tests. POST only shows
-    a toast, or undoes it.
-    """
+    """Show every component, for superadmins and tests. POST only shows a toast, or undoes it."""
     if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     if request.method == "POST":

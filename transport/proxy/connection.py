@@ -1,6 +1,4 @@
-"""HTTP/1.1 client connection to an app: one request at a time, with
-flow control in both directions.
-"""
+"""HTTP/1.1 client connection to an app: one request at a time, with flow control both ways."""
 
 import asyncio
 from collections import deque
@@ -61,9 +59,7 @@ class Connection(asyncio.Protocol):
         self._expect("")
 
     def start(self, method: str, head: bytes, *, wants_upgrade: bool = False) -> None:
-        """Send a request's head and expect its response. `wants_upgrade` makes
-        a 101 a final response.
-        """
+        """Send a request's head, expect its response; with `wants_upgrade`, a 101 is final."""
         self._expect(method)
         self._wants_upgrade = wants_upgrade
         self._parser = httptools.HttpResponseParser(self)
@@ -81,9 +77,7 @@ class Connection(asyncio.Protocol):
         self._check_open()
 
     async def response(self) -> ResponseHead:
-        """Return the head of the final response; interim ones
-        (1xx) are skipped. Raises UpstreamError.
-        """
+        """Return the head of the final response; skips interim ones (1xx). Raises UpstreamError."""
         while (head := self.head) is None:
             self._check_open()
             await self._wait()
@@ -117,9 +111,7 @@ class Connection(asyncio.Protocol):
         return chunk
 
     def hand_over(self, protocol: asyncio.Protocol, before: Callable[[], None]) -> None:
-        """After a 101, pass the connection to `protocol`, call `before`, then deliver the bytes
-        that followed the 101.
-        """
+        """After a 101, pass the connection to `protocol`, call `before`, deliver later bytes."""
         if self.is_open:
             self._transport.resume_reading()
         self.is_open = False

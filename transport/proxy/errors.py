@@ -6,9 +6,7 @@ class UpstreamError(Exception):
 
 
 class UpstreamUnreachable(UpstreamError):
-    """No program accepts connections at the target: app not started yet,
-    stopped, or on another port.
-    """
+    """No program listens at the target: app not started yet, stopped, or on another port."""
 
 
 class UpstreamBroken(UpstreamError):

@@ -1,6 +1,4 @@
-"""Fast path for a request without a body over a pooled connection: runs
-in callbacks, without a task.
-"""
+"""Fast path for a request without body over a pooled connection: in callbacks, without task."""
 
 from collections.abc import Callable
 
@@ -62,9 +60,7 @@ class Relay:
 
     @property
     def may_be_repeated(self) -> bool:
-        """True if the app cannot have responded because the
-        pooled connection had died unnoticed.
-        """
+        """True if the app cannot have responded, as the pooled connection had died unnoticed."""
         return not (self._connection.has_received or self._is_late)
 
     # Watcher of the exchange

@@ -176,9 +176,7 @@ def _cookies_for_browser(set_cookie: bytes, rules: HeaderRules) -> tuple[bytes, 
 
 
 def encode_head(first_line: bytes, headers: Headers) -> bytes:
-    """Return a message head as bytes. Raises RequestRefused for a name or value
-    that could inject a line.
-    """
+    """Return a message head. Raises RequestRefused for a value that could inject a line."""
     parts = [first_line]
     for name, value in headers:
         if not _FIELD_NAME.fullmatch(name):

@@ -1,6 +1,4 @@
-"""State that one process shares between all forwarded requests:
-timeouts and the connection pool.
-"""
+"""State shared by all forwarded requests of a process: timeouts and the connection pool."""
 
 from transport.proxy.pool import Pool
 from transport.proxy.target import Timeouts

@@ -103,9 +103,7 @@ async def _shake_hands(
 
 
 class _HandshakeWatcher:
-    """Watcher that aborts the request to the app if the client leaves
-    before its handshake is answered.
-    """
+    """Watcher that aborts the request to the app if the client leaves during its handshake."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,6 +1,4 @@
-"""Frame boundaries of a websocket (RFC 6455, 5). Payloads are not
-read. Pure but for `os.urandom`.
-"""
+"""Frame boundaries of a websocket (RFC 6455, 5), without payloads. Pure but for `os.urandom`."""
 
 import os
 from collections.abc import Callable

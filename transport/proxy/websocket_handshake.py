@@ -1,6 +1,4 @@
-"""Request and response heads of a websocket handshake (RFC 6455, 4), as
-a proxy forwards them. Pure.
-"""
+"""Heads of a websocket handshake (RFC 6455, 4), as a proxy forwards them. Pure."""
 
 import base64
 import hashlib

@@ -47,9 +47,7 @@ class Splice:
         self.app.close_with(GOING_AWAY, "")
 
     def on_fault(self, side: "Side", fault: FrameFault) -> None:
-        """Close the side that violated the protocol with the fault's code,
-        and close the other side.
-        """
+        """Close the side that violated the protocol with the fault's code, and the other side."""
         side.close_with(fault.code, str(fault))
         side.other.close_with(INTERNAL_ERROR if side is self.app else GOING_AWAY, "")
 
@@ -151,9 +149,7 @@ class Side(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def close_with(self, code: int, reason: str) -> None:
-        """Send a close frame after the frame in progress, then close; abort if
-        that takes longer than CLOSE_TIMEOUT_S.
-        """
+        """Send a close frame after the current frame, then close; abort after CLOSE_TIMEOUT_S."""
         if self.is_lost or self.is_write_closed or self._close_frame:
             return
         self._close_frame = close_frame(code, reason, is_masked=not self._is_client)

@@ -14,9 +14,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def http_scope(method: str, version: str, head: RequestHead, headers: Fields) -> Scope:
-    """Return the scope fields that follow from the head. The connection
-    adds client, server and scheme.
-    """
+    """Return the scope of a head. The connection adds client, server and scheme."""
     path = head.path.decode("ascii")
     return {
         "type": "http",

@@ -41,9 +41,7 @@ class Phase(Enum):
 
 
 class HttpProtocol(FlowControl):
-    """Client connection, created by uvicorn. Subclasses made by `protocol_class` carry the state
-    that connections share.
-    """
+    """Client connection, created by uvicorn. `protocol_class` adds the state that they share."""
 
     pre_app_handler: PreAppHandler | None = None
     limits: Limits = Limits()
@@ -306,16 +304,12 @@ class HttpProtocol(FlowControl):
         exchange.run(self._config.loaded_app)
 
     def _await_request(self) -> None:
-        """Set the deadline of a connection without a current exchange; the
-        next head may have begun.
-        """
+        """Set the deadline of a connection without current exchange; a head may have begun."""
         limits = self.limits
         self.deadline = self.loop.time() + (limits.head_s if self._phase is Phase.HEAD else limits.idle_s)
 
     def _check_client(self, exchange: Exchange) -> None:
-        """Check, every `pace_s` of an exchange, that the client is there, sends its
-        body, and reads its response.
-        """
+        """Check, every `pace_s`, that the client is there, sends its body, reads its response."""
         self.deadline = self.loop.time() + self.limits.pace_s
         awaits_body = exchange.awaits_body and not self._is_read_paused
         verdict = self._slow_client_guard.check(
@@ -362,9 +356,7 @@ class HttpProtocol(FlowControl):
         self._linger()
 
     def _linger(self) -> None:
-        """Half-close, and drop input for `linger_s`, so that the client
-        can read the last response.
-        """
+        """Half-close, and drop input for `linger_s`, so that the client reads the last response."""
         self._phase = Phase.CLOSING
         self.deadline = self.loop.time() + self.limits.linger_s
         self._resume_reading()

@@ -1,6 +1,4 @@
-"""Registry of all connections of one server: enforces connection
-limits and, every second, deadlines.
-"""
+"""Registry of the connections of a server: enforces limits and, every second, deadlines."""
 
 import asyncio
 import ipaddress

@@ -66,9 +66,7 @@ class Exchange:
     # ASGI
 
     def run(self, app: AsgiApp) -> None:
-        """Start the application in a task; it finds this
-        object as scope extension `berth.exchange`.
-        """
+        """Start the application in a task; this object is its scope extension `berth.exchange`."""
         self.scope["extensions"]["berth.exchange"] = self
         self._owner.launch(self._run(app))
 
@@ -172,9 +170,7 @@ class Exchange:
         self.end()
 
     def open_tunnel(self, head: bytes, tunnel: Tunnel, inner: asyncio.Protocol) -> asyncio.Transport:
-        """Send the head of a 101 and hand over the connection to
-        `inner`, with bytes received meanwhile.
-        """
+        """Send the head of a 101; hand over the connection to `inner`, with early bytes."""
         self.has_begun = True
         self.tunnel = tunnel
         return self._owner.become_tunnel(head, inner)
@@ -282,14 +278,10 @@ class Exchange:
 
 
 class PreAppHandler(Protocol):
-    """Pre-app handler. Both methods are called while input is
-    parsed, and must return immediately.
-    """
+    """Pre-app handler. Both methods are called while input is parsed and must return at once."""
 
     def handle(self, exchange: Exchange) -> bool:
-        """Return True if the handler answers this request, which has no body; False
-        leaves it to the application.
-        """
+        """Return True if the handler answers this request, which has no body, else False."""
 
     def owns(self, scope: Scope) -> bool:
         """Return True if the application takes over websockets of this address as tunnels; it finds

@@ -1,6 +1,4 @@
-"""Client address and scheme of a request that came through trusted reverse proxies.
-Pure but for a cache.
-"""
+"""Client address and scheme of a request through trusted proxies. Pure but for a cache."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -13,9 +11,7 @@ _SCHEMES = {b"http": "http", b"https": "https", b"ws": "http", b"wss": "https"}
 
 
 class TrustedProxies:
-    """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto
-    are trusted; "*" is any.
-    """
+    """Proxies, by address or network, whose X-Forwarded-* headers are trusted; "*" is any."""
 
     def __init__(self, places: Iterable[str]) -> None:
         names = [place.strip() for place in places if place.strip()]

@@ -1,6 +1,4 @@
-"""Strict parser of request heads (ambiguous ones are refused), and
-encoder of response heads. Pure.
-"""
+"""Strict parser of request heads (refuses ambiguous ones) and encoder of response heads. Pure."""
 
 import json
 import re

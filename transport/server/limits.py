@@ -7,9 +7,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, times in seconds. A request that exceeds one is
-    refused and its connection closed.
-    """
+    """Sizes in bytes, times in seconds; a request that exceeds one is refused."""
 
     target_bytes: int = 16 * KIB
     field_bytes: int = 32 * KIB

@@ -31,9 +31,7 @@ class ExchangeOwner(Protocol):
         """Resume reading: the application has taken all of the body received so far."""
 
     def on_answered(self, *, can_continue: bool) -> None:
-        """End an exchange whose response is complete; `can_continue` allows
-        another request on the connection.
-        """
+        """End an exchange whose response is complete; `can_continue` allows another request."""
 
     def break_off(self, *, is_hard: bool) -> None:
         """End an exchange whose response was cut. `is_hard` resets the connection, for a response
@@ -41,9 +39,7 @@ class ExchangeOwner(Protocol):
         """
 
     def become_tunnel(self, head: bytes, inner: asyncio.Protocol) -> asyncio.Transport:
-        """Send the head of a 101, then hand the connection to `inner` with
-        all bytes that came early.
-        """
+        """Send the head of a 101, then hand the connection to `inner` with all early bytes."""
 
 
 class Watcher(Protocol):

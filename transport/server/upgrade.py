@@ -8,9 +8,7 @@ from transport.server.exchange import Exchange
 
 
 class UpgradedProtocol(asyncio.Protocol):
-    """Protocol of an upgraded connection: delegates to `inner`, and keeps
-    `outer` registered until it closes.
-    """
+    """Protocol of an upgraded connection: delegates to `inner`, keeps `outer` registered."""
 
     def __init__(self, outer: asyncio.Protocol, inner: asyncio.Protocol) -> None:
         self._outer = outer
@@ -28,9 +26,7 @@ class UpgradedProtocol(asyncio.Protocol):
 
 
 def make_websocket_scope(exchange: Exchange) -> None:
-    """Turn the exchange's scope into that of a websocket which the application
-    takes over as a tunnel.
-    """
+    """Turn the exchange's scope into that of a websocket that the application takes over."""
     scope = exchange.scope
     offers = [
         value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"
@@ -54,9 +50,7 @@ def handshake_bytes(scope: Scope) -> bytes:
 def hand_over(
     outer: asyncio.Protocol, transport: asyncio.Transport, inner: Any, scope: Scope, early: bytes
 ) -> None:
-    """Pass a websocket of the portal itself to the websocket library,
-    which parses the handshake again.
-    """
+    """Pass a websocket of the portal to the websocket library, which parses the handshake."""
     transport.set_protocol(UpgradedProtocol(outer, inner))
     inner.connection_made(transport)
     inner.scheme = "wss" if scope["scheme"] == "https" else "ws"

@@ -8,9 +8,7 @@ API_PREFIX = "/api/v1"
 
 
 def portal_url(text: str) -> str:
-    """Return the URL of a portal in its shortest form, without a trailing slash. Raises
-    InvalidInput.
-    """
+    """Return the shortest URL of a portal, without a trailing slash. Raises InvalidInput."""
     hint = "Write it like https://berth.example.com."
     try:
         parts = urlsplit(text.strip() if "://" in text else f"{_likely_scheme(text)}://{text.strip()}")

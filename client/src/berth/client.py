@@ -95,9 +95,7 @@ class Client:
         return iterate(self.transport, "projects/", Project)
 
     def images(self, *, reference: str = "", project: str = "") -> Iterator[Image]:
-        """Yield the images for sessions, each with whether policies allow it in `project` (or in
-        any).
-        """
+        """Yield the images, each with whether policies allow it in `project` (or in any)."""
         return iterate(self.transport, "images/", Image, reference=reference or None, project=project or None)
 
     def find_image(self, text: str) -> Image:

@@ -1,6 +1,4 @@
-"""Decode JSON into frozen dataclasses. Unknown fields are kept in `raw`, missing ones take
-defaults.
-"""
+"""Decode JSON into frozen dataclasses. Unknown fields stay in `raw`, missing ones take defaults."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -40,9 +38,7 @@ def decode(kind: type[R], data: object, /, **given: object) -> R:
 
 
 def field_of(data: object, name: str, kind: type[T]) -> T:
-    """Return the field `name` of `data`. Raises UnexpectedAnswer if it is absent or of another
-    type.
-    """
+    """Return the field `name` of `data`. Raises UnexpectedAnswer if absent or of another type."""
     value = data.get(name) if isinstance(data, Mapping) else None
     if not isinstance(value, kind):
         raise UnexpectedAnswer(f"The portal sent no “{name}” that is a {kind.__name__}.")

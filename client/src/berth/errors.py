@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 
 
 class BerthError(Exception):
-    """Base of all errors of this library. `code` is the portal's stable error code, "" if none
-    came.
-    """
+    """Base of all errors. `code` is the portal's stable error code, "" if none came."""
 
     def __init__(
         self,

@@ -40,8 +40,6 @@ class Endpoint:
         return decode(kind, self._transport.get_json(path, **params))
 
     def _send(self, kind: type[R], method: str, path: str, body: object = None, *, is_new: bool = False) -> R:
-        """Return the decoded answer to a request; `is_new` adds an idempotency key, so that it is
-        retried safely.
-        """
+        """Return the decoded answer to a request; `is_new` adds an idempotency key."""
         headers = new_key() if is_new else None
         return decode(kind, json_of(self._transport.request(method, path, json=body, headers=headers)))

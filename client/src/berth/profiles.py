@@ -111,9 +111,7 @@ def _saved_for(url: str) -> Profile:
 
 
 def read_profiles() -> ProfileFile:
-    """Read the profile file; an absent file has no profiles. Raises InvalidInput if it is
-    malformed.
-    """
+    """Read the profiles; an absent file has none. Raises InvalidInput if it is malformed."""
     path = profile_path()
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -176,7 +174,5 @@ def _as_toml(saved: ProfileFile) -> str:
 
 
 def _text(value: str) -> str:
-    """Return `value` as a TOML basic string: JSON, plus the one character that JSON does not
-    escape.
-    """
+    """Return `value` as a TOML basic string: JSON, plus one character that it does not escape."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

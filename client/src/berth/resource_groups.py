@@ -46,9 +46,7 @@ class ResourceGroups(Endpoint):
         )
 
     def create(self, name: str, columns: Mapping[str, Any]) -> ResourceGroup:
-        """Create a group; `columns` as in the API: {"scheduler": "drf", "max_session_slots":
-        {"cuda": 2}}.
-        """
+        """Create a group; `columns` as in the API: {"scheduler": "drf", "is_public": False}."""
         body = {"name": name, **columns}
         return self._send(ResourceGroup, "POST", "resource-groups/", body, is_new=True)
 

@@ -162,9 +162,7 @@ class Session(Record):
         size: tuple[int, int] = (80, 24),
         kernel: str = "main1",
     ) -> Process:
-        """Start an interactive command; closing the returned object ends it. `size` is (columns,
-        rows).
-        """
+        """Start an interactive command; closing the result ends it. `size` is (columns, rows)."""
         transport = self.sessions.transport
         return open_process(transport, self.id, argv, tty=tty, env=env, cwd=cwd, size=size, kernel=kernel)
 

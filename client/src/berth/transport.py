@@ -337,9 +337,7 @@ def _plain(params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _keepalive_options() -> list[tuple[int, int, int]]:
-    """Return socket options that probe an idle peer after a minute: a followed log may pause for
-    hours.
-    """
+    """Return socket options that probe an idle peer: a followed log may pause for hours."""
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, name):

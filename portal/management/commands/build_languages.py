@@ -1,6 +1,4 @@
-"""`manage.py build_languages`: compiles translations, .mo for the portal and one script per
-language for pages.
-"""
+"""`manage.py build_languages`: compiles translations, for the portal and for scripts."""
 
 import json
 from collections.abc import Sequence
@@ -36,9 +34,7 @@ class Command(BaseCommand):
 
 
 def script_of(catalog: Catalog) -> str:
-    """Return the script for static/src/words.js: {English sentence: [its
-    forms]}, plurals by their singular.
-    """
+    """Return the script for static/src/words.js: {English singular: [its forms]}."""
     words = {}
     for message in catalog:
         if message.id and message.string and not message.fuzzy:

@@ -87,9 +87,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Made {len(known)} accounts in the domain “default”.")
 
     def _look_at_this_machine(self) -> Agent:
-        """Register or refresh this machine's engine as an agent; one that
-        a superadmin retired stays retired.
-        """
+        """Register or refresh this machine's engine as an agent; a retired one stays retired."""
         address = settings.BERTH_ENGINE
         if not ResourceGroup.objects.filter(is_default=True).exists():
             create_resource_group(actor=SYSTEM, name="default", is_default=True)

@@ -1,6 +1,4 @@
-"""`manage.py sign_in_link`: prints a one-time sign-in link;
-for administrators with shell access.
-"""
+"""`manage.py sign_in_link`: prints a one-time sign-in link, for shell access."""
 
 from typing import Any
 

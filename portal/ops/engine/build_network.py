@@ -98,9 +98,7 @@ def machine_apt_sources() -> AptSources:
 
 
 def parse_apt_sources(text: str) -> AptSources:
-    """Return the first Debian mirrors named in one-line or deb822 format;
-    only http and https count.
-    """
+    """Return the first Debian mirrors in one-line or deb822 format; only http and https count."""
     entries = [(uri, suite) for paragraph in re.split(r"\n\s*\n", text) for uri, suite in _entries(paragraph)]
     web = [(uri.rstrip("/"), suite) for uri, suite in entries if uri.startswith(("http://", "https://"))]
     debian = [uri for uri, suite in web if uri.endswith("/debian") and not suite.endswith("-security")]

@@ -154,9 +154,7 @@ def _signed_index(sources: AptSources, architecture: str) -> str:
 
 
 def _verified(release: bytes, sources: AptSources) -> str:
-    """Return the signed part of an InRelease file. Without Debian's keys, it
-    is fetched by HTTPS instead.
-    """
+    """Return the signed part of an InRelease file; without Debian's keys, fetch it by HTTPS."""
     if KEYRING.exists() and shutil.which("gpgv"):
         with tempfile.NamedTemporaryFile() as signed:
             signed.write(release)

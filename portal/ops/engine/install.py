@@ -223,9 +223,7 @@ def _daemon_config_sets_live_restore() -> bool:
 
 
 def _remove_stale_pidfile() -> None:
-    """Remove a stale pid file: an engine refuses to start if its predecessor's
-    pid is in use again.
-    """
+    """Remove a stale pid file: an engine does not start if the pid in it is in use again."""
     pidfile = Path("/var/run/docker.pid")
     try:
         name = Path(f"/proc/{pidfile.read_text().strip()}/comm").read_text().strip()
@@ -241,9 +239,7 @@ def _last_line(text: str) -> str:
 
 
 def prepare_engine(data: Path) -> None:
-    """Find the engine, write its address to the env file, and mark
-    the installation's presence on it.
-    """
+    """Find the engine, write its address to the env file, and mark our presence on it."""
     env_file = layout_of(str(data)).env_file
     values = {**read_env(env_file), "BERTH_ENGINE": ensure_engine(speaker("up"))}
     write_env(env_file, values)

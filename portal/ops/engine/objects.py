@@ -47,9 +47,7 @@ def is_engine_shared(engine: docker.DockerClient, installation: str) -> bool:
 
 
 def objects_of(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model], ...]:
-    """Return containers, networks and volumes with a label (`key`
-    or `key=value`), in this order.
-    """
+    """Return containers, networks and volumes with a label, `key` or `key=value`, in order."""
     filters: dict[str, str | list[str] | bool] = {"label": label}
     return (
         engine.containers.list(all=True, sparse=True, filters=filters),
@@ -90,9 +88,7 @@ def build_container(data: Path) -> str:
 
 
 def remove_images(engine: docker.DockerClient, log: Say, label: str = ROLE_LABEL) -> None:
-    """Remove images with this label, newest first, as they may be built on older
-    ones; keep those in use.
-    """
+    """Remove images with this label, newest first, as they build on older ones; keep used ones."""
     images = engine.api.images(filters={"label": label})
     for image in sorted(images, key=lambda image: -image["Created"]):
         tags = [tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>"]

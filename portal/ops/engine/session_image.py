@@ -149,9 +149,7 @@ class _Build:
                 self._engine.images.remove(raw)
 
     def _import(self, root: str, *, tag: str) -> str:
-        """Create a one-layer image from a tar file, so that files
-        unpacked twice are stored once.
-        """
+        """Create a one-layer image from a tar file: files unpacked twice are stored once."""
         repository = LOCAL_BASE.partition(":")[0]
         labels = ["LABEL io.berth.role=base-image"]
         self._engine.api.import_image(src=root, repository=repository, tag=tag, changes=labels)
@@ -192,9 +190,7 @@ class _Build:
             )
 
     def _follow(self, output: Iterable[bytes]) -> list[str]:
-        """Write all output to the log file, show steps and some lines
-        between; return the last lines.
-        """
+        """Write all output to the log file, show steps and some lines; return the last lines."""
         self._logs.mkdir(parents=True, exist_ok=True)
         last_lines: list[str] = []
         shown_at = time.monotonic()

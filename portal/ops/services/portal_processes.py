@@ -1,6 +1,4 @@
-"""Starts the processes of a portal in order: databases, migrations and
-first data, web, workers, beat.
-"""
+"""Starts the processes of a portal: databases, migrations, first data, web, workers, beat."""
 
 import asyncio
 import http.client

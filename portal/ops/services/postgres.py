@@ -62,9 +62,7 @@ class EmbeddedPostgres:
         self._environment = {**environment, "LC_ALL": "C", "HOME": str(directories.home)}
 
     def prepare(self) -> None:
-        """Create the cluster if there is none, and remove
-        stale pid files. Raises PreflightFailed.
-        """
+        """Create the cluster if missing, and remove stale pid files. Raises PreflightFailed."""
         if not (self._data / "PG_VERSION").exists():
             self._create()
         self._write_access_rules()

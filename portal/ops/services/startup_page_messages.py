@@ -1,6 +1,4 @@
-"""Texts of the start-up page, in all languages of the portal; its
-translations are not available yet.
-"""
+"""Texts of the start-up page in all languages; translations are not available yet."""
 
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -40,9 +38,7 @@ WORDS = MappingProxyType(
 
 
 def language_for(cookie: str, accepted: str) -> str:
-    """Return the language of the cookie, else the first known one
-    in Accept-Language; weights are ignored.
-    """
+    """Return the language of the cookie, else the first known one in Accept-Language."""
     names = (part.partition(";")[0].strip().lower()[:2] for part in accepted.split(","))
     return next((name for name in (_chosen(cookie), *names) if name in WORDS), "en")
 

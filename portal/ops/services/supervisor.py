@@ -1,6 +1,4 @@
-"""Process supervisor: relays output under each process's name, restarts dead processes, and stops
-all in order.
-"""
+"""Process supervisor: relays output by name, restarts dead processes, stops all in order."""
 
 import asyncio
 import contextlib
@@ -25,9 +23,7 @@ REMEMBERED_LINES = 15
 
 
 class ServiceFailed(Exception):
-    """A service did not become ready, or a set-up command failed. The text
-    names it and the reason.
-    """
+    """A service did not become ready, or a set-up command failed; the text names it and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +137,7 @@ class Supervisor:
 
 
 async def spawn(service: Service) -> asyncio.subprocess.Process:
-    """Start a process that dies with the supervisor, in its own session, so that
-    Ctrl-C does not reach it.
-    """
+    """Start a process that dies with the supervisor, in its own session, out of Ctrl-C's reach."""
     account = service.account
     identity = (str(account.uid), str(account.gid)) if account else ("-1", "-1")
     return await asyncio.create_subprocess_exec(

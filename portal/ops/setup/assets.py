@@ -1,6 +1,4 @@
-"""Builds scripts and styles of pages from the npm lock file, and
-collects static files in var/static.
-"""
+"""Builds scripts and styles from the npm lock file, and collects static files in var/static."""
 
 import re
 import shutil

@@ -26,9 +26,7 @@ def check_not_copied(layout: Layout) -> None:
 
 
 def check_is_original(layout: Layout) -> None:
-    """Raise PreflightFailed unless the data last ran here, so that objects with
-    its id are its own.
-    """
+    """Raise PreflightFailed unless the data last ran here: objects with its id are then its own."""
     if place := previous_directory(layout):
         raise PreflightFailed(
             f"{layout.data} was copied or moved from {place}: sessions and databases of this name may be those of {place}.",
@@ -37,9 +35,7 @@ def check_is_original(layout: Layout) -> None:
 
 
 def previous_directory(layout: Layout) -> Path | None:
-    """Return the directory where bin/up last ran these data, if it is another one;
-    None also for unmarked data.
-    """
+    """Return the directory where bin/up last ran these data, if it is another one."""
     told = read_env(layout.env_file).get(PLACE)
     if told is None or (Path(told).exists() and Path(told).samefile(layout.data)):
         return None

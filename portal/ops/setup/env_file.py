@@ -1,6 +1,4 @@
-"""Reads and writes the file `env` in the data directory: secrets and
-addresses, mode 0600, for portal/settings.py.
-"""
+"""Reads and writes the file `env` in the data directory: secrets and addresses, mode 0600."""
 
 import fcntl
 import os
@@ -48,9 +46,7 @@ def write_env(path: Path, values: Mapping[str, str]) -> None:
 
 
 def portal_url(host: str, port: int) -> str:
-    """Return the portal's address. Prefers localhost to a number, as apps
-    of sessions open on *.apps.localhost.
-    """
+    """Return the portal's address; prefers localhost, as apps open on *.apps.localhost."""
     if host in LOOPBACK | ANY_ADDRESS:
         host = "localhost"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -119,9 +115,7 @@ def updated(
 
 
 def server_address(url: str | None) -> ServerAddress:
-    """Return port and password of an embedded server: unchanged, or with a new
-    port if it is taken.
-    """
+    """Return port and password of an embedded server: with a new port if it is taken."""
     parts = urlsplit(url or "")
     password = parts.password or secrets.token_urlsafe(24)
     if parts.port and bind_fault("127.0.0.1", parts.port) is None:

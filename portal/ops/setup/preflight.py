@@ -46,9 +46,7 @@ def check_data_directory(layout: Layout) -> None:
 
 
 def check_disk(data: Path, least_bytes: int = LEAST_FREE_BYTES) -> None:
-    """Check free disk space of the data and, if local, of
-    the engine's images. Raises PreflightFailed.
-    """
+    """Check free disk space of the data and of local images. Raises PreflightFailed."""
     for path in (data, Path("/var/lib/docker")):
         existing = next(parent for parent in (path, *path.parents) if parent.exists())
         free_bytes = shutil.disk_usage(existing).free

@@ -1,6 +1,4 @@
-"""Removes all traces of one installation: engine objects, data, and
-build output in the checkout.
-"""
+"""Removes all traces of an installation: engine objects, data, build output in the checkout."""
 
 import contextlib
 import os
@@ -41,9 +39,7 @@ def purge(layout: Layout, log: Say) -> None:
 
 
 def purge_data(layout: Layout, log: Say) -> None:
-    """Remove the data directory, and the service account's directory outside of it
-    if it has our id.
-    """
+    """Remove the data directory, and the servers' directory outside of it if it has our id."""
     values = read_env(layout.env_file)
     if layout.service_home_link.is_symlink():
         service_home = Path(os.readlink(layout.service_home_link))
@@ -61,9 +57,7 @@ def purge_data(layout: Layout, log: Say) -> None:
 
 
 def purge_checkout(layout: Layout, log: Say) -> None:
-    """Remove build output of bin/up; a .venv or node_modules without its
-    stamp is foreign and stays.
-    """
+    """Remove build output of bin/up; a .venv or node_modules without its stamp stays."""
     built = {
         layout.venv: layout.venv / "berth-requirements",
         layout.node_modules: layout.node_modules / ".berth-lock",

@@ -57,9 +57,7 @@ def server_account() -> Account | None:
 def prepare_server_directories(
     layout: Layout, installation: str, outside: Path = SYSTEM_HOME
 ) -> ServerDirectories:
-    """Find or create the directories; copies the server programs if their
-    account cannot reach the venv.
-    """
+    """Find or create the directories; copy the programs if the account cannot reach the venv."""
     account = server_account()
     home = layout.data
     if account and (layout.service_home_link.is_symlink() or not can_reach(layout.data, account)):

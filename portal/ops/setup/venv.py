@@ -20,9 +20,7 @@ SUITABLE = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
 
 
 def ensure_venv(layout: Layout, log: Say) -> None:
-    """Create .venv and install the pins; does nothing if they have not changed.
-    May use apt. Raises PreflightFailed.
-    """
+    """Create .venv and install the pins if they changed. May use apt. Raises PreflightFailed."""
     if is_current(layout):
         return
     if not has_pip(layout.python):
@@ -128,9 +126,7 @@ def has_pip(python: Path) -> bool:
 
 
 def runs(python: Path, *arguments: str) -> bool:
-    """Return True if this interpreter works; a system upgrade can remove the one
-    that a venv points to.
-    """
+    """Return True if this interpreter works; a system upgrade can remove that of a venv."""
     command = [str(python), *(arguments or ("-V",))]
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -27,9 +27,7 @@ def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson
 
 @app.command("new-secret")
 def new_secret(context: typer.Context, as_json: AsJson = False) -> None:
-    """Create and print a new signing secret. It signs all your callbacks from now on, and cannot be
-    shown again.
-    """
+    """Create a new signing secret for all your callbacks. It cannot be shown again."""
     made = client_of(context).callbacks.new_secret()
     if as_json:
         show_json(made)

@@ -238,9 +238,7 @@ def amounts_of(
 
 
 def environment_of(texts: list[str] | None) -> dict[str, str]:
-    """Parse `NAME=VALUE`; `NAME` alone copies a local variable. Raises InvalidInput if it is not
-    set.
-    """
+    """Parse `NAME=VALUE`; `NAME` alone copies a local variable. Raises InvalidInput if not set."""
     variables = {}
     for text in texts or ():
         name, has_value, value = text.partition("=")
@@ -278,9 +276,7 @@ def seconds_of(text: str) -> int | None:
 
 
 def instant_of(text: str) -> str:
-    """Return the instant with a time zone, by default the local one; "" for "". Raises
-    InvalidInput.
-    """
+    """Return the instant with time zone, by default local; "" for "". Raises InvalidInput."""
     try:
         return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
     except (ValueError, OverflowError) as error:
@@ -308,9 +304,7 @@ def dependencies_of(texts: list[str] | None) -> dict[str, str]:
 
 
 def designated_of(agent: str, prefer_agent: str) -> str:
-    """Return the designated agent of `--agent` or `--prefer-agent`, or "". Raises InvalidInput for
-    both.
-    """
+    """Return the agent of `--agent` or `--prefer-agent`, or "". Raises InvalidInput for both."""
     if agent and prefer_agent:
         raise InvalidInput("Name one machine: with --agent or with --prefer-agent.")
     return agent or prefer_agent

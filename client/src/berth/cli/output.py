@@ -1,6 +1,4 @@
-"""Print results: tables on a terminal, tab-separated lines to a pipe, or JSON as the portal sent
-it.
-"""
+"""Print results: tables on a terminal, tab-separated lines to a pipe, or JSON."""
 
 import json
 import sys

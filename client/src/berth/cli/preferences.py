@@ -41,9 +41,7 @@ def set_preferences(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change your preferences. Options not given stay; an empty list, like --mail "", clears the
-    list.
-    """
+    """Change your preferences. Other options stay; an empty list, like --mail "", clears one."""
     wanted = {"language": language, "mailed_notifications": _kinds(mail), "muted_notifications": _kinds(mute)}
     changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     if not changes:

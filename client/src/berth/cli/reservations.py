@@ -57,9 +57,7 @@ def reserve(
     reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Reserve agents of a group for a domain, project or user; without one of these, nothing starts
-    on them.
-    """
+    """Reserve agents of a group for a domain, project or user, or for maintenance."""
     groups = client_of(context).managed_groups
     grantee = whom(user, project, domain) if user or project or domain else None
     made = groups.reserve(

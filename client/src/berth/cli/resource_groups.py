@@ -184,9 +184,7 @@ def change(
     settings: GroupSettings,
     as_json: AsJson = False,
 ) -> None:
-    """Change a resource group. Running sessions continue; pending ones too, if they may still start
-    there.
-    """
+    """Change a resource group. Running sessions continue, and pending ones that may start there."""
     columns = settings.columns() | ({"name": name} if name else {})
     groups = client_of(context).managed_groups
     _show(groups.change(groups.find(group).id, columns), as_json=as_json)

@@ -15,9 +15,7 @@ US_PER_MS = 1000
 
 
 def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List recent ticks of a group's scheduler: sessions placed, sessions waiting by reason,
-    duration.
-    """
+    """List recent ticks of a group's scheduler: sessions placed and waiting, duration."""
     groups = client_of(context).managed_groups
     found = list(islice(groups.ticks(groups.find(group).id), limit))
     if as_json:
@@ -71,9 +69,7 @@ def list_weights(
     level: Annotated[str, typer.Option("--level", help="domain, project or user.")] = "domain",
     as_json: AsJson = False,
 ) -> None:
-    """List current use, recent use and fair-share weights in a group; next in turn by fair share
-    first.
-    """
+    """List current and recent use and fair-share weights in a group; next in turn first."""
     groups = client_of(context).managed_groups
     found = list(groups.standings(groups.find(group).id, level))
     if as_json:

@@ -67,9 +67,7 @@ def save(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Save a session request from a file as a template. Variables whose names suggest secrets are
-    left out.
-    """
+    """Save a request from a file as a template, without variables that seem to be secrets."""
     saved = client_of(context).templates.save(
         name, read_request(file), description=description, sharing=sharing, place=place
     )

@@ -89,9 +89,7 @@ def show_import(
     links: Links = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the progress of a user import, and the refused rows. The exit code is 1 if there are
-    any.
-    """
+    """Show the progress of a user import, and refused rows. The exit code is 1 if there are any."""
     imports = client_of(context).user_imports
     found = imports.get(number)
     if links:

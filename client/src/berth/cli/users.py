@@ -169,9 +169,7 @@ def revoke_token(
     user: UserName,
     token: Annotated[int, typer.Argument(help="Number of the token.", show_default=False)],
 ) -> None:
-    """Revoke a token of a user whose account you may change; programs that use it are refused at
-    once.
-    """
+    """Revoke a token of a user whose account you may change; programs are refused at once."""
     users = client_of(context).users
     users.revoke_token(users.find(user).id, token)
 

@@ -33,9 +33,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012  the form that PyYAML wants
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
-        r"""Return the scalar with one character for each pair of escapes like \ud83d\ude00, as in
-        JSON.
-        """
+        r"""Return the scalar with one character for each pair like \ud83d\ude00, as in JSON."""
         node = super().compose_scalar_node(anchor)
         node.value = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return node
