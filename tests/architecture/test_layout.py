@@ -31,6 +31,9 @@ LONG_FUNCTIONS = {
 LARGE_DIRECTORIES = {
     "client/src/berth/cli": "one module per command",
     "client/src/berth": "the library beside it",
+    "tests": "what all levels share",
+    "tests/bench": "one module per benchmark, and their helpers",
+    "tests/e2e": "all files share a portal and a browser",
 }
 
 
@@ -40,6 +43,11 @@ def sources() -> list[Path]:
     folders = [ROOT / app for app in APPS] + [ROOT / "client" / "src"]
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return [path for path in paths if not {"migrations", "recipes", "__pycache__"} & {*path.parts}]
+
+
+@functools.cache
+def modules_of_tests() -> list[Path]:
+    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if "__pycache__" not in path.parts]
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -73,12 +81,15 @@ def test_files_and_functions_are_short() -> None:
 
 
 def test_a_directory_has_twenty_modules_at_most() -> None:
-    counts = Counter(str(path.parent.relative_to(ROOT)) for path in sources() if path.name != "__init__.py")
+    modules = [path for path in [*sources(), *modules_of_tests()] if path.name != "__init__.py"]
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in modules)
     assert {name for name, count in counts.items() if count > MAX_MODULES} == set(LARGE_DIRECTORIES)
 
 
 def test_modules_are_named_by_nouns_of_the_field() -> None:
-    assert [str(path.relative_to(ROOT)) for path in sources() if path.stem in BANNED_NAMES] == []
+    modules = [*sources(), *modules_of_tests()]
+    named = [path for path in modules if path.stem.removeprefix("test_") in BANNED_NAMES]
+    assert [str(path.relative_to(ROOT)) for path in named] == []
 
 
 # A docstring begins with a verb or with the noun of what is returned.

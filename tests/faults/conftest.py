@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults import report
+from tests.faults.cleanup import begin_run, left_of, remove_run
 from tests.faults.engines import OwnEngine
-from tests.faults.leftovers import begin_run, left_of, remove_run
 from tests.faults.observer import ENDED, Observer, Watch
 from tests.faults.portal import Client, FaultPortal
 from tests.faults.proxy import FaultyEngine

@@ -19,7 +19,7 @@ import docker
 
 from portal.ops.services.supervisor import CHILD
 from tests.engines import busybox_root
-from tests.faults.leftovers import MARK, cgroup_of
+from tests.faults.cleanup import MARK, cgroup_of
 from tests.waiting import wait_until
 
 START_S = 90

@@ -18,8 +18,8 @@ from portal.ops.paths import CHECKOUT
 from portal.ops.processes import is_alive, leftover_processes
 from portal.ops.setup.env_file import read_env
 from tests.e2e.portal import RunningPortal
+from tests.faults.cleanup import MARK, pool_of
 from tests.faults.engines import IMAGE
-from tests.faults.leftovers import MARK, pool_of
 from tests.faults.proxy import FaultyEngine
 from tests.waiting import wait_until
 

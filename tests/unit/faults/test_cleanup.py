@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import leftovers
-from tests.faults.leftovers import POOLS, begin_run, bridges_of, pool_of
+from tests.faults import cleanup
+from tests.faults.cleanup import POOLS, begin_run, bridges_of, pool_of
 
 DEAD = 2**22 + 1  # beyond the largest id that a process can have
 
@@ -15,8 +15,8 @@ DEAD = 2**22 + 1  # beyond the largest id that a process can have
 @pytest.fixture
 def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Without a look at the machine's own interfaces, which a run of the other tests may have at this moment."""
-    monkeypatch.setattr(leftovers, "HOMES", tmp_path)
-    monkeypatch.setattr(leftovers, "interface_addresses", list)
+    monkeypatch.setattr(cleanup, "HOMES", tmp_path)
+    monkeypatch.setattr(cleanup, "interface_addresses", list)
     return tmp_path
 
 
@@ -39,9 +39,9 @@ def test_only_bridges_of_sessions_in_its_pool_are_a_runs_own(
     ours, others = str(POOLS[0][1]), str(POOLS[1][1])
     there = [("bth0123", ours), ("bth4567", others), ("bth-card", ours), ("br-office", ours), ("eth0", ours)]
     monkeypatch.setattr(
-        leftovers, "interface_addresses", lambda: [(name, IPv4Address(address)) for name, address in there]
+        cleanup, "interface_addresses", lambda: [(name, IPv4Address(address)) for name, address in there]
     )
-    monkeypatch.setattr(leftovers, "INTERFACES", tmp_path / "net")
+    monkeypatch.setattr(cleanup, "INTERFACES", tmp_path / "net")
     for bridge in ("bth0123", "bth4567", "br-office"):
         (tmp_path / "net" / bridge / "bridge").mkdir(parents=True)
 
@@ -52,10 +52,10 @@ def test_a_run_clears_away_what_an_earlier_process_of_its_number_left(
     homes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[Path] = []
-    monkeypatch.setattr(leftovers, "remove_run", removed.append)
+    monkeypatch.setattr(cleanup, "remove_run", removed.append)
     for number in (os.getpid(), os.getppid()):
-        leftovers.home_of(number).mkdir()
+        cleanup.home_of(number).mkdir()
 
-    leftovers.clear_away_abandoned_runs()
+    cleanup.clear_away_abandoned_runs()
 
-    assert removed == [leftovers.home_of(os.getpid())]
+    assert removed == [cleanup.home_of(os.getpid())]
