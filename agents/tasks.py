@@ -16,7 +16,7 @@ def heartbeat_agents() -> None:
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)
-def keep_walls() -> None:
+def renew_network_isolation() -> None:
     with try_exclusive("agents.machines.network_isolation") as is_mine:
         if is_mine:
-            network_isolation.keep_walls()
+            network_isolation.renew_isolation()

@@ -18,7 +18,7 @@ _SIMULATE = f"""
     FROM unnest(%(agents)s::bigint[]) AS agent_id, generate_series(0, %(count)s - 1) AS index
     ORDER BY agent_id, index
 """
-_SEEN = ("slot_name", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present")
+_COLUMNS = ("slot_name", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present")
 
 
 def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> bool:
@@ -31,23 +31,27 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> boo
     if seen is None:
         return False
     known = {row.device_id: row for row in agent.devices.order_by("pk").select_for_update(no_key=True)}
-    there = {device.device_id for device in seen}
-    gone = [row for row in known.values() if row.device_id not in there]
+    reported = {device.device_id for device in seen}
+    gone = [row for row in known.values() if row.device_id not in reported]
     dropped = [row.pk for row in gone if not row.occupied]
     lost = [row.pk for row in gone if row.occupied and row.is_present]
     AgentDevice.objects.filter(pk__in=lost).update(is_present=False)
     AgentDevice.objects.filter(pk__in=dropped).delete()
-    changed = [device for device in seen if _told(known.get(device.device_id)) != _values(device)]
+    changed = [
+        device for device in seen if _stored_values(known.get(device.device_id)) != _reported_values(device)
+    ]
     AgentDevice.objects.bulk_create(
         [
             AgentDevice(
-                agent=agent, device_id=device.device_id, **dict(zip(_SEEN, _values(device), strict=True))
+                agent=agent,
+                device_id=device.device_id,
+                **dict(zip(_COLUMNS, _reported_values(device), strict=True)),
             )
             for device in changed
         ],
         update_conflicts=True,
         unique_fields=("agent", "device_id"),
-        update_fields=_SEEN,
+        update_fields=_COLUMNS,
     )
     return bool(lost or dropped or changed)
 
@@ -68,11 +72,11 @@ def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model
         cursor.execute(_SIMULATE, values)
 
 
-def _values(device: AcceleratorDevice) -> tuple[object, ...]:
+def _reported_values(device: AcceleratorDevice) -> tuple[object, ...]:
     return (
         device.slot_name, device.index, device.model[:MODEL_LENGTH], device.mem_bytes, device.numa_node, device.link_group, True
     )  # fmt: skip
 
 
-def _told(row: AgentDevice | None) -> tuple[object, ...] | None:
-    return None if row is None else tuple(getattr(row, name) for name in _SEEN)
+def _stored_values(row: AgentDevice | None) -> tuple[object, ...] | None:
+    return None if row is None else tuple(getattr(row, name) for name in _COLUMNS)

@@ -33,7 +33,7 @@ RENEWED_EVERY = timedelta(minutes=5)
 TRUSTED_FOR = timedelta(minutes=15)
 """Maximum age of the rules at a session launch; the periodic rounds renew them well before."""
 
-RAISERS = 8
+INSTALLERS = 8
 ABANDONED_AFTER_S = 50.0
 """Seconds after which a helper container is abandoned; longer than any caller waits for one."""
 
@@ -41,35 +41,35 @@ ERROR_LENGTH = 500
 NOT_REQUIRED = "best-effort"
 
 
-class WallsMissing(RuntimeFault):
+class IsolationMissing(RuntimeFault):
     """Network isolation is not in place on a machine and cannot be installed."""
 
     code = "walls_missing"
 
 
-def require_walls(agent: Agent) -> None:
-    """Ensure network isolation on the machine, installing it now if needed. Raises WallsMissing,
+def require_isolation(agent: Agent) -> None:
+    """Ensure network isolation on the machine, installing it now if needed. Raises IsolationMissing,
     unless BERTH_WALLS allows machines without it.
     """
-    if stand(agent, TRUSTED_FOR):
+    if is_isolated(agent, TRUSTED_FOR):
         return
-    why = raise_walls(agent, built_image_ids())
-    record_walls(agent.pk, why)
-    if why and settings.BERTH_WALLS != NOT_REQUIRED:
-        raise WallsMissing(why)
+    error = install_isolation(agent, built_image_ids())
+    record_isolation(agent.pk, error)
+    if error and settings.BERTH_WALLS != NOT_REQUIRED:
+        raise IsolationMissing(error)
 
 
-def keep_walls() -> None:
+def renew_isolation() -> None:
     """Install network isolation on all machines where it is old, missing or failed."""
-    due = [agent for agent in connected_agents() if not stand(agent, RENEWED_EVERY)]
+    due = [agent for agent in connected_agents() if not is_isolated(agent, RENEWED_EVERY)]
     image_ids = built_image_ids() if due else []
-    with ThreadPoolExecutor(RAISERS, thread_name_prefix="walls") as pool:
-        reasons = pool.map(lambda agent: raise_walls(agent, image_ids), due)
-        for agent, why in zip(due, reasons, strict=True):
-            record_walls(agent.pk, why)
+    with ThreadPoolExecutor(INSTALLERS, thread_name_prefix="isolation") as pool:
+        errors = pool.map(lambda agent: install_isolation(agent, image_ids), due)
+        for agent, error in zip(due, errors, strict=True):
+            record_isolation(agent.pk, error)
 
 
-def stand(agent: Agent, trusted_for: timedelta) -> bool:
+def is_isolated(agent: Agent, trusted_for: timedelta) -> bool:
     """True if the rules were installed since the machine's last boot and within `trusted_for`.
     Simulated engines need none.
     """
@@ -82,7 +82,7 @@ def stand(agent: Agent, trusted_for: timedelta) -> bool:
     return timedelta(0) <= age < trusted_for
 
 
-def raise_walls(agent: Agent, image_ids: Sequence[str]) -> str:
+def install_isolation(agent: Agent, image_ids: Sequence[str]) -> str:
     """Install the rules; return the reason if that fails, else "".
 
     `image_ids` are images that may run as root on machines; the first one on the machine is used.
@@ -96,11 +96,11 @@ def raise_walls(agent: Agent, image_ids: Sequence[str]) -> str:
         done = runtime.run_helper(helper_spec(image_id))
     except RuntimeFault as fault:
         return f"No walls around sessions: {fault}"[:ERROR_LENGTH]
-    said = " ".join(done.output.decode(errors="replace").split())
+    output = " ".join(done.output.decode(errors="replace").split())
     if done.exit_code:
-        return f"No walls around sessions (exit code {done.exit_code}): {said}"[:ERROR_LENGTH]
-    if said:
-        log.warning("walls.partly", agent=agent.name, said=said[:ERROR_LENGTH])
+        return f"No walls around sessions (exit code {done.exit_code}): {output}"[:ERROR_LENGTH]
+    if output:
+        log.warning("walls.partly", agent=agent.name, output=output[:ERROR_LENGTH])
     return ""
 
 
@@ -137,17 +137,17 @@ def _script() -> str:
 
 
 @transaction.atomic
-def record_walls(agent_id: int, why: str) -> None:
-    """Record that the rules were installed in the machine's present boot, or the reason if not."""
+def record_isolation(agent_id: int, error: str) -> None:
+    """Record that the rules were installed in the machine's present boot, or the error if not."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     before = agent.data.get("walls", {}).get("error", "")
     agent.data["walls"] = {
-        "error": why,
+        "error": error,
         "life_id": agent.data.get("life_id"),
         "raised_at": clock.now().isoformat(),
     }
     agent.save(update_fields=["data"])
-    if why:
-        log.warning("walls.missing", agent_id=agent.pk, agent=agent.name, error=why)
-    if why != before:
+    if error:
+        log.warning("walls.missing", agent_id=agent.pk, agent=agent.name, error=error)
+    if error != before:
         push_agent_change(agent)

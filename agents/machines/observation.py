@@ -62,9 +62,9 @@ def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | 
     does not delay the others.
     """
     with ThreadPoolExecutor(OBSERVERS, thread_name_prefix="heartbeat") as pool:
-        asked = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
-        for answer in as_completed(asked):
-            yield asked[answer], answer.result()
+        agent_by_future = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
+        for future in as_completed(agent_by_future):
+            yield agent_by_future[future], future.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ async def _measure_machine(
     agent: Agent, names: Sequence[str], found: Measurements, at_once: int, within_s: float
 ) -> None:
     waiting = iter(names)
-    askers = [
+    workers = [
         asyncio.create_task(_measure_next(agent, waiting, found)) for _ in range(min(at_once, len(names)))
     ]
-    done, late = await asyncio.wait(askers, timeout=within_s)
-    for asker in late:
-        asker.cancel()
+    done, late = await asyncio.wait(workers, timeout=within_s)
+    for worker in late:
+        worker.cancel()
     ends = await asyncio.gather(*done, *late, return_exceptions=True)
     errors = [end for end in ends if isinstance(end, Exception)]
     if errors:
@@ -141,7 +141,7 @@ def measure_devices_of(agent: Agent) -> tuple[DeviceUse, ...]:
     return measure_devices() if can_measure_devices(agent) else ()
 
 
-def demand_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:
+def require_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:
     """Check that the agent's own engine answers at its address. Another engine has none of the
     agent's containers; those that it has belong to another agent. Raises RuntimeUnavailable; the
     heartbeat detects it too and the agent becomes lost.

@@ -72,7 +72,7 @@ def register_agent(
     with transaction.atomic():
         agent.resource_group = _hold_group_of(known, actor, resource_group)
         agent.engine_id = observation.info.engine_id
-        note_observation(agent, observation)
+        apply_observation(agent, observation)
         _clean(agent)
         agent.save()
         if agent.state == AgentState.RETIRED:
@@ -114,31 +114,31 @@ def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
 def heartbeat_agents() -> None:
     """Run one round of heartbeats over all agents that should answer."""
     watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
-    as_before = []
+    unchanged = []
     for agent, seen in observe_all(watched.prefetch_related("slots", "images")):
         if isinstance(seen, RuntimeFault):
             record_silence(agent.pk, str(seen))
         elif seen.info.engine_id != agent.engine_id:
             record_silence(agent.pk, f"Another engine answers at {agent.address}. Register the agent anew.")
-        elif is_as_before(agent, seen):
-            as_before.append(agent.pk)
+        elif is_unchanged(agent, seen):
+            unchanged.append(agent.pk)
         else:
             record_heartbeat(agent.pk, seen)
-        if len(as_before) == HEARTBEATS_AT_ONCE:
-            record_heartbeats(as_before)
-            as_before = []
-    record_heartbeats(as_before)
+        if len(unchanged) == HEARTBEATS_AT_ONCE:
+            record_heartbeats(unchanged)
+            unchanged = []
+    record_heartbeats(unchanged)
 
 
-def is_as_before(agent: Agent, seen: Observation) -> bool:
+def is_unchanged(agent: Agent, seen: Observation) -> bool:
     """True if a heartbeat changes nothing but the time.
     The agent must be loaded with its slots and images.
     """
     if agent.state == AgentState.LOST or agent.last_error:
         return False
-    noted = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
-    note_observation(agent, seen)
-    return noted == (agent.architecture, agent.engine_version, agent.device_model, agent.data) and (
+    before = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
+    apply_observation(agent, seen)
+    return before == (agent.architecture, agent.engine_version, agent.device_model, agent.data) and (
         agent.capacity == _capacity_seen(seen)
         and {row.reference: row.image_id for row in agent.images.all()}
         == {name: image.image_id for name, image in _images_seen(seen).items()}
@@ -162,7 +162,7 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     the loss.
     """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
-    note_observation(agent, seen)
+    apply_observation(agent, seen)
     has_changed = agent.device_model != Agent.objects.values_list("device_model", flat=True).get(pk=agent_id)
     agent.save(
         update_fields=[
@@ -213,7 +213,7 @@ def _observe(agent: Agent) -> Observation:
         ) from fault
 
 
-def note_observation(agent: Agent, seen: Observation) -> None:
+def apply_observation(agent: Agent, seen: Observation) -> None:
     """Set the observed facts on the row without saving it."""
     agent.heartbeat_at = clock.now()
     agent.last_error = ""
@@ -226,7 +226,7 @@ def note_observation(agent: Agent, seen: Observation) -> None:
         "storage_driver": seen.info.storage_driver,
         "cores": seen.info.cpu_milli // MILLI,
         "has_live_restore": seen.info.has_live_restore,
-        "life_id": seen.info.life_id,
+        "life_id": seen.info.boot_id,
     }
     if seen.devices is not None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]

@@ -13,11 +13,11 @@ from agents.core.usable_capacity import capacity_of
 from agents.machines import lifecycle
 from agents.machines.accelerators import simulate_devices
 from agents.machines.observation import Observation
-from agents.machines.service import note_observation
+from agents.machines.service import apply_observation
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.registry import runtime_for
-from agents.runtime.simulated.state import Conduct
+from agents.runtime.simulated.state import Behaviour
 from common.actors import Actor
 from common.audit import audit_log
 from common.values.resources import MILLI
@@ -26,18 +26,20 @@ AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MachineShape:
     """Size of a simulated machine, and behaviour of its containers."""
 
     cores: int = 64
     mem_gib: int = 512
     gpus: int = 8
-    conduct: Conduct = field(default_factory=Conduct)
+    behaviour: Behaviour = field(default_factory=Behaviour)
     gpu_model: str = ""
 
 
 @transaction.atomic
-def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shape: Shape) -> Sequence[Agent]:
+def add_simulated_agents(
+    *, actor: Actor, group: ResourceGroup, count: int, shape: MachineShape
+) -> Sequence[Agent]:
     """Add `count` simulated agents of this shape to the group, named `<group>-00001` and so on."""
     require_superadmin(actor)
     known = Agent.objects.filter(name__startswith=f"{group.name}-").values_list("name", flat=True)
@@ -85,14 +87,14 @@ def remove_simulated_agents(*, actor: Actor, group: ResourceGroup) -> tuple[int,
     return counts
 
 
-def address_of(name: str, shape: Shape) -> str:
-    told: dict[str, object] = {"cpu": shape.cores, "mem_gib": shape.mem_gib, "gpu": shape.gpus}
-    conduct = shape.conduct
-    further = {
-        "start_s": conduct.start_s, "run_s": conduct.run_s, "fail": conduct.fail_rate, "lose": conduct.lose_rate
+def simulated_address(name: str, shape: MachineShape) -> str:
+    query: dict[str, object] = {"cpu": shape.cores, "mem_gib": shape.mem_gib, "gpu": shape.gpus}
+    behaviour = shape.behaviour
+    optional = {
+        "start_s": behaviour.start_s, "run_s": behaviour.run_s, "fail": behaviour.fail_rate, "lose": behaviour.lose_rate
     }  # fmt: skip
-    told |= {name: f"{value:g}" for name, value in further.items() if value}
-    return f"{SIMULATED}{name}?{SHARED}&{urlencode(told)}"
+    query |= {name: f"{value:g}" for name, value in optional.items() if value}
+    return f"{SIMULATED}{name}?{SHARED}&{urlencode(query)}"
 
 
 def _free_names(stem: str, taken: set[str], count: int) -> Iterator[str]:
@@ -104,11 +106,11 @@ def _free_names(stem: str, taken: set[str], count: int) -> Iterator[str]:
             yield name
 
 
-def _agent(name: str, group: ResourceGroup, shape: Shape) -> Agent:
+def _agent(name: str, group: ResourceGroup, shape: MachineShape) -> Agent:
     """Return an agent as its first heartbeat would record it."""
-    address = address_of(name, shape)
+    address = simulated_address(name, shape)
     info = runtime_for(address).info()
     agent = Agent(name=name, address=address, resource_group=group, engine_id=info.engine_id)
-    note_observation(agent, Observation(info, ()))
+    apply_observation(agent, Observation(info, ()))
     agent.device_model = shape.gpu_model
     return agent

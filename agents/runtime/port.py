@@ -211,8 +211,8 @@ class MemoryKill:
 class EngineInfo:
     """Facts about an engine and its machine.
 
-    `life_id` is a boot id: it changes when the machine boots, after which kernel settings (such as
-    firewall rules) and all processes from before `alive_since` (by the engine's clock) are lost.
+    `boot_id` changes when the machine boots, after which kernel settings (such as firewall rules) and
+    all processes from before `booted_at` (by the engine's clock) are lost.
     `devices` are slots other than CPU and memory, in base units.
     """
 
@@ -227,8 +227,8 @@ class EngineInfo:
     has_live_restore: bool = False
     storage_driver: str = ""
     root_dir: str = ""
-    life_id: str = ""
-    alive_since: datetime | None = None
+    boot_id: str = ""
+    booted_at: datetime | None = None
     devices: Mapping[str, int] = field(default_factory=dict)
 
 

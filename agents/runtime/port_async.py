@@ -11,9 +11,9 @@ from agents.runtime.docker.log_entries import START, LogPart, LogPosition
 from agents.runtime.port_files import ContainerFiles
 from agents.runtime.usage import ContainerUsage
 
-KEEPER_VARIABLE = "BERTH_KEEPER"
-"""Environment variable with the process owner (`ProcessSpec.keeper`), by which `end_kept` finds the
-process after its connection is lost.
+PROCESS_OWNER_VARIABLE = "BERTH_KEEPER"
+"""Environment variable with the process owner (`ProcessSpec.owner`), by which `end_owned_processes`
+finds the process after its connection is lost.
 """
 
 
@@ -35,8 +35,8 @@ class ProcessSpec:
     """A process to run beside the container's main process.
 
     Without `argv` it is the best interactive shell available; `argv` itself is not interpreted by a
-    shell. An empty `working_dir` or `user` means the container's own. `keeper` is the process
-    owner, for `end_kept`.
+    shell. An empty `working_dir` or `user` means the container's own. `owner` is the process
+    owner, for `end_owned_processes`.
     """
 
     argv: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class ProcessSpec:
     user: str = ""
     columns: int = 80
     rows: int = 24
-    keeper: str = ""
+    owner: str = ""
 
 
 class Process(ABC):
@@ -96,7 +96,7 @@ class Process(ABC):
         """Hang up, which ends the process and, without a terminal, its process group. Idempotent;
         never raises a fault.
 
-        Returns False if the engine could not be reached; then `end_kept` must still be called.
+        Returns False if the engine could not be reached; then `end_owned_processes` must still be called.
         """
 
     @abstractmethod
@@ -114,8 +114,8 @@ class AsyncRuntime(ABC):
         """
 
     @abstractmethod
-    async def end_kept(self, name: str, keeper: str) -> None:
-        """End all processes in the container whose owner begins with `keeper`.
+    async def end_owned_processes(self, name: str, owner: str) -> None:
+        """End all processes in the container whose owner begins with `owner`.
         Succeeds if the container is absent or stopped.
         """
 

@@ -14,7 +14,7 @@ from agents.runtime.port import ContainerRuntime, TlsMaterial
 from agents.runtime.port_async import AsyncRuntime
 from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.runtime.simulated.state import Conduct, shared_shelf
+from agents.runtime.simulated.state import Behaviour, shared_state
 from common.values.resources import MILLI
 
 Key = tuple[str, TlsMaterial | None]
@@ -77,6 +77,6 @@ def _make(address: str, tls: TlsMaterial | None) -> ContainerRuntime:
         images=parse_qs(parts.query).get("image", []),
         has_any_image=is_shared,
         devices={"gpu": int(told["gpu"]) * MILLI} if "gpu" in told else {},
-        conduct=Conduct(*(float(told.get(name, 0)) for name in ("start_s", "run_s", "fail", "lose"))),
-        shelf=shared_shelf(f"{settings.BERTH_INSTALLATION}:{parts.netloc}") if is_shared else None,
+        behaviour=Behaviour(*(float(told.get(name, 0)) for name in ("start_s", "run_s", "fail", "lose"))),
+        state=shared_state(f"{settings.BERTH_INSTALLATION}:{parts.netloc}") if is_shared else None,
     )

@@ -54,7 +54,7 @@ class AgentRow:
     address: str
     state: str
     last_error: str
-    walls_error: str
+    isolation_error: str
     group: str
     cpu: Occupied
     mem: Occupied
@@ -92,7 +92,7 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         address=agent.address if is_shown else "",
         state=agent.state,
         last_error=agent.last_error if is_shown else "",
-        walls_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
+        isolation_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
         group=agent.resource_group.name,
         cpu=cpu,
         mem=mem,

@@ -22,11 +22,11 @@ from django.db.models import Q, QuerySet
 from accounts.core.limits import Level
 from accounts.limits import default_policy
 from accounts.models import Domain, LimitUse, Membership, Project, User
-from agents.machines.simulation import Shape, add_simulated_agents, remove_simulated_agents
+from agents.machines.simulation import MachineShape, add_simulated_agents, remove_simulated_agents
 from agents.models import Agent, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from agents.runtime.addresses import SHARED, SIMULATED
-from agents.runtime.simulated.state import clear_shelves, remove_shelves
+from agents.runtime.simulated.state import clear_shared_states, remove_shared_states
 from common.actors import SYSTEM, Actor, ActorKind, Via
 from common.audit import audit_log
 from common.errors import BerthError
@@ -70,7 +70,7 @@ class People:
     group: str
 
 
-def make_cluster(*, count: int, shape: Shape, group_name: str = GROUP) -> ResourceGroup:
+def make_cluster(*, count: int, shape: MachineShape, group_name: str = GROUP) -> ResourceGroup:
     """Add `count` agents to a resource group of their own. Raises Unsafe for a group that was not
     made here, and if no group is the default: requests without a group would use the simulated one.
     """
@@ -262,10 +262,10 @@ def clear() -> Cleared:
     """
     groups, shelves = _our_groups(), f"{settings.BERTH_INSTALLATION}:"
     _end_sessions_of_others(groups)
-    clear_shelves(shelves)  # before the rows: a container without a row is reported
+    clear_shared_states(shelves)  # before the rows: a container without a row is reported
     sessions = _remove_sessions(_our_sessions())
     cleared = _remove_groups(groups, sessions)
-    clear_shelves(shelves)  # launched meanwhile
+    clear_shared_states(shelves)  # launched meanwhile
     return cleared
 
 
@@ -275,10 +275,10 @@ def clear_group(name: str) -> Cleared:
     machines = Agent.objects.filter(resource_group__in=groups).values_list("name", flat=True)
     shelves = [f"{settings.BERTH_INSTALLATION}:{machine}" for machine in machines]
     _end_sessions_of_others(groups)
-    remove_shelves(shelves)
+    remove_shared_states(shelves)
     sessions = _remove_sessions(_our_sessions().filter(resource_group__in=groups))
     cleared = _remove_groups(groups, sessions)
-    remove_shelves(shelves)
+    remove_shared_states(shelves)
     return cleared
 
 

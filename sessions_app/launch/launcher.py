@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from accounts.logins.service import standing_memberships
-from agents.machines.network_isolation import WallsMissing, require_walls
+from agents.machines.network_isolation import IsolationMissing, require_isolation
 from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
@@ -98,7 +98,7 @@ def _launch(session: ComputeSession) -> None:
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
-        require_walls(kernel.placed_agent)
+        require_isolation(kernel.placed_agent)
         if plan.pooled_network_id is None:
             runtime.ensure_network(container_spec.build_network_spec(plan))
         runtime.ensure_volume(
@@ -204,7 +204,7 @@ def failure_reason(error: RuntimeFault | BerthError) -> Reason:
         (ImageMissing, Reason.IMAGE_MISSING),
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
-        (WallsMissing, Reason.WALLS_MISSING),
+        (IsolationMissing, Reason.WALLS_MISSING),
         (OwnerLeft, Reason.OWNER_LEFT),
         (RuntimeFault, Reason.ENGINE_REFUSED),
         (BerthError, Reason.FOLDER_UNAVAILABLE),

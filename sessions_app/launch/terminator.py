@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
-from agents.machines.observation import demand_own_engine
+from agents.machines.observation import require_own_engine
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerRuntime,
@@ -76,7 +76,7 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
     runtime = runtime_of(agent)
     state = runtime.inspect_container(kernel.container_name)
     if state is None:
-        demand_own_engine(agent, runtime)
+        require_own_engine(agent, runtime)
     else:
         keep_log(kernel, runtime)
         runtime.remove_container(kernel.container_name)

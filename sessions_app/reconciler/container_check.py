@@ -62,17 +62,17 @@ def is_up(state: ContainerState | None) -> bool:
     return state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED)
 
 
-def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: datetime | None = None) -> None:
+def check_running(kernel: Kernel, runtime: ContainerRuntime, booted_at: datetime | None = None) -> None:
     """End the session of a container that ended or vanished.
 
-    The list may be older than the row, so the container is inspected again first. `alive_since` is
+    The list may be older than the row, so the container is inspected again first. `booted_at` is
     that of its machine (`EngineInfo`).
     """
     state = runtime.inspect_container(kernel.container_name)
     if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
         return  # or the container belongs to an earlier attempt
     reason = reason_for_end(kernel, state)
-    went_down = reason in _MACHINE_END_REASONS and ended_with_machine(state, alive_since)
+    went_down = reason in _MACHINE_END_REASONS and ended_with_machine(state, booted_at)
     reason = Reason.AGENT_LOST if went_down else reason
     exit_code = state.exit_code if state is not None else None
     if exit_code is not None:
@@ -84,19 +84,19 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
     try_begin_termination(kernel.session_id, reason, exit_code=exit_code, message=message)
 
 
-def ended_with_machine(state: ContainerState | None, alive_since: datetime | None) -> bool:
+def ended_with_machine(state: ContainerState | None, booted_at: datetime | None) -> bool:
     """Return True if the container ended because its machine or engine restarted.
 
     A machine that shuts down in order ends programs like a user does, and they may even exit with
     0. So exit code 0 counts as success only long before the restart.
     """
-    if state is None or state.started_at is None or state.finished_at is None or alive_since is None:
+    if state is None or state.started_at is None or state.finished_at is None or booted_at is None:
         return False
     began, ended = state.started_at, state.finished_at
     # A container that was up during the restart is recorded as ended a moment later; all instants
     # are by the engine's clock.
-    was_there = began < alive_since and ended < alive_since + LEEWAY
-    return was_there and (alive_since - ended < STOPPED_WITHIN or state.exit_code != 0)
+    was_there = began < booted_at and ended < booted_at + LEEWAY
+    return was_there and (booted_at - ended < STOPPED_WITHIN or state.exit_code != 0)
 
 
 def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:

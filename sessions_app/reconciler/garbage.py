@@ -7,7 +7,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from agents.machines.observation import demand_own_engine
+from agents.machines.observation import require_own_engine
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerRuntime,
@@ -80,7 +80,7 @@ def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
     """
     labels = {container_spec.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
     networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
-    demand_own_engine(agent, runtime)
+    require_own_engine(agent, runtime)
     named = ids_in([*networks, *volumes], container_spec.SESSION_LABEL)
     ended = set(ComputeSession.objects.ended().filter(pk__in=named).values_list("pk", flat=True))
     adrift = reap_pool(

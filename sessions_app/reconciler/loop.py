@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.db import connection, transaction
 
 from agents.core.states import AgentState
-from agents.machines.observation import demand_own_engine
+from agents.machines.observation import require_own_engine
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerRuntime,
@@ -127,12 +127,12 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     running = {name: each for name, each in kernels.items() if each.session.status == Status.RUNNING}
     ended = [kernel for name, kernel in running.items() if not is_up(found.get(name))]
     strays = found.keys() - kernels.keys()
-    alive_since = demand_own_engine(agent, runtime).alive_since if ended or strays else None
+    booted_at = require_own_engine(agent, runtime).booted_at if ended or strays else None
     for name, kernel in running.items():
         if is_up(found.get(name)):
             record_address(kernel, found[name])
     for kernel in ended:
-        check_running(kernel, runtime, alive_since)
+        check_running(kernel, runtime, booted_at)
     ids = ids_in([found[name] for name in strays], container_spec.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     ours = {name for name in strays if ids_in([found[name]], container_spec.KERNEL_LABEL) & known}

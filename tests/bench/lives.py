@@ -21,10 +21,10 @@ from uuid import UUID
 
 from django.db import connection, connections
 
-from agents.machines.simulation import Shape
+from agents.machines.simulation import MachineShape
 from agents.models import AgentSlot, ResourceGroup
 from agents.resource_groups.service import create_resource_group
-from agents.runtime.simulated.state import Conduct
+from agents.runtime.simulated.state import Behaviour
 from common.actors import SYSTEM
 from common.messaging import dispatch
 from common.messaging.dispatch import TaskName
@@ -54,7 +54,7 @@ def bench(options: Options) -> list[Row]:
         create_resource_group(actor=SYSTEM, name="default", is_default=True)
         say(f"making {AGENTS} simulated machines")
         names = ["simulated", *(f"simulated-{number}" for number in range(1, WORKERS))]
-        shape = Shape(conduct=Conduct(run_s=0.001))
+        shape = MachineShape(behaviour=Behaviour(run_s=0.001))
         groups = [
             simulated_cluster.make_cluster(count=AGENTS, shape=shape, group_name=group_name)
             for group_name in names

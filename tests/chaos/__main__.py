@@ -21,7 +21,7 @@ from typing import Any
 import tests.chaos.one_installation  # noqa: F401  # isort: skip
 from django.db import connection
 
-from agents.runtime.simulated.state import clear_shelves
+from agents.runtime.simulated.state import clear_shared_states
 from common.messaging.redis import client
 from portal.ops.console import speaker
 from tests.bench.own_django import own_database
@@ -130,7 +130,7 @@ def run(asked: Asked, outcome: Outcome) -> None:
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is news, and what was seen until then is told
             outcome.heard.note(f"error: the run ended with {error!r}")
         finally:
-            clear_shelves(f"{installation}:")
+            clear_shared_states(f"{installation}:")
 
 
 def _so_far(outcome: Outcome) -> str:

@@ -208,7 +208,7 @@ class Worker:
     def finish(self) -> int:
         """The program of a container ends."""
         machine = self._chance.choice(list(self._world.runtimes))
-        name = self._any_of(list(self._world.runtimes[machine].shelf.containers))
+        name = self._any_of(list(self._world.runtimes[machine].state.containers))
         return self._world.finish([(machine, name)], self._exit_code()) if name else 0
 
     def finish_many(self) -> int:
@@ -261,8 +261,8 @@ class Worker:
         name = self._chance.choice(list(self._world.runtimes))
         silence(name)
         if self._chance.randrange(3) == 0:
-            shelf = self._world.runtimes[name].shelf
-            things: tuple[Any, ...] = (shelf.containers, shelf.volumes, shelf.networks)
+            state = self._world.runtimes[name].state
+            things: tuple[Any, ...] = (state.containers, state.volumes, state.networks)
             client().delete(*(each.key for each in things))
         return 1
 

@@ -15,12 +15,12 @@ from django.db import connection
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
 from agents.machines import service as agent_services
-from agents.machines.simulation import Shape, add_simulated_agents
+from agents.machines.simulation import MachineShape, add_simulated_agents
 from agents.models import Agent, ResourceGroup, Scheduler
 from agents.runtime.port import ContainerStatus
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.runtime.simulated.state import Container, InRedis, ended, shared_shelf
+from agents.runtime.simulated.state import Container, RedisMapping, ended, shared_state
 from agents.tasks import heartbeat_agents
 from common.actors import SYSTEM, Actor, ActorKind
 from common.messaging import dispatch
@@ -36,7 +36,7 @@ from tests.waiting import wait_until
 
 DOMAINS, PROJECTS, PEOPLE = 2, 6, 24
 AGENTS_PER_GROUP = 48
-SHAPE = Shape(cores=128, mem_gib=512, gpus=16)
+SHAPE = MachineShape(cores=128, mem_gib=512, gpus=16)
 LIMITS = {
     "sessions": {"domain": (2000, 8000), "project": (700, 3500), "user": (200, 1500), "keypair": (100, 1000)},
     "pending_sessions": {"domain": (1000, 5000), "project": (400, 2000), "user": (150, 900), "keypair": (80, 600)},
@@ -154,15 +154,15 @@ class World:
         for machine, name in chosen:
             by_machine.setdefault(machine, []).append(name)
         for machine, names in by_machine.items():
-            shelf: InRedis[Container] = self.runtimes[machine].shelf.containers  # type: ignore[assignment]
-            texts: Any = client().hmget(shelf.key, names)
+            state: RedisMapping[Container] = self.runtimes[machine].state.containers  # type: ignore[assignment]
+            texts: Any = client().hmget(state.key, names)
             told: list[bytes | str] = []
             for name, text in zip(names, texts, strict=True):
-                container = text and shelf.decoded(text)
+                container = text and state.decoded(text)
                 if container and container.state.status is ContainerStatus.RUNNING:
                     container.state = ended(container.state, exit_code, now)
-                    told += [name, text, shelf.encoded(container)]
-            ends += int(client().eval(_END, 1, shelf.key, *told)) if told else 0  # type: ignore[arg-type]
+                    told += [name, text, state.encoded(container)]
+            ends += int(client().eval(_END, 1, state.key, *told)) if told else 0  # type: ignore[arg-type]
         return ends
 
 
@@ -230,7 +230,7 @@ def enter(installation: str) -> World:
             mem_bytes=SHAPE.mem_gib * 2**30,
             devices={"gpu": SHAPE.gpus * 1000},
             has_any_image=True,
-            shelf=shared_shelf(f"{installation}:{agent.name}"),
+            state=shared_state(f"{installation}:{agent.name}"),
         )
         adopt_runtime(agent.address, runtimes[agent.name])
     people = list(User.objects.filter(email__endswith="@chaos.example").order_by("pk"))

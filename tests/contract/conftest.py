@@ -14,7 +14,7 @@ from agents.runtime.port import ContainerRuntime, ContainerSpec, NetworkSpec
 from agents.runtime.port_async import AsyncRuntime
 from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.runtime.simulated.state import Shelf, clear_shelves, shared_shelf
+from agents.runtime.simulated.state import EngineState, clear_shared_states, shared_state
 from agents.runtime.usage import ContainerUsage
 from tests import engines
 
@@ -59,8 +59,8 @@ class Rig:
         return NetworkSpec(self.name(), engines.LABELS, pool="10.214.0.0/20")
 
 
-def _simulated_rig(shelf: Shelf | None = None) -> Rig:
-    runtime = SimulatedRuntime(images=[engines.TINY_IMAGE], shelf=shelf)
+def _simulated_rig(state: EngineState | None = None) -> Rig:
+    runtime = SimulatedRuntime(images=[engines.TINY_IMAGE], state=state)
 
     def run_to_end(spec: ContainerSpec, output: bytes, exit_code: int) -> None:
         runtime.ensure_container(spec)
@@ -97,8 +97,8 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
         return
     if request.param == "shared":
         engine = f"test:{uuid4()}"
-        yield _simulated_rig(shared_shelf(engine))
-        clear_shelves(engine)
+        yield _simulated_rig(shared_state(engine))
+        clear_shared_states(engine)
         return
     request.getfixturevalue("tiny_image")
     made = _docker_rig()

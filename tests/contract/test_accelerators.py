@@ -14,8 +14,8 @@ import pytest
 
 from agents.discovery import discover_devices, measure_devices
 from agents.discovery.base import DeviceUse
-from agents.discovery.mock import MockDiscovery
 from portal.ops.paths import CHECKOUT
+from tests.doubles.accelerators import MockDiscovery
 
 MIB = 2**20
 ASK = """

@@ -118,8 +118,8 @@ async def test_a_process_needs_a_running_container(rig: Rig, async_runtime: Asyn
     rig.runtime.ensure_container(spec)
     with pytest.raises(ContainerGone):
         await async_runtime.open_process(spec.name, ProcessSpec())
-    await async_runtime.end_kept(spec.name, "nobody")
-    await async_runtime.end_kept("berth-test-none", "nobody")
+    await async_runtime.end_owned_processes(spec.name, "nobody")
+    await async_runtime.end_owned_processes("berth-test-none", "nobody")
     assert spec.name not in await async_runtime.running_containers(engines.LABELS)
     rig.runtime.remove_container(spec.name)
 
@@ -128,9 +128,9 @@ async def test_kept_processes_end_by_their_keeper_s_name(rig: Rig, async_runtime
     name = rig.running()
     assert name in await async_runtime.running_containers(engines.LABELS)
     mine, other = [
-        await async_runtime.open_process(name, ProcessSpec(keeper=keeper)) for keeper in ("one.1.", "two.1.")
+        await async_runtime.open_process(name, ProcessSpec(owner=owner)) for owner in ("one.1.", "two.1.")
     ]
-    await async_runtime.end_kept(name, "one.")
+    await async_runtime.end_owned_processes(name, "one.")
     async with asyncio.timeout(45):
         while (await mine.read())[1]:
             pass

@@ -47,7 +47,7 @@ def test_info_tells_what_the_machine_has(rig: Rig) -> None:
     assert info.architecture in ("x86_64", "aarch64")
     assert info.cpu_milli >= 1000
     assert info.mem_bytes > 2**28
-    assert info.alive_since is None or info.alive_since < datetime.now(UTC)
+    assert info.booted_at is None or info.booted_at < datetime.now(UTC)
 
 
 # Images

@@ -65,7 +65,7 @@ def image_id(runtime: DockerRuntime, tmp_path_factory: pytest.TempPathFactory) -
 def machine(image_id: str) -> Agent:
     """This machine, behind walls."""
     agent = Agent(name="here", address=engines.ADDRESS)
-    assert network_isolation.raise_walls(agent, [image_id]) == ""
+    assert network_isolation.install_isolation(agent, [image_id]) == ""
     return agent
 
 
@@ -233,7 +233,7 @@ def test_walls_that_were_removed_are_raised_again(
     assert on_machine(there, engines.TINY_IMAGE, "sh", "-c", like_a_bridge) == ""
     wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
 
-    assert network_isolation.raise_walls(agent, [image_id]) == ""
+    assert network_isolation.install_isolation(agent, [image_id]) == ""
     assert "hello" not in inside.answer_of(machine.address, 8000)
 
     said: list[str] = []
@@ -244,7 +244,7 @@ def test_walls_that_were_removed_are_raised_again(
     assert said == ["removed the walls"]
     wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
 
-    assert network_isolation.raise_walls(agent, [image_id]) == ""
+    assert network_isolation.install_isolation(agent, [image_id]) == ""
     assert "hello" not in inside.answer_of(machine.address, 8000)
     there.close()
 
@@ -253,7 +253,7 @@ def test_raising_twice_changes_nothing_and_leaves_no_container(
     machine: Agent, runtime: DockerRuntime, image_id: str
 ) -> None:
     before = on_machine(runtime, image_id, *RULES)
-    assert network_isolation.raise_walls(machine, [image_id]) == ""
+    assert network_isolation.install_isolation(machine, [image_id]) == ""
     assert sorted_rules(on_machine(runtime, image_id, *RULES)) == sorted_rules(before)
     ours = {"io.berth.role": "walls", "io.berth.installation": settings.BERTH_INSTALLATION}
     assert runtime.list_containers(ours) == []
@@ -268,6 +268,6 @@ def sorted_rules(text: str) -> list[str]:
 def test_image_without_the_tool_is_named_as_the_reason(runtime: DockerRuntime) -> None:
     tiny = runtime.inspect_image(engines.TINY_IMAGE)
     assert tiny is not None
-    assert "nft" in network_isolation.raise_walls(
+    assert "nft" in network_isolation.install_isolation(
         Agent(name="here", address=engines.ADDRESS), [tiny.image_id]
     )

@@ -219,7 +219,7 @@ async def main(address, container, directory):
     for has_terminal in (True, False):
         argv = ("sh", "-c", "trap '' HUP; while :; do sleep 7654; done")
         await runtime.open_process(
-            container, ProcessSpec(argv=argv, has_terminal=has_terminal, keeper=f"{lease.name}.1.")
+            container, ProcessSpec(argv=argv, has_terminal=has_terminal, owner=f"{lease.name}.1.")
         )
     print("ready", flush=True)
     await asyncio.Event().wait()
@@ -237,7 +237,7 @@ async def test_what_a_killed_web_process_left_is_ended_and_the_rest_stays(
     try:
         assert other.stdout is not None
         assert await asyncio.to_thread(other.stdout.readline) == "ready\n"
-        mine = await runtime.open_process(container, ProcessSpec(argv=("sleep", "7777"), keeper="mine.1."))
+        mine = await runtime.open_process(container, ProcessSpec(argv=("sleep", "7777"), owner="mine.1."))
         keepers = ProcessOwners(tmp_path)
 
         await keepers.sweep()

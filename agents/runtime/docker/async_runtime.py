@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from agents.runtime.docker import logs
 from agents.runtime.docker.async_http import EngineHttp, translated
-from agents.runtime.docker.exec import DockerProcess, end_kept
+from agents.runtime.docker.exec import DockerProcess, end_owned_processes
 from agents.runtime.docker.files import DockerFiles
 from agents.runtime.docker.log_entries import START, LogPart, LogPosition
 from agents.runtime.port import ContainerGone, TlsMaterial
@@ -34,9 +34,9 @@ class DockerAsyncRuntime(AsyncRuntime):
             raise
         return process
 
-    async def end_kept(self, name: str, keeper: str) -> None:
+    async def end_owned_processes(self, name: str, owner: str) -> None:
         with suppress(ContainerGone):
-            await end_kept(self._http, name, keeper)
+            await end_owned_processes(self._http, name, owner)
 
     async def running_containers(self, labels: Mapping[str, str]) -> list[str]:
         filters = {

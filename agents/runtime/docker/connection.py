@@ -5,7 +5,7 @@ translation of errors into RuntimeFaults.
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import wraps
@@ -19,7 +19,7 @@ import docker.tls
 import requests
 import urllib3
 
-from agents.runtime.docker.encoding import FrameSplitter, parse_instant
+from agents.runtime.docker.encoding import ChannelSplitter, parse_instant
 from agents.runtime.port import (
     ContainerGone,
     ImageMissing,
@@ -186,7 +186,7 @@ def translated(
             result = method(self, *args, **kwargs)
         except docker.errors.APIError as error:
             self.connection.note_answer()
-            raise fault_of(error) from error
+            raise fault_of_answer(error.status_code or 500, str(error.explanation or error)) from error
         except TRANSPORT_FAULTS as error:
             self.connection.note_failure()
             why = root_cause(error)
@@ -212,12 +212,6 @@ def answered(
         return ask(self, *args, **kwargs)
 
     return guarded
-
-
-def fault_of(error: docker.errors.APIError) -> RuntimeFault:
-    """Translate an error of the docker SDK into a RuntimeFault."""
-    text = str(error.explanation or error)
-    return fault_of_answer(error.status_code or 500, text)
 
 
 def fault_of_answer(status: int, text: str) -> RuntimeFault:
@@ -287,24 +281,19 @@ def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str,
         return [json.loads(line) for line in answer.text.splitlines() if line]
 
 
-def payloads(answer: requests.Response) -> Iterator[bytes]:
-    frames = FrameSplitter()
-    while data := answer.raw.read1(READ_BYTES):
-        yield frames.feed(data)
-
-
-def first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -> bytes:
-    """Read a stream to its end and return its first `limit_bytes`. Raises TimeoutError."""
+def first_bytes(answer: requests.Response, limit_bytes: int, timeout_s: float) -> bytes:
+    """Read stdout and stderr to their end and return the first `limit_bytes`. Raises TimeoutError."""
     deadline = time.monotonic() + timeout_s
-    kept = bytearray()
-    for payload in payloads:
-        kept += payload[: limit_bytes - len(kept)]
+    output, splitter = bytearray(), ChannelSplitter()
+    while data := answer.raw.read1(READ_BYTES):
+        for _, text in splitter.feed(data):
+            output += text[: limit_bytes - len(output)]
         if time.monotonic() > deadline:
             raise TimeoutError
-    return bytes(kept)
+    return bytes(output)
 
 
-def life_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime | None]:
+def boot_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime | None]:
     """Return a boot id of the machine and its time: id and creation time of the engine's default
     bridge.
 

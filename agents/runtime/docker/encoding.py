@@ -25,6 +25,7 @@ from agents.runtime.port import (
     PullProgress,
     RegistryCredentials,
 )
+from agents.runtime.port_async import Channel
 from agents.runtime.profiles import seccomp
 
 CPU_PERIOD_US = 100_000
@@ -344,32 +345,31 @@ def carries(labels: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool
     return all((labels or {}).get(name) == value for name, value in wanted.items())
 
 
-class FrameSplitter:
-    """Decoder of the engine's multiplexed stdout and stderr: feed received data, get the payload
-    bytes.
-
-    Payload is returned as it arrives, not held until its frame is complete.
+class ChannelSplitter:
+    """Decoder of the engine's multiplexed output that keeps the channels apart: feed received data,
+    get (channel, bytes) parts, also of incomplete frames.
     """
 
     def __init__(self) -> None:
-        self._header = b""
+        self._head = b""
         self._left = 0
+        self._channel = Channel.OUTPUT
 
-    def feed(self, data: bytes) -> bytes:
-        payloads = []
+    def feed(self, data: bytes) -> list[tuple[Channel, bytes]]:
+        parts = []
         while data:
             if self._left:
-                payloads.append(data[: self._left])
-                taken = len(payloads[-1])
-                self._left -= taken
-            else:
-                taken = FRAME_HEADER_LENGTH - len(self._header)
-                self._header += data[:taken]
-                if len(self._header) == FRAME_HEADER_LENGTH:
-                    self._left = int.from_bytes(self._header[4:], "big")
-                    self._header = b""
-            data = data[taken:]
-        return b"".join(payloads)
+                part, data = data[: self._left], data[self._left :]
+                self._left -= len(part)
+                parts.append((self._channel, part))
+                continue
+            missing = FRAME_HEADER_LENGTH - len(self._head)
+            self._head, data = self._head + data[:missing], data[missing:]
+            if len(self._head) == FRAME_HEADER_LENGTH:
+                self._channel = Channel.ERRORS if self._head[0] == Channel.ERRORS else Channel.OUTPUT
+                self._left = int.from_bytes(self._head[4:], "big")
+                self._head = b""
+        return parts
 
 
 class PullTracker:

@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from agents.runtime.docker.async_http import EngineHttp, translated
-from agents.runtime.docker.encoding import FRAME_HEADER_LENGTH, RAISE_OOM_SCORE
+from agents.runtime.docker.encoding import RAISE_OOM_SCORE, ChannelSplitter
 from agents.runtime.docker.stream import ANSWER_TIMEOUT_S, Stream
 from agents.runtime.port import ContainerGone, RuntimeFault, RuntimeUnavailable
-from agents.runtime.port_async import KEEPER_VARIABLE, SIGNALS, Channel, Process, ProcessSpec
+from agents.runtime.port_async import PROCESS_OWNER_VARIABLE, SIGNALS, Channel, Process, ProcessSpec
 
 FIRST_LINE_BYTES = 2**12
 END_PATIENCE_S = 5.0
@@ -47,7 +47,7 @@ of its stat) only the process is killed, because background jobs were detached o
 one its whole group is.
 """
 
-END_KEPT = """
+END_OWNED = """
 kept=
 for directory in /proc/[0-9]*; do
   pid=${directory#/proc/}
@@ -188,8 +188,8 @@ class DockerProcess(Process):
         if self._pid:
             script = HANG_UP + 'hang_up "$1"'
             await run_beside(self._http, self._container, self._spec.user, script, self._pid)
-        elif self._spec.keeper:
-            await end_kept(self._http, self._container, self._spec.keeper, self._spec.user)
+        elif self._spec.owner:
+            await end_owned_processes(self._http, self._container, self._spec.owner, self._spec.user)
 
     async def _has_size(self, columns: int, rows: int) -> bool:
         """True if the engine accepted the size or the process is gone."""
@@ -240,36 +240,9 @@ class DockerProcess(Process):
         return pid
 
 
-class ChannelSplitter:
-    """Decoder of the engine's multiplexed output that keeps the channels apart: feed received data,
-    get (channel, bytes) parts, also of incomplete frames.
-    """
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._left = 0
-        self._channel = Channel.OUTPUT
-
-    def feed(self, data: bytes) -> list[tuple[Channel, bytes]]:
-        parts = []
-        while data:
-            if self._left:
-                part, data = data[: self._left], data[self._left :]
-                self._left -= len(part)
-                parts.append((self._channel, part))
-                continue
-            missing = FRAME_HEADER_LENGTH - len(self._head)
-            self._head, data = self._head + data[:missing], data[missing:]
-            if len(self._head) == FRAME_HEADER_LENGTH:
-                self._channel = Channel.ERRORS if self._head[0] == Channel.ERRORS else Channel.OUTPUT
-                self._left = int.from_bytes(self._head[4:], "big")
-                self._head = b""
-        return parts
-
-
-async def end_kept(http: EngineHttp, container: str, keeper: str, user: str = "") -> None:
-    """End all processes whose owner begins with `keeper`. Raises ContainerGone."""
-    await run_beside(http, container, user, HANG_UP + END_KEPT, KEEPER_VARIABLE, keeper)
+async def end_owned_processes(http: EngineHttp, container: str, owner: str, user: str = "") -> None:
+    """End all processes whose owner begins with `owner`. Raises ContainerGone."""
+    await run_beside(http, container, user, HANG_UP + END_OWNED, PROCESS_OWNER_VARIABLE, owner)
 
 
 async def run_beside(http: EngineHttp, container: str, user: str, script: str, *arguments: str) -> None:
@@ -290,8 +263,8 @@ def _config(spec: ProcessSpec) -> dict[str, object]:
     environment = dict(spec.environment)
     if spec.has_terminal:
         environment = {"TERM": "xterm-256color"} | environment
-    if spec.keeper:
-        environment[KEEPER_VARIABLE] = spec.keeper
+    if spec.owner:
+        environment[PROCESS_OWNER_VARIABLE] = spec.owner
     return {
         "AttachStdin": True,
         "AttachStdout": True,

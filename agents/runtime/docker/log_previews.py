@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import suppress
 
 from agents.runtime.docker.async_http import EngineHttp
-from agents.runtime.docker.exec import ChannelSplitter
+from agents.runtime.docker.encoding import ChannelSplitter
 from agents.runtime.port import RuntimeFault
 from agents.runtime.port_async import Channel
 

@@ -1,9 +1,11 @@
 """ContainerRuntime for a Docker engine, over a local socket or mutual TLS (docker SDK)."""
 
 import json
+import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import docker.errors
@@ -16,13 +18,12 @@ from agents.runtime.docker.connection import (
     Connection,
     EngineClient,
     answered,
+    boot_of,
     first_bytes,
     label_filter,
     labelled,
-    life_of,
     message_of,
     past_events,
-    payloads,
     raise_refusal,
     run_once,
     translated,
@@ -37,6 +38,7 @@ from agents.runtime.docker.encoding import (
     machine_name,
     memory_kill_of,
     network_config,
+    owner_archive,
     parse_instant,
     registry_headers,
     state_of_inspection,
@@ -45,7 +47,6 @@ from agents.runtime.docker.encoding import (
 )
 from agents.runtime.docker.log_entries import LogTail
 from agents.runtime.docker.logs import read_tail
-from agents.runtime.docker.volume_owner import Owners
 from agents.runtime.port import (
     ContainerConflict,
     ContainerRuntime,
@@ -71,6 +72,7 @@ HEARTBEAT_TIMEOUT_S = 5
 NETWORK_ATTEMPTS = 64
 RETRY_PAUSE_S = 0.05
 CONFLICTS_OF_A_RACE = 16
+REMEMBERED_OWNERS = 1000
 
 CORES_ABSENT = "CPUs are not available"
 """Error message of a machine whose cores are not numbered from 0, perhaps because it is a container
@@ -83,7 +85,7 @@ class DockerRuntime(ContainerRuntime):
 
     def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
         self.connection = Connection(address, tls)
-        self._owners = Owners()
+        self._owners = VolumeOwners()
 
     @property
     def _client(self) -> EngineClient:
@@ -95,7 +97,7 @@ class DockerRuntime(ContainerRuntime):
         answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
         raise_refusal(answer)
         body = answer.json()
-        life_id, alive_since = life_of(client, parse_instant(body.get("SystemTime", "")))
+        boot_id, booted_at = boot_of(client, parse_instant(body.get("SystemTime", "")))
         return EngineInfo(
             engine_id=body["ID"],
             version=body["ServerVersion"],
@@ -108,8 +110,8 @@ class DockerRuntime(ContainerRuntime):
             has_live_restore=bool(body.get("LiveRestoreEnabled")),
             storage_driver=body.get("Driver", ""),
             root_dir=body.get("DockerRootDir", ""),
-            life_id=life_id,
-            alive_since=alive_since,
+            boot_id=boot_id,
+            booted_at=booted_at,
         )
 
     def close(self) -> None:
@@ -363,7 +365,7 @@ class DockerRuntime(ContainerRuntime):
         ) as answer:
             raise_refusal(answer)
             try:
-                output = first_bytes(payloads(answer), output_limit, timeout_s)
+                output = first_bytes(answer, output_limit, timeout_s)
             except (TimeoutError, urllib3.exceptions.ReadTimeoutError) as error:
                 raise ProcessTimeout(f"{argv[0]} in {name} did not end within {timeout_s} s.") from error
         code = client.exec_inspect(made["Id"])["ExitCode"]
@@ -376,3 +378,52 @@ class DockerRuntime(ContainerRuntime):
     @answered
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         self._client.put_archive(name, path, tar_bytes)
+
+
+class VolumeOwners:
+    """Sets the owners of fresh volumes on one engine. Thread-safe.
+
+    A fresh volume takes its content and owner from the image's directory at the same path. That owner
+    is fixed per image id, so it is looked up once per image and process: setting an owner costs an
+    engine about 50 ms per launch, and is skipped if the image's directory has the right owner.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._image_owners: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def ensure(self, client: EngineClient, spec: ContainerSpec, image_id: str) -> None:
+        """Set the owners of the owned volumes of a container that was created and never started."""
+        for mount in spec.mounts:
+            if mount.kind != "volume" or mount.owner is None:
+                continue
+            if self._image_owner(client, spec.name, mount.target, image_id) != mount.owner:
+                client.put_archive(spec.name, mount.target, owner_archive(mount))
+
+    def _image_owner(
+        self, client: EngineClient, name: str, path: str, image_id: str
+    ) -> tuple[int, int] | None:
+        key = (image_id, path)
+        owner = self._image_owners.get(key) or _untouched_owner(client, name, path)
+        with self._lock:
+            if len(self._image_owners) >= REMEMBERED_OWNERS:
+                self._image_owners.clear()
+            if owner is not None:
+                self._image_owners[key] = owner
+        return owner
+
+
+def _untouched_owner(client: EngineClient, name: str, path: str) -> tuple[int, int] | None:
+    """Return the owner of the directory as the image made it; None if `owner_archive` was applied
+    before, which sets its time to 1970.
+    """
+    url = client.url_of(f"/containers/{name}/archive")
+    with client.get(url, params={"path": f"{path}/."}, stream=True, timeout=CALL_TIMEOUT_S) as answer:
+        raise_refusal(answer)
+        header = b""
+        for piece in answer.iter_content(tarfile.BLOCKSIZE):
+            header += piece
+            if len(header) >= tarfile.BLOCKSIZE:
+                break
+    top = tarfile.TarInfo.frombuf(header[: tarfile.BLOCKSIZE], tarfile.ENCODING, "surrogateescape")
+    return (top.uid, top.gid) if top.mtime else None

@@ -36,9 +36,9 @@ class SimulatedAsyncRuntime(AsyncRuntime):
         self._kept.setdefault(name, []).append(process)
         return process
 
-    async def end_kept(self, name: str, keeper: str) -> None:
+    async def end_owned_processes(self, name: str, owner: str) -> None:
         for process in self._kept.get(name, []):
-            if process.spec.keeper.startswith(keeper):
+            if process.spec.owner.startswith(owner):
                 await process.close()
 
     async def running_containers(self, labels: Mapping[str, str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Simulated engine that implements the runtime port, runs nothing and answers after a set delay:
 for clusters of thousands of agents in tests, benchmarks and demonstrations.
 
-Containers end when a test calls `finish`, or by themselves according to `Conduct`. The state is a
-`Shelf` (`simulated.state`): in the memory of this process, or in Redis, shared by all processes of
+Containers end when a test calls `finish`, or by themselves according to `Behaviour`. The state is an
+`EngineState` (`simulated.state`): in the memory of this process, or in Redis, shared by all processes of
 a portal.
 """
 
@@ -36,11 +36,19 @@ from agents.runtime.port import (
     RuntimeRefused,
     RuntimeUnavailable,
 )
-from agents.runtime.simulated.devices import SimulatedDevices
-from agents.runtime.simulated.state import Conduct, Container, Network, Shelf, ended, is_over, state_now
+from agents.runtime.simulated.state import (
+    Behaviour,
+    Container,
+    EngineState,
+    Network,
+    ended,
+    is_over,
+    state_now,
+)
 from agents.runtime.simulated.values import (
     IMAGE_BYTES,
     IMAGE_ID_PREFIX,
+    SimulatedDevices,
     demand_ours,
     image,
     log_of,
@@ -69,13 +77,13 @@ class SimulatedRuntime(ContainerRuntime):
         registry: Sequence[str] = (),
         has_any_image: bool = False,
         devices: Mapping[str, int] | None = None,
-        conduct: Conduct | None = None,
-        shelf: Shelf | None = None,
+        behaviour: Behaviour | None = None,
+        state: EngineState | None = None,
     ) -> None:
         self.name = name
         self._lock = RLock()
         self.delay_s = delay_s
-        self._conduct = conduct or Conduct()
+        self._behaviour = behaviour or Behaviour()
         self._has_any_image = has_any_image
         self._info = EngineInfo(
             engine_id=f"simulated:{name}",
@@ -91,9 +99,9 @@ class SimulatedRuntime(ContainerRuntime):
         self.accelerators = SimulatedDevices(self._info.devices)
         self._images = {reference: image(reference) for reference in images}
         self._registry = set(registry)
-        self._shelf = shelf or Shelf()
-        self._networks, self._volumes = self._shelf.networks, self._shelf.volumes
-        self._containers = self._shelf.containers
+        self._state = state or EngineState()
+        self._networks, self._volumes = self._state.networks, self._state.volumes
+        self._containers = self._state.containers
         self.helpers: list[HelperSpec] = []
 
     def finish(
@@ -119,9 +127,7 @@ class SimulatedRuntime(ContainerRuntime):
 
     def reboot(self, at: datetime | None = None) -> None:
         """Report a new boot of the machine, now or `at`."""
-        self._info = replace(
-            self._info, life_id=f"{self._info.life_id}+", alive_since=at or datetime.now(UTC)
-        )
+        self._info = replace(self._info, boot_id=f"{self._info.boot_id}+", booted_at=at or datetime.now(UTC))
 
     def processes_of(self, name: str) -> tuple[tuple[str, ...], ...]:
         """Return the argv of each process started by `start_process` and `run_process`, in order."""
@@ -141,11 +147,11 @@ class SimulatedRuntime(ContainerRuntime):
     @property
     def answers(self) -> bool:
         """True unless the simulated machine is silent now."""
-        return not self._conduct.is_silent(self.name, time.time())
+        return not self._behaviour.is_silent(self.name, time.time())
 
     @property
-    def shelf(self) -> Shelf:
-        return self._shelf
+    def state(self) -> EngineState:
+        return self._state
 
     def close(self) -> None:
         return
@@ -242,8 +248,8 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             if self._present(name).state.status is not ContainerStatus.CREATED:
                 return
-        if self._conduct.start_s:
-            time.sleep(self._conduct.start_s)
+        if self._behaviour.start_s:
+            time.sleep(self._behaviour.start_s)
         with self._lock:
             container = self._present(name)
             if container.state.status is not ContainerStatus.CREATED:
@@ -252,10 +258,10 @@ class SimulatedRuntime(ContainerRuntime):
             container.state = replace(
                 container.state,
                 status=ContainerStatus.RUNNING,
-                addresses=self._shelf.join(container.spec.network),
+                addresses=self._state.join(container.spec.network),
                 started_at=now,
             )
-            container.ends_at, container.ends_with = self._conduct.end_of(name, now.timestamp())
+            container.ends_at, container.ends_with = self._behaviour.end_of(name, now.timestamp())
             self._containers[name] = container
 
     def stop_container(self, name: str, grace_s: int) -> None:
@@ -270,7 +276,7 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             container = self._containers.get(name)
             if container is not None:
-                self._shelf.leave(container)
+                self._state.leave(container)
                 self._containers.pop(name, None)
 
     def inspect_container(self, name: str) -> ContainerState | None:
@@ -380,6 +386,6 @@ class SimulatedRuntime(ContainerRuntime):
         self._put_end(container, ended(container.state, exit_code, datetime.now(UTC), was_oom_killed))
 
     def _put_end(self, container: Container, state: ContainerState) -> None:
-        self._shelf.leave(container)
+        self._state.leave(container)
         container.state = state
         self._containers[container.spec.name] = container

@@ -79,7 +79,7 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class Behaviour:
     """Behaviour of containers and machines.
 
     Containers take `start_s` to start, run for `run_s` on average (0: until stopped), and a share
@@ -108,7 +108,7 @@ class Conduct:
         return random.Random(f"{machine} {spell}").random() < self.lose_rate  # noqa: S311
 
 
-class InRedis(MutableMapping[str, Thing], Generic[Thing]):
+class RedisMapping(MutableMapping[str, Thing], Generic[Thing]):
     """Mapping that stores each value as JSON in a field of one Redis hash, shared by all processes.
     Raises RuntimeUnavailable if Redis does not answer.
     """
@@ -168,7 +168,7 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
 
 
 @dataclass(slots=True)
-class Shelf:
+class EngineState:
     """Networks, volumes ({name: labels}) and containers of one engine."""
 
     networks: MutableMapping[str, Network] = field(default_factory=dict)
@@ -198,17 +198,17 @@ class Shelf:
                 self.networks[name] = network
 
 
-def shared_shelf(engine: str) -> Shelf:
+def shared_state(engine: str) -> EngineState:
     """Return the state of this engine in Redis. `engine` names the installation and the machine."""
     key = f"berth:simulated:{engine}"
-    return Shelf(
-        InRedis(f"{key}:networks", _network_told, _network),
-        InRedis(f"{key}:volumes", dict, dict),
-        InRedis(f"{key}:containers", _told_of, _container),
+    return EngineState(
+        RedisMapping(f"{key}:networks", _network_told, _network),
+        RedisMapping(f"{key}:volumes", dict, dict),
+        RedisMapping(f"{key}:containers", _told_of, _container),
     )
 
 
-def clear_shelves(engine: str) -> int:
+def clear_shared_states(engine: str) -> int:
     """Remove the state of all engines whose name begins with `engine`; return the number of keys
     removed.
     """
@@ -217,9 +217,9 @@ def clear_shelves(engine: str) -> int:
     return len(keys)
 
 
-def remove_shelves(engines: Iterable[str]) -> None:
+def remove_shared_states(engines: Iterable[str]) -> None:
     """Remove the state of exactly these engines."""
-    parts = [each.name for each in fields(Shelf)]
+    parts = [each.name for each in fields(EngineState)]
     _remove_keys([f"berth:simulated:{engine}:{part}" for engine in engines for part in parts])
 
 

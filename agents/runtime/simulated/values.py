@@ -1,16 +1,56 @@
-"""Images, logs, labels and usage that a simulated engine reports."""
+"""Images, logs, labels, usage and accelerators that a simulated engine reports."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from threading import Lock
 
+from agents.discovery.base import DeviceUse
 from agents.runtime.docker.encoding import carries
 from agents.runtime.docker.log_entries import LogEntry, LogTail
 from agents.runtime.port import ContainerConflict, ImageInfo, LabelledObject
 from agents.runtime.simulated.state import Container
 from agents.runtime.usage import ContainerUsage
+from common.values.resources import MILLI
 
 IMAGE_BYTES = 100 * 2**20
 IMAGE_ID_PREFIX = "sha256:"
+DEVICE_MEM_BYTES = 80 * 2**30
+DEVICE_PERCENT = 50
+
+
+class SimulatedDevices:
+    """Accelerators of one simulated machine: constantly 50 % busy with a quarter of their memory, or
+    as set by a test. Thread-safe.
+    """
+
+    def __init__(self, devices: Mapping[str, int]) -> None:
+        self._lock = Lock()
+        self._uses = {
+            device_id: DeviceUse(
+                device_id=device_id,
+                percent=DEVICE_PERCENT,
+                mem_bytes=DEVICE_MEM_BYTES // 4,
+                mem_total_bytes=DEVICE_MEM_BYTES,
+            )
+            for slot_name, amount in devices.items()
+            for index in range(amount // MILLI)
+            for device_id in [f"{slot_name}-{index}"]  # as agents.machines.accelerators assigns them
+        }
+
+    def use(self, use: DeviceUse) -> None:
+        """Set the use that a device reports from now on."""
+        with self._lock:
+            self._uses[use.device_id] = use
+
+    def fall_silent(self, device_id: str) -> None:
+        """Make a device report no use from now on."""
+        with self._lock:
+            self._uses.pop(device_id, None)
+
+    def measure(self) -> tuple[DeviceUse, ...]:
+        """Implement AcceleratorDiscovery.measure."""
+        with self._lock:
+            return tuple(self._uses.values())
 
 
 def steady_usage(container: Container) -> ContainerUsage:

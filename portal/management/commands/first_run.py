@@ -23,7 +23,7 @@ from accounts.credentials.keypairs import create_keypair
 from accounts.models import Project, User
 from accounts.tenancy.service import add_member, create_domain, create_project, create_user
 from agents.core.states import AgentState
-from agents.machines.network_isolation import WallsMissing, require_walls
+from agents.machines.network_isolation import IsolationMissing, require_isolation
 from agents.machines.service import refresh_agent, register_agent
 from agents.models import Agent, ResourceGroup
 from agents.resource_groups.service import create_resource_group
@@ -111,8 +111,8 @@ class Command(BaseCommand):
             raise CommandError(f"The engine of “{agent.name}” does not hold the image {reference}.")
         discover_image(actor=SYSTEM, reference=reference, facts=facts)
         try:
-            require_walls(agent)
-        except WallsMissing as fault:
+            require_isolation(agent)
+        except IsolationMissing as fault:
             self.stderr.write(
                 f"No session starts on “{agent.name}”: {fault} docs/subsystems/agents.md says more."
             )

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management import BaseCommand, CommandError
 from django.db import IntegrityError
 
-from agents.machines.simulation import Shape
+from agents.machines.simulation import MachineShape
 from agents.models import ResourceGroup
-from agents.runtime.simulated.state import Conduct
+from agents.runtime.simulated.state import Behaviour
 from portal.demo import simulated_cluster
 from sessions_app.models import ComputeSession
 
@@ -56,7 +56,9 @@ class Command(BaseCommand):
     def _simulate(self, options: dict[str, Any]) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         rates = (options[name] for name in ("start_seconds", "run_seconds", "fail_rate", "lose_rate"))
-        shape = Shape(options["cpu"], options["mem"], options["gpus"], Conduct(*rates), options["gpu_model"])
+        shape = MachineShape(
+            options["cpu"], options["mem"], options["gpus"], Behaviour(*rates), options["gpu_model"]
+        )
         try:
             group = simulated_cluster.make_cluster(
                 count=options["agents"], shape=shape, group_name=options["group"]

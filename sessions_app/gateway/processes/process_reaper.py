@@ -147,7 +147,7 @@ class ProcessOwners:
                 continue
             with suppress(RuntimeFault):
                 if not owner.is_done:  # settled after its connection had gone
-                    await async_runtime_of(owner.agent).end_kept(owner.container, name)
+                    await async_runtime_of(owner.agent).end_owned_processes(owner.container, name)
                 self._left.pop(name, None)
 
     async def _sweep_forever(self) -> None:
@@ -180,7 +180,7 @@ async def _end_processes(agent: Agent, leases: list[str]) -> bool:
     try:
         for container in await runtime.running_containers({INSTALLATION_LABEL: settings.BERTH_INSTALLATION}):
             for lease in leases:
-                await runtime.end_kept(container, f"{lease}.")
+                await runtime.end_owned_processes(container, f"{lease}.")
     except RuntimeFault as fault:
         log.warning("keepers.sweep_later", agent=agent.name, why=str(fault))
         return False

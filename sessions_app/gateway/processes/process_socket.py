@@ -235,7 +235,7 @@ class ProcessSocket(ABC):
         self._session_id = order.presence.session_id
         with process_owners().register(order.agent, order.container) as owner:
             columns, rows = self._size or (order.spec.columns, order.spec.rows)
-            spec = replace(order.spec, keeper=owner.name, columns=columns, rows=rows)
+            spec = replace(order.spec, owner=owner.name, columns=columns, rows=rows)
             process = await runtime.open_process(order.container, spec)
             following = asyncio.get_running_loop().create_task(self._run_commands(process))
             has_ended = False

@@ -17,7 +17,7 @@ from accounts.models import Domain, KeyPair, ResourcePolicy
 from agents.models import ResourceGroup
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.runtime.simulated.state import clear_shelves, shared_shelf
+from agents.runtime.simulated.state import clear_shared_states, shared_state
 from common.actors import ActorKind
 from common.messaging.redis import client
 from sessions_app.admission.service import enqueue_session
@@ -38,7 +38,7 @@ def place() -> Place:
     """A running session, one of a token that waits, and an array, on engines that the auditor sees."""
     made = make_place()
     give_devices(made.agent, 2)
-    adopt_runtime(made.agent.address, SimulatedRuntime(has_any_image=True, shelf=_shelf(made.agent.name)))
+    adopt_runtime(made.agent.address, SimulatedRuntime(has_any_image=True, state=_state(made.agent.name)))
     running = made.run(resources={"cpu": 1, "mem": "1g", "gpu": 0.5})
     owner = actor_for(made.owner)
     keypair, _token = create_keypair(actor=owner, name="robot")
@@ -59,7 +59,7 @@ def auditor() -> Iterator[Auditor]:
     with psycopg.connect(**parameters, row_factory=psycopg.rows.dict_row) as own:
         yield Auditor(own, client(), SHELVES)
     run_sql("DROP TABLE chaos_acknowledged, chaos_limits, chaos_rounds")
-    clear_shelves(f"{SHELVES}:")
+    clear_shared_states(f"{SHELVES}:")
 
 
 def run_sql(text: str) -> None:
@@ -67,8 +67,8 @@ def run_sql(text: str) -> None:
         cursor.execute(text)
 
 
-def _shelf(machine: str) -> object:
-    return shared_shelf(f"{SHELVES}:{machine}")
+def _state(machine: str) -> object:
+    return shared_state(f"{SHELVES}:{machine}")
 
 
 def test_what_is_as_it_should_be_is_left_alone(place: Place, auditor: Auditor) -> None:

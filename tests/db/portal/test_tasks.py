@@ -19,7 +19,7 @@ from agents.models import Agent
 from agents.runtime.docker.log_entries import LogTail
 from agents.runtime.port import NetworkSpec, RuntimeRefused, RuntimeUnavailable
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.tasks import heartbeat_agents, keep_walls
+from agents.tasks import heartbeat_agents, renew_network_isolation
 from common import clock
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
@@ -237,11 +237,11 @@ def test_machine_that_stopped_answering_is_noticed_unless_another_round_is_at_it
 
 def test_one_round_raises_walls_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds: list[str] = []
-    monkeypatch.setattr(network_isolation, "keep_walls", lambda: rounds.append("round"))
+    monkeypatch.setattr(network_isolation, "renew_isolation", lambda: rounds.append("round"))
     with somebody_at("agents.machines.network_isolation"):
-        keep_walls()
+        renew_network_isolation()
     assert rounds == []
-    keep_walls()
+    renew_network_isolation()
     assert rounds == ["round"]
 
 

@@ -82,7 +82,9 @@ class Stage:
         self.image = ensure_session_image(print, self._data_dir, address=engines.ADDRESS)
         found = self.runtime.inspect_image(self.image)
         assert found is not None
-        why = network_isolation.raise_walls(Agent(name="here", address=engines.ADDRESS), [found.image_id])
+        why = network_isolation.install_isolation(
+            Agent(name="here", address=engines.ADDRESS), [found.image_id]
+        )
         assert not why, why
         self.neighbour_network = self.session_network()
         self.neighbour = self._start_neighbour()

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from accounts.models import KeyPair
 from agents.models import Agent
 from agents.runtime.port import ContainerGone, ContainerSpec
-from agents.runtime.port_async import KEEPER_VARIABLE, Channel, Process, ProcessSpec
+from agents.runtime.port_async import PROCESS_OWNER_VARIABLE, Channel, Process, ProcessSpec
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
 from sessions_app.gateway.activity.recorder import ActivityRecorder
@@ -139,8 +139,8 @@ async def test_what_was_asked_reaches_the_engine(
     )
     assert opened[0].sizes == [(100, 30), (1000, 50)]
     assert opened[0].signals == ["USR1"]
-    assert spec.keeper
-    assert KEEPER_VARIABLE not in spec.environment
+    assert spec.owner
+    assert PROCESS_OWNER_VARIABLE not in spec.environment
 
 
 async def test_input_is_acknowledged(running: Stage, token: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from agents.capacity.overcommit import apply_overcommit
-from agents.machines.simulation import Shape, add_simulated_agents
+from agents.machines.simulation import MachineShape, add_simulated_agents
 from agents.models import Agent, AgentSlot
 from agents.resource_groups.service import create_resource_group, move_agent, update_resource_group
 from agents.selectors import has_machine_for, slot_capacities
@@ -140,12 +140,12 @@ def test_what_was_changed_is_written_down(cluster: Cluster) -> None:
 def test_machines_that_come_at_once_are_read_once_though_the_database_takes_its_tables_for_empty() -> None:
     """As they were when it last looked: each machine was compared with each other."""
     far = create_resource_group(actor=SYSTEM, name="far")
-    add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=Shape())
+    add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=MachineShape())
     Agent.objects.all().delete()
     with connection.cursor() as cursor:
         for table in ("agents_agent", "agents_agentslot"):
             cursor.execute(f"ANALYZE {table}")
-    made = add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=Shape())
+    made = add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=MachineShape())
     before = slots_read()
     apply_overcommit([agent.pk for agent in made])
     assert slots_read() - before < 20 * len(made)

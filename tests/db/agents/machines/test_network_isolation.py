@@ -11,7 +11,7 @@ from django.test import Client
 from accounts.models import User
 from agents.machines import network_isolation
 from agents.machines import service as machines_service
-from agents.machines.network_isolation import WallsMissing
+from agents.machines.network_isolation import IsolationMissing
 from agents.models import Agent
 from agents.resource_groups import service as resource_groups_service
 from agents.runtime.port import ContainerSpec
@@ -58,19 +58,19 @@ def register(engine: SimulatedRuntime) -> Agent:
 
 def keep_walls_after(seconds: float) -> None:
     with clock.frozen_at(clock.now() + timedelta(seconds=seconds)):
-        network_isolation.keep_walls()
+        network_isolation.renew_isolation()
 
 
-def require_walls(agent: Agent) -> None:
+def require_isolation(agent: Agent) -> None:
     agent.refresh_from_db()
-    network_isolation.require_walls(agent)
+    network_isolation.require_isolation(agent)
 
 
 def test_first_launch_raises_the_walls_and_the_next_ones_rely_on_them(
     agent: Agent, engine: SimulatedRuntime, image: ContainerImage
 ) -> None:
-    require_walls(agent)
-    require_walls(agent)
+    require_isolation(agent)
+    require_isolation(agent)
 
     (helper,) = engine.helpers
     assert (helper.image, helper.capabilities) == (image.digest, ("NET_ADMIN",))
@@ -87,10 +87,10 @@ def test_rounds_raise_the_walls_every_five_minutes(
 def test_walls_do_not_outlive_the_machine_that_they_were_raised_on(
     agent: Agent, engine: SimulatedRuntime, image: ContainerImage
 ) -> None:
-    require_walls(agent)
+    require_isolation(agent)
     engine.reboot()
     machines_service.heartbeat_agents()
-    require_walls(agent)
+    require_isolation(agent)
     assert len(engine.helpers) == 2
 
 
@@ -98,14 +98,14 @@ def test_only_an_image_that_was_built_here_works_on_the_machine(
     agent: Agent, engine: SimulatedRuntime
 ) -> None:
     ContainerImage.objects.create(reference="hub.example/tool:1", digest="sha256:hub.example/tool:1")
-    with pytest.raises(WallsMissing, match="session image"):
-        require_walls(agent)
+    with pytest.raises(IsolationMissing, match="session image"):
+        require_isolation(agent)
     assert engine.helpers == []
 
 
 def test_best_effort_goes_on_without_walls_and_says_so(agent: Agent, settings: Any) -> None:
     settings.BERTH_WALLS = "best-effort"
-    require_walls(agent)
+    require_isolation(agent)
     agent.refresh_from_db()
     assert "session image" in agent.data["walls"]["error"]
 
@@ -113,9 +113,9 @@ def test_best_effort_goes_on_without_walls_and_says_so(agent: Agent, settings: A
 def test_missing_walls_are_missed_at_each_round_until_they_stand(
     agent: Agent, engine: SimulatedRuntime
 ) -> None:
-    network_isolation.keep_walls()
+    network_isolation.renew_isolation()
     ContainerImage.objects.create(reference=BUILT, digest=f"sha256:{BUILT}")
-    network_isolation.keep_walls()
+    network_isolation.renew_isolation()
 
     agent.refresh_from_db()
     assert agent.data["walls"]["error"] == ""
@@ -141,7 +141,7 @@ def test_no_container_starts_where_the_machine_takes_no_rules(image: ContainerIm
 def test_superadmins_alone_read_on_the_agents_page_why_walls_are_missing(
     agent: Agent, people: People, browser_of: Callable[[User], Client]
 ) -> None:
-    network_isolation.keep_walls()
+    network_isolation.renew_isolation()
     assert "No walls around sessions" in browser_of(people.superadmin).get("/agents/").content.decode()
     assert "No walls around sessions" not in browser_of(people.member).get("/agents/").content.decode()
 

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from accounts.core.roles import Role
 from accounts.models import Domain, LimitUse, Membership, Project, User
-from agents.machines.simulation import Shape
+from agents.machines.simulation import MachineShape
 from agents.models import Agent, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from common.actors import SYSTEM
@@ -41,7 +41,7 @@ def group() -> ResourceGroup:
 
 def make_group(name: str = simulated_cluster.GROUP) -> ResourceGroup:
     """With a machine, and two sessions of people who do not exist, one of which is launched."""
-    group = simulated_cluster.make_cluster(count=1, shape=Shape(), group_name=name)
+    group = simulated_cluster.make_cluster(count=1, shape=MachineShape(), group_name=name)
     requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
     for actor, request in islice(requests, 2):
         enqueue_session(actor=actor, request=request)

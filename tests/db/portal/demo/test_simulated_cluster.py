@@ -15,11 +15,11 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Domain, LimitUse, User
 from agents.core.states import AgentState
 from agents.machines.service import heartbeat_agents
-from agents.machines.simulation import Shape
+from agents.machines.simulation import MachineShape
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.runtime.simulated.state import Conduct, InRedis
+from agents.runtime.simulated.state import Behaviour, RedisMapping
 from agents.selectors import runtime_of
 from common import clock
 from common.actors import SYSTEM
@@ -40,13 +40,13 @@ from tests.factories_sessions import make_place
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
-SHORT = Conduct(run_s=0.001)
+SHORT = Behaviour(run_s=0.001)
 
 
 @pytest.fixture
 def cluster() -> Iterator[ResourceGroup]:
     create_resource_group(actor=SYSTEM, name="default", is_default=True)
-    yield simulated_cluster.make_cluster(count=3, shape=Shape(conduct=SHORT))
+    yield simulated_cluster.make_cluster(count=3, shape=MachineShape(behaviour=SHORT))
     simulated_cluster.clear()
 
 
@@ -149,7 +149,7 @@ def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
         model: model.objects.count()
         for model in (User, Domain, Agent, ResourceGroup, ComputeSession, LimitUse)
     }
-    group = simulated_cluster.make_cluster(count=3, shape=Shape(conduct=SHORT))
+    group = simulated_cluster.make_cluster(count=3, shape=MachineShape(behaviour=SHORT))
     submit(group, 5)
     for session_id in run_tick(group.pk)[:2]:
         launcher.launch_session(session_id)
@@ -166,7 +166,7 @@ def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
 
 def test_clearing_holds_sessions_before_what_they_hold() -> None:
     make_place()
-    group = simulated_cluster.make_cluster(count=1, shape=Shape())
+    group = simulated_cluster.make_cluster(count=1, shape=MachineShape())
     submit(group, 2)
     run_tick(group.pk)
     with CaptureQueriesContext(connection) as asked:
@@ -184,7 +184,7 @@ def test_clearing_holds_sessions_before_what_they_hold() -> None:
 
 def test_sessions_that_others_wait_for_are_cleared_too() -> None:
     place = make_place()
-    group = simulated_cluster.make_cluster(count=1, shape=Shape())
+    group = simulated_cluster.make_cluster(count=1, shape=MachineShape())
     before = submit(group, 1)[0]
     actor = simulated_cluster.actor_of(before.owner)
     request = next(simulated_cluster.workload(simulated_cluster.people_of(group), seed=2))[1]
@@ -202,7 +202,7 @@ def test_sessions_that_others_wait_for_are_cleared_too() -> None:
 
 def test_arrays_are_cleared_too() -> None:
     place = make_place()
-    group = simulated_cluster.make_cluster(count=1, shape=Shape())
+    group = simulated_cluster.make_cluster(count=1, shape=MachineShape())
     submit_array(group, "1-3%1")
     mine = place.enqueue()
     SessionDependency.objects.create(session=mine, after_array=SessionArray.objects.get(), when="any")
@@ -218,14 +218,14 @@ def test_an_empty_group_of_others_is_neither_used_nor_removed() -> None:
     make_place()
     create_resource_group(actor=SYSTEM, name="planned")
     with pytest.raises(simulated_cluster.Unsafe, match="real machines"):
-        simulated_cluster.make_cluster(count=1, shape=Shape(), group_name="planned")
+        simulated_cluster.make_cluster(count=1, shape=MachineShape(), group_name="planned")
     simulated_cluster.clear()
     assert ResourceGroup.objects.filter(name="planned", is_active=True).exists()
 
 
 def test_a_session_of_a_real_person_in_the_group_is_ended_and_kept() -> None:
     place = make_place()
-    group = simulated_cluster.make_cluster(count=2, shape=Shape())
+    group = simulated_cluster.make_cluster(count=2, shape=MachineShape())
     mine = place.enqueue(resource_group=group.name)
     [session_id] = run_tick(group.pk)
     launcher.launch_session(session_id)
@@ -261,9 +261,9 @@ def test_numbers_that_make_no_sense_are_refused(wrong: tuple[str, str]) -> None:
 
 
 def test_a_lost_machine_is_silent_and_comes_back() -> None:
-    conduct = Conduct(lose_rate=0.5)
+    behaviour = Behaviour(lose_rate=0.5)
     now = clock.now().timestamp()
-    at = [conduct.is_silent("one", now + 600 * number) for number in range(50)]
+    at = [behaviour.is_silent("one", now + 600 * number) for number in range(50)]
     assert any(at)
     assert not all(at)
 
@@ -272,7 +272,7 @@ def test_a_lost_machine_is_silent_and_comes_back() -> None:
 @pytest.mark.parametrize("last", [b"second", b""])
 def test_the_log_of_the_last_attempt_is_kept(last: bytes) -> None:
     create_resource_group(actor=SYSTEM, name="default", is_default=True)
-    cluster = simulated_cluster.make_cluster(count=1, shape=Shape())
+    cluster = simulated_cluster.make_cluster(count=1, shape=MachineShape())
     try:
         [session] = submit(cluster, 1)
         ComputeSession.objects.filter(pk=session.pk).update(max_retries=1)
@@ -298,15 +298,15 @@ def test_what_somebody_else_takes_off_a_shelf_at_the_same_moment_is_gone_and_no_
     cluster: ResourceGroup,
 ) -> None:
     def taken_by_another(told: dict[str, str]) -> dict[str, str]:
-        client().hdel(shelf.key, "volume")
+        client().hdel(state.key, "volume")
         return told
 
-    shelf = InRedis[Any]("berth:simulated:taken", dict, taken_by_another)
-    shelf["volume"] = {}
-    assert shelf.pop("volume", None) is None
-    assert shelf.pop("volume", None) is None
+    state = RedisMapping[Any]("berth:simulated:taken", dict, taken_by_another)
+    state["volume"] = {}
+    assert state.pop("volume", None) is None
+    assert state.pop("volume", None) is None
     with pytest.raises(KeyError):
-        shelf.pop("volume")
-    shelf["volume"] = {"of": "one"}
-    assert InRedis[Any](shelf.key, dict, dict).pop("volume") == {"of": "one"}
-    assert not shelf
+        state.pop("volume")
+    state["volume"] = {"of": "one"}
+    assert RedisMapping[Any](state.key, dict, dict).pop("volume") == {"of": "one"}
+    assert not state

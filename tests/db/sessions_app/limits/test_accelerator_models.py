@@ -5,7 +5,7 @@ import pytest
 from agents.core.states import AgentState
 from agents.discovery.base import AcceleratorDevice
 from agents.machines.observation import Observation
-from agents.machines.service import is_as_before, record_heartbeat
+from agents.machines.service import is_unchanged, record_heartbeat
 from agents.models import Agent, AgentSlot
 from agents.runtime.port import EngineInfo
 from common.errors import InvalidInput, LimitExceeded, NotFound
@@ -92,4 +92,4 @@ def test_a_machine_is_of_a_model_where_all_its_accelerators_are(place: Place) ->
         seen = Observation(info, (), devices)
         assert record_heartbeat(agent.pk, seen).device_model == told
         known = Agent.objects.prefetch_related("slots", "images").get(pk=agent.pk)
-        assert is_as_before(known, seen)
+        assert is_unchanged(known, seen)

@@ -3,10 +3,10 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.discovery.mock import MockDiscovery
 from agents.machines.accelerators import write_devices
 from agents.models import AgentDevice
 from sessions_app.models import Kernel, KernelAllocation
+from tests.doubles.accelerators import MockDiscovery
 from tests.factories_devices import devices_of, give_devices, occupied_devices
 from tests.factories_sessions import Place, make_place
 

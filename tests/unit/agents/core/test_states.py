@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from agents.core.states import STATE_TITLES, TRANSITIONS, AgentState, is_legal
 from agents.core.usable_capacity import capacity_of
 from agents.discovery import discover_devices
-from agents.discovery.mock import MockDiscovery
 from agents.discovery.nvidia import NvidiaDiscovery
 from agents.runtime.port import RuntimeUnavailable
 from agents.runtime.registry import adopt_runtime, async_runtime_for, runtime_for
+from tests.doubles.accelerators import MockDiscovery
 from tests.doubles.runtimes import LostRuntime
 
 GIB = 2**30

@@ -8,7 +8,7 @@ import pytest
 
 from agents.discovery import discover_devices, nvidia
 from agents.discovery.base import DeviceUse
-from agents.discovery.mock import MockDiscovery
+from tests.doubles.accelerators import MockDiscovery
 
 
 class Nvml:

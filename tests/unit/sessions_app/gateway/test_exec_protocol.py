@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from agents.runtime.docker.exec import ChannelSplitter
-from agents.runtime.port_async import Channel, ProcessSpec
+from agents.runtime.port_async import ProcessSpec
 from common.errors import InvalidInput
 from sessions_app.gateway.processes import exec_protocol
 from sessions_app.gateway.processes.exec_protocol import bearer_of, parse_order, parse_signal
@@ -84,14 +83,3 @@ def test_a_token_comes_by_header_or_subprotocol() -> None:
     assert bearer_of({b"authorization": b"Bearer first "}, offered) == "first"
     assert bearer_of({b"authorization": b"Basic first"}, offered) == "second"
     assert bearer_of({}, ["berth.exec.v1"]) == ""
-
-
-def test_channels_are_kept_apart_however_the_bytes_come() -> None:
-    frames = b"\1\0\0\0\0\0\0\3out" + b"\2\0\0\0\0\0\0\5wrong" + b"\1\0\0\0\0\0\0\0" + b"\1\0\0\0\0\0\0\1!"
-    for size in range(1, len(frames) + 1):
-        splitter = ChannelSplitter()
-        said = {Channel.OUTPUT: b"", Channel.ERRORS: b""}
-        for start in range(0, len(frames), size):
-            for channel, data in splitter.feed(frames[start : start + size]):
-                said[channel] += data
-        assert said == {Channel.OUTPUT: b"out!", Channel.ERRORS: b"wrong"}

@@ -20,7 +20,7 @@ class Engine:
     def __init__(self) -> None:
         self.ended: list[str] = []
 
-    async def end_kept(self, container: str, owner: str) -> None:
+    async def end_owned_processes(self, container: str, owner: str) -> None:
         self.ended.append(owner)
 
 
