@@ -12,11 +12,13 @@ class AccountsConfig(AppConfig):
         from accounts.models import Viewing
         from accounts.sign_in import audit_events, second_factor
         from accounts.tenancy import membership_sync
-        from accounts.web.profile.languages import bring_language
+        from accounts.web.profile.languages import restore_language
 
         access_revocation.connect()
         audit_events.connect()
         second_factor.connect()
         membership_sync.connect()
-        user_logged_in.connect(bring_language)
-        post_delete.connect(impersonation.record_end, sender=Viewing, dispatch_uid="audit-viewing")
+        user_logged_in.connect(restore_language)
+        post_delete.connect(
+            impersonation.record_impersonation_end, sender=Viewing, dispatch_uid="audit-viewing"
+        )

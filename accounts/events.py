@@ -6,7 +6,7 @@ from common.messaging.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class PasswordsTried(Event):
+class PasswordGuessingDetected(Event):
     """Password guessing has made the throttle reject unknown devices for an account. Published at
     most once a day per account.
     """

@@ -11,19 +11,19 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from accounts.core.allow_lists import Allowance, AllowList
-from accounts.core.limits import Level, Limit, LimitState, Scope, kind_of, stands_at
-from accounts.core.utilization import UseRule
+from accounts.core.allow_lists import AllowList, ScopeAllowList
+from accounts.core.limits import Level, Limit, LimitState, Scope, applies_at, limit_kind
+from accounts.core.utilization import UtilizationRule
 from accounts.models import (
-    USUAL_LIMITS,
+    DEFAULT_LIMITS,
     Domain,
     KeyPair,
     LimitUse,
     Project,
     ResourcePolicy,
     User,
-    allowed_of,
-    limits_of,
+    policy_allow_lists,
+    policy_limits,
 )
 from common.actors import Actor
 from common.db.connection import constraint_of
@@ -99,7 +99,7 @@ def scope_ids(actor: Actor, project: Project | None = None) -> ScopeIds:
     return ScopeIds(domain_id, project.pk if project else None, actor.user_id, actor.keypair_id)
 
 
-def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
+def read_scopes(keys: Collection[tuple[Level, int]]) -> list[Scope]:
     """Return those scopes that have a policy, with their current use. One query."""
     ids = {level.value: [scope_id for at, scope_id in keys if at is level] for level in Level}
     return [_scope(row) for row in read_rows(_ScopeRow, _SCOPES, ids)]
@@ -107,7 +107,7 @@ def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
 
 def _scope(row: _ScopeRow) -> Scope:
     level, policy = Level(row.level), row.policy
-    limits = {limit: value for limit, value in limits_of(policy).items() if stands_at(limit, level)}
+    limits = {limit: value for limit, value in policy_limits(policy).items() if applies_at(limit, level)}
     return Scope(
         level,
         row.id,
@@ -115,34 +115,34 @@ def _scope(row: _ScopeRow) -> Scope:
         policy["name"],
         limits,
         row.used,
-        allowed_of(policy),
+        policy_allow_lists(policy),
         is_central=policy["domain_id"] is None,
-        use_rule=UseRule(policy["use_rule"]),
+        use_rule=UtilizationRule(policy["use_rule"]),
     )
 
 
-def own_scope(actor: Actor) -> list[Scope]:
+def actor_user_scope(actor: Actor) -> list[Scope]:
     """Return the actor's own policy with its current use; empty for the system. One query."""
-    return scopes_of(ScopeIds(user=actor.user_id).keys())
+    return read_scopes(ScopeIds(user=actor.user_id).keys())
 
 
-def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
+def user_scopes(user: User, project: Project | None = None) -> list[Scope]:
     """Return the scopes whose limits apply to `user` in `project`, without a keypair. One query."""
     domain_id = project.domain_id if project else user.domain_id
-    return scopes_of(ScopeIds(domain_id, project.pk if project else None, user.pk).keys())
+    return read_scopes(ScopeIds(domain_id, project.pk if project else None, user.pk).keys())
 
 
 def limit_exceeded(
-    states: Collection[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
+    states: Collection[LimitState], budgets: Sequence[str] = (), lists: Collection[ScopeAllowList] = ()
 ) -> LimitExceeded:
     """Build the error that names all exceeded limits, allow-lists and used-up budgets."""
     fields: dict[str, list[str]] = {}
     for state in states:
-        if field := FIELDS.get(kind_of(state.limit)):
+        if field := FIELDS.get(limit_kind(state.limit)):
             fields.setdefault(field, []).append(state.refusal)
     for each in lists:
         fields.setdefault(ALLOW_FIELDS[each.kind], []).append(each.refusal)
-    hints = dict.fromkeys(HINTS[kind] for state in states if (kind := kind_of(state.limit)) in HINTS)
+    hints = dict.fromkeys(HINTS[kind] for state in states if (kind := limit_kind(state.limit)) in HINTS)
     if lists and not states and not budgets:
         usual = _("Choose another one, or ask for it to be allowed.")
     elif budgets and not states:
@@ -153,17 +153,19 @@ def limit_exceeded(
         paragraph((*(state.refusal for state in states), *(each.refusal for each in lists), *budgets)),
         hint=paragraph(_(hint) for hint in hints) or usual,
         fields=fields,
-        limits=[as_json(state) for state in states],
-        allow_lists=[{**list_as_json(each), "asked": each.asked, "message": each.refusal} for each in lists],
+        limits=[limit_json(state) for state in states],
+        allow_lists=[
+            {**allow_list_json(each), "asked": each.asked, "message": each.refusal} for each in lists
+        ],
         budgets=budgets,
     )
 
 
-def as_json(state: LimitState) -> dict[str, Any]:
+def limit_json(state: LimitState) -> dict[str, Any]:
     return {**{name: getattr(state, name) for name in LimitState.__slots__}, "message": state.refusal}
 
 
-def list_as_json(allowance: Allowance) -> dict[str, Any]:
+def allow_list_json(allowance: ScopeAllowList) -> dict[str, Any]:
     return {
         "list": allowance.kind.value,
         **{name: getattr(allowance, name) for name in ("level", "scope", "policy", "entries")},
@@ -190,12 +192,12 @@ def default_policy() -> ResourcePolicy:
     is created if missing.
     """
     marked = ResourcePolicy.objects.filter(is_default=True).first()
-    usual = {"is_default": True, **USUAL_LIMITS}
+    usual = {"is_default": True, **DEFAULT_LIMITS}
     return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
 
 
-def check_room(
-    states: Iterable[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
+def check_limits(
+    states: Iterable[LimitState], budgets: Sequence[str] = (), lists: Collection[ScopeAllowList] = ()
 ) -> None:
     """Raise LimitExceeded if any limit is hit, any budget is used up or any allow-list lacks the
     request. `budgets` are sentences of used-up budgets, `lists` the allow-lists that refuse.

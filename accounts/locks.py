@@ -7,7 +7,7 @@ from accounts.models import User
 from common.actors import Actor
 
 
-def lock_people(actor: Actor, *user_ids: int) -> dict[int, User]:
+def lock_users(actor: Actor, *user_ids: int) -> dict[int, User]:
     """Lock the actor, these users and all superadmins until the transaction ends. Locks in order of
     primary key, so that concurrent changes do not deadlock. Returns the current rows as {id: User}.
     """

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce, NullIf
 from django.utils.translation import gettext as _
 
 from accounts.core import authorization
-from accounts.core.authorization import Action, Actions, Standing
+from accounts.core.authorization import Action, Actions, ActorScope
 from accounts.core.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from accounts.models import Domain, Membership, PeopleImport, Project, User
 from common.actors import Actor
@@ -18,7 +18,7 @@ from common.messaging.live_updates import Listener
 from common.values.text import quoted
 
 
-def _key(number: int | None) -> int:
+def _lookup_id(number: int | None) -> int:
     """Return an id for lookups; 0, which matches no row, for the system and for anonymous
     actors.
     """
@@ -41,14 +41,14 @@ def require_superadmin(actor: Actor) -> None:
         raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
 
 
-def user_of(actor: Actor, *, is_locked: bool = False) -> User:
+def get_acting_user(actor: Actor, *, is_locked: bool = False) -> User:
     """Return the acting user. With `is_locked` the row is locked until the transaction ends. Raises
     NotFound for the system and for users who were removed meanwhile.
     """
     people = User.objects.select_related("domain")
     if is_locked:
         people = people.select_for_update(of=("self",), no_key=True)
-    user = people.filter(pk=_key(actor.user_id), is_active=True).first()
+    user = people.filter(pk=_lookup_id(actor.user_id), is_active=True).first()
     if user is None:
         raise NotFound(_("This account does not exist any more."))
     return user
@@ -61,28 +61,30 @@ def overseen_domain_id(actor: Actor) -> int | None:
 
 def overseen_domain_ids(actor: Actor) -> QuerySet[User, int]:
     """Return the id of `overseen_domain_id` as a subquery with at most one row."""
-    overseers = User.objects.filter(pk=_key(actor.user_id), is_active=True, role__in=OVERSEERS_OF_DOMAIN)
+    overseers = User.objects.filter(
+        pk=_lookup_id(actor.user_id), is_active=True, role__in=OVERSEERS_OF_DOMAIN
+    )
     return overseers.values_list("domain_id", flat=True)
 
 
-def looks_after_others(actor: Actor) -> bool:
+def oversees_others(actor: Actor) -> bool:
     """Return true if lists may show the actor objects of other users: administrators and monitors.
     At most one query.
     """
     if sees_everything(actor):
         return True
     is_overseer = Q(role__in=OVERSEERS_OF_DOMAIN) | Q(memberships__role=ProjectRole.ADMIN)
-    return User.objects.filter(is_overseer, pk=_key(actor.user_id), is_active=True).exists()
+    return User.objects.filter(is_overseer, pk=_lookup_id(actor.user_id), is_active=True).exists()
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
     """Ids of projects of the own domain in which the actor is project admin, as a subquery; empty
     for monitors.
     """
-    admins = Membership.objects.filter(user_id=_key(actor.user_id), role=ProjectRole.ADMIN)
+    admins = Membership.objects.filter(user_id=_lookup_id(actor.user_id), role=ProjectRole.ADMIN)
     if actor.is_read_only:
         admins = admins.none()
-    return admins.filter(project__domain_id=_key(actor.domain_id)).values_list("project_id", flat=True)
+    return admins.filter(project__domain_id=_lookup_id(actor.domain_id)).values_list("project_id", flat=True)
 
 
 PROJECT_TITLE = Coalesce(NullIf("title", Value("")), "name")  # Equals str(project), for queries
@@ -95,28 +97,28 @@ def visible_projects(actor: Actor) -> QuerySet[Project]:
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
         return projects
-    own = Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id")
+    own = Membership.objects.filter(user_id=_lookup_id(actor.user_id)).values("project_id")
     is_seen = Q(pk__in=own) | Q(domain_id__in=overseen_domain_ids(actor))
-    return projects.filter(is_seen, domain_id=_key(actor.domain_id))
+    return projects.filter(is_seen, domain_id=_lookup_id(actor.domain_id))
 
 
-def standing_of(actor: Actor) -> Standing:
+def read_actor_scope(actor: Actor) -> ActorScope:
     """Read the actor's current role, domain and projects from the database, not from the request.
     One query; none for the system.
     """
     if actor.is_system:
-        return Standing(role=Role.SUPERADMIN)
-    people = User.objects.filter(pk=_key(actor.user_id), is_active=True, domain__is_active=True)
+        return ActorScope(role=Role.SUPERADMIN)
+    people = User.objects.filter(pk=_lookup_id(actor.user_id), is_active=True, domain__is_active=True)
     its = ("memberships__project_id", "memberships__role", "memberships__project__domain_id")
     rows = list(
         people.values_list("role", "domain_id", *its)
     )  # one row with nulls for a user without projects
     if not rows:
-        return Standing()
+        return ActorScope()
     role, domain_id, *_its = rows[0]
     near = [(project_id, own) for *_who, project_id, own, home in rows if home == domain_id]
-    return Standing(
-        user_id=_key(actor.user_id),
+    return ActorScope(
+        user_id=_lookup_id(actor.user_id),
         role=Role(role),
         domain_id=domain_id,
         project_ids=frozenset(project_id for project_id, _own in near),
@@ -127,7 +129,7 @@ def standing_of(actor: Actor) -> Standing:
 def visible_domains(actor: Actor) -> QuerySet[Domain]:
     """The actor's own domain; all domains, closed ones included, for superadmins and monitors."""
     domains = Domain.objects.all()
-    return domains if sees_everything(actor) else domains.filter(pk=_key(actor.domain_id))
+    return domains if sees_everything(actor) else domains.filter(pk=_lookup_id(actor.domain_id))
 
 
 def overseen_projects(actor: Actor) -> QuerySet[Project]:
@@ -136,7 +138,7 @@ def overseen_projects(actor: Actor) -> QuerySet[Project]:
     if sees_everything(actor):
         return projects
     is_overseen = Q(domain_id__in=overseen_domain_ids(actor)) | Q(pk__in=administered_project_ids(actor))
-    return projects.filter(is_overseen, domain_id=_key(actor.domain_id))
+    return projects.filter(is_overseen, domain_id=_lookup_id(actor.domain_id))
 
 
 def manageable_projects(actor: Actor) -> QuerySet[Project]:
@@ -161,8 +163,8 @@ def visible_users(actor: Actor) -> QuerySet[User]:
         return people
     members = Membership.objects.filter(project_id__in=administered_project_ids(actor)).values("user_id")
     is_overseen = Q(domain_id__in=overseen_domain_ids(actor))
-    is_seen = Q(pk=_key(actor.user_id)) | Q(pk__in=members) | is_overseen
-    return people.filter(is_seen, domain_id=_key(actor.domain_id))
+    is_seen = Q(pk=_lookup_id(actor.user_id)) | Q(pk__in=members) | is_overseen
+    return people.filter(is_seen, domain_id=_lookup_id(actor.domain_id))
 
 
 def known_memberships(actor: Actor) -> QuerySet[Membership]:
@@ -172,7 +174,7 @@ def known_memberships(actor: Actor) -> QuerySet[Membership]:
     memberships = Membership.objects.select_related("project").order_by("project__name")
     if sees_everything(actor):
         return memberships
-    own = Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id")
+    own = Membership.objects.filter(user_id=_lookup_id(actor.user_id)).values("project_id")
     is_known = Q(project_id__in=own) | Q(project__domain_id__in=overseen_domain_ids(actor))
     return memberships.filter(is_known)
 
@@ -182,37 +184,37 @@ def with_projects(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
     return people.prefetch_related(Prefetch("memberships", known_memberships(actor)))
 
 
-def actions_on_user(standing: Standing, user: User) -> Actions:
+def actions_on_user(actor_scope: ActorScope, user: User) -> Actions:
     """Return the allowed actions on a user. One query if only a common project could allow more,
     else none.
     """
-    is_distant = standing.domain_id == user.domain_id and standing.role is Role.USER
+    is_distant = actor_scope.domain_id == user.domain_id and actor_scope.role is Role.USER
     ids = user.memberships.values_list("project_id", flat=True) if is_distant else ()
-    return authorization.on_person(
-        standing, user_id=user.pk, role=Role(user.role), domain_id=user.domain_id, project_ids=set(ids)
+    return authorization.user_actions(
+        actor_scope, user_id=user.pk, role=Role(user.role), domain_id=user.domain_id, project_ids=set(ids)
     )
 
 
-def actions_on_project(standing: Standing, project: Project) -> Actions:
-    return authorization.on_project(standing, project_id=project.pk, domain_id=project.domain_id)
+def actions_on_project(actor_scope: ActorScope, project: Project) -> Actions:
+    return authorization.project_actions(actor_scope, project_id=project.pk, domain_id=project.domain_id)
 
 
 def access_user(actor: Actor, user_id: int, action: Action) -> User:
     """Fetch one user for an action. Raises NotFound (absent, hidden, purged) or PermissionDenied
     (visible, not allowed).
     """
-    return user_among(visible_users(actor), user_id, action, standing_of(actor))
+    return access_user_in(visible_users(actor), user_id, action, read_actor_scope(actor))
 
 
-def user_among(visible: QuerySet[User], user_id: int, action: Action, standing: Standing) -> User:
-    """Fetch one user from an extended `visible_users` query for an action. `standing` is the scope
+def access_user_in(visible: QuerySet[User], user_id: int, action: Action, actor_scope: ActorScope) -> User:
+    """Fetch one user from an extended `visible_users` query for an action. `actor_scope` is the scope
     of the actor. Raises as `access_user`.
     """
     user = visible.filter(pk=user_id).first()
     if user is None:
         raise NotFound(_("There is no such person among those whom you may see."))
-    if action not in actions_on_user(standing, user):
-        raise refusal_about(_("You may not do this to the account of {name}."), user.email)
+    if action not in actions_on_user(actor_scope, user):
+        raise permission_refusal(_("You may not do this to the account of {name}."), user.email)
     return user
 
 
@@ -223,8 +225,8 @@ def access_project(actor: Actor, project_id: int, action: Action) -> Project:
     project = known_projects(actor).filter(pk=project_id).first()
     if project is None:
         raise NotFound(_("There is no such project among those that you may see."))
-    if action not in actions_on_project(standing_of(actor), project):
-        raise refusal_about(_("You may not do this to the project “{name}”."), project.name)
+    if action not in actions_on_project(read_actor_scope(actor), project):
+        raise permission_refusal(_("You may not do this to the project “{name}”."), project.name)
     return project
 
 
@@ -242,22 +244,22 @@ def access_domain(actor: Actor, domain_id: int, action: Action) -> Domain:
     domain = visible_domains(actor).filter(pk=domain_id).first()
     if domain is None:
         raise NotFound(_("There is no such domain among those that you may see."))
-    if action not in authorization.on_domain(standing_of(actor), domain.pk):
-        raise refusal_about(_("You may not do this to the domain “{name}”."), domain.name)
+    if action not in authorization.domain_actions(read_actor_scope(actor), domain.pk):
+        raise permission_refusal(_("You may not do this to the domain “{name}”."), domain.name)
     return domain
 
 
-def domain_named(actor: Actor, name: str) -> Domain:
+def find_domain(actor: Actor, name: str) -> Domain:
     """Return the visible domain with this name; the actor's own domain for "". Raises NotFound."""
     domains = visible_domains(actor)
-    domain = (domains.filter(name=name) if name else domains.filter(pk=_key(actor.domain_id))).first()
+    domain = (domains.filter(name=name) if name else domains.filter(pk=_lookup_id(actor.domain_id))).first()
     if domain is None:
         sentence = _("There is no domain {name} among those that you may see.").format(name=quoted(name, 64))
         raise NotFound(sentence, fields={"domain": [sentence]})
     return domain
 
 
-def person_with_address(actor: Actor, email: str, *, field: str) -> User:
+def find_user(actor: Actor, email: str, *, field: str) -> User:
     """Return the visible user with this e-mail address. Raises NotFound, which marks `field`."""
     user = visible_users(actor).filter(email=email.strip().lower()).first()
     if user is None:
@@ -268,7 +270,7 @@ def person_with_address(actor: Actor, email: str, *, field: str) -> User:
     return user
 
 
-def person_of_domain(project: Project, email: str) -> User:
+def find_domain_user(project: Project, email: str) -> User:
     """Return the user with this e-mail address and an active account in the project's domain, for
     an actor who manages members of `project`. Raises NotFound.
     """
@@ -287,13 +289,13 @@ def access_import(actor: Actor, import_id: int, *, is_locked: bool = False) -> P
     transaction ends. Raises NotFound.
     """
     imports = PeopleImport.objects.select_for_update() if is_locked else PeopleImport.objects.all()
-    found = imports.filter(pk=import_id, asked_by_id=_key(actor.user_id)).first()
+    found = imports.filter(pk=import_id, asked_by_id=_lookup_id(actor.user_id)).first()
     if found is None:
         raise NotFound(_("There is no such import among yours."))
     return found
 
 
-def refusal_about(sentence: str, name: str) -> PermissionDenied:
+def permission_refusal(sentence: str, name: str) -> PermissionDenied:
     return PermissionDenied(
         sentence.format(name=name), hint=_("Ask an administrator of the domain, or a superadmin.")
     )
@@ -304,26 +306,28 @@ def usable_projects(actor: Actor) -> QuerySet[Project]:
     return Project.objects.select_related("domain").filter(
         is_active=True,
         domain__is_active=True,
-        domain_id=_key(actor.domain_id),
-        memberships__user_id=_key(actor.user_id),
+        domain_id=_lookup_id(actor.domain_id),
+        memberships__user_id=_lookup_id(actor.user_id),
     )
 
 
 def own_project_ids(actor: Actor) -> QuerySet[Membership, int]:
     """Ids of the actor's projects in the own domain, closed ones included, as a subquery."""
-    own = Membership.objects.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id))
+    own = Membership.objects.filter(
+        user_id=_lookup_id(actor.user_id), project__domain_id=_lookup_id(actor.domain_id)
+    )
     return own.values_list("project_id", flat=True)
 
 
-def projects_in_common(actor: Actor, user: User) -> QuerySet[Project]:
+def shared_projects(actor: Actor, user: User) -> QuerySet[Project]:
     """Projects in which `user` may start sessions and which `actor` knows, ordered by name."""
     usable = known_projects(actor).filter(is_active=True, domain__is_active=True, domain_id=user.domain_id)
     return usable.filter(pk__in=Membership.objects.filter(user=user).values("project_id")).order_by("name")
 
 
-def project_in_common(actor: Actor, user: User, name: str) -> Project:
-    """Return the project of `projects_in_common` with this name. Raises NotFound."""
-    project = projects_in_common(actor, user).filter(name=name).first()
+def find_shared_project(actor: Actor, user: User, name: str) -> Project:
+    """Return the project of `shared_projects` with this name. Raises NotFound."""
+    project = shared_projects(actor, user).filter(name=name).first()
     if project is None:
         sentence = _("{person} is in no project {name} that you may see.").format(
             person=user.email, name=quoted(name, 64)
@@ -332,7 +336,7 @@ def project_in_common(actor: Actor, user: User, name: str) -> Project:
     return project
 
 
-def projects_of(user: User) -> list[Project]:
+def cached_projects(user: User) -> list[Project]:
     """Usable projects of the signed-in user, each with `own_role`, ordered by name. Cached on
     `user`: one query per instance.
     """
@@ -346,20 +350,20 @@ def projects_of(user: User) -> list[Project]:
     return kept
 
 
-def governs_people(user: User) -> bool:
+def oversees_people(user: User) -> bool:
     """Return true if `user` may open the pages about all users of a domain, to edit or to view. No
     query.
     """
     return user.role in (*OVERSEERS_OF_DOMAIN, *OVERSEERS_OF_ALL)
 
 
-def governs_projects(user: User) -> bool:
+def oversees_projects(user: User) -> bool:
     """Return true if `user` oversees users or administers a project. At most the query of
-    `projects_of`.
+    `cached_projects`.
     """
-    return governs_people(user) or any(
+    return oversees_people(user) or any(
         project.own_role == ProjectRole.ADMIN  # type: ignore[attr-defined]
-        for project in projects_of(user)
+        for project in cached_projects(user)
     )
 
 
@@ -369,11 +373,11 @@ def access_usable_project(actor: Actor, name: str) -> Project:
     """
     project = usable_projects(actor).filter(name=name).first()
     if project is None:
-        raise refused_project(actor, name)
+        raise project_refusal(actor, name)
     return project
 
 
-def refused_project(actor: Actor, name: str) -> BerthError:
+def project_refusal(actor: Actor, name: str) -> BerthError:
     """Return the error that explains why the actor cannot use this project. At most 2 queries."""
     if visible_projects(actor).filter(name=name).exists():
         return PermissionDenied(
@@ -396,12 +400,12 @@ def refused_project(actor: Actor, name: str) -> BerthError:
 def own_memberships(actor: Actor) -> QuerySet[Membership]:
     """The actor's memberships in active projects, with the project, ordered by project name."""
     memberships = Membership.objects.select_related("project").filter(project__is_active=True)
-    return memberships.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id)).order_by(
-        "project__name"
-    )
+    return memberships.filter(
+        user_id=_lookup_id(actor.user_id), project__domain_id=_lookup_id(actor.domain_id)
+    ).order_by("project__name")
 
 
-def listeners_of(users: Collection[User]) -> dict[int, Listener]:
+def live_update_listeners(users: Collection[User]) -> dict[int, Listener]:
     """Return the live-update listener of each user, by user id. One query for any number of
     users.
     """

@@ -19,7 +19,7 @@ def purge_sign_ins() -> None:
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     throttle.purge_attempts()
-    trusted_devices.purge_known_places()
+    trusted_devices.purge_devices()
     concurrent_logins.purge_ended_logins()
     invitations.purge_invitations()
     user_import.purge_imports()
@@ -42,4 +42,4 @@ def follow_rules() -> None:
     """Apply the membership rules of all projects. Skipped while another worker does it."""
     with try_exclusive("follow-rules") as is_mine:
         if is_mine:
-            membership_sync.follow_all_rules()
+            membership_sync.apply_all_rules()

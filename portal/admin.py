@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
 from accounts.models import User
-from accounts.sign_in.audit_events import SET_PASSWORD, password_is_new
+from accounts.sign_in.audit_events import SET_PASSWORD, handle_new_password
 from common.audit import audit_log
 from common.audit.admin import AuditedAdmin
 from common.models import AuditEntry
@@ -29,7 +29,7 @@ def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | No
     """Serve Django admin's password page and record the change in the audit log."""
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
-        password_is_new(cast("User", request.user), request)
+        handle_new_password(cast("User", request.user), request)
         audit_log.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
     return response
 

@@ -97,8 +97,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "accounts.web.impersonation.ViewingMiddleware",
-    "accounts.web.sign_in.required_action_middleware.GateMiddleware",
+    "accounts.web.impersonation.ImpersonationMiddleware",
+    "accounts.web.sign_in.required_action_middleware.RequiredActionMiddleware",
     "common.pages.returned_forms.ReturnedFormsMiddleware",
     "common.pages.middleware.NulMiddleware",
     "common.pages.middleware.ErrorPageMiddleware",
@@ -176,11 +176,11 @@ ACCOUNT_RATE_LIMITS = dict.fromkeys(
 )
 ACCOUNT_FORMS = {
     "login": "accounts.web.sign_in.sign_up_forms.SignInForm",
-    "reauthenticate": "accounts.web.sign_in.sign_up_forms.ProvePasswordForm",
-    "reset_password": "accounts.web.sign_in.sign_up_forms.AskResetForm",
-    "reset_password_from_key": "accounts.web.sign_in.sign_up_forms.ForgottenPasswordForm",
-    "change_password": "accounts.web.sign_in.sign_up_forms.NewPasswordForm",
-    "set_password": "accounts.web.sign_in.sign_up_forms.FirstPasswordForm",
+    "reauthenticate": "accounts.web.sign_in.sign_up_forms.ConfirmPasswordForm",
+    "reset_password": "accounts.web.sign_in.sign_up_forms.RequestResetForm",
+    "reset_password_from_key": "accounts.web.sign_in.sign_up_forms.ResetPasswordForm",
+    "change_password": "accounts.web.sign_in.sign_up_forms.ChangePasswordForm",
+    "set_password": "accounts.web.sign_in.sign_up_forms.SetPasswordForm",
 }
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F, Q
 from django.utils.translation import gettext as _
 
-from accounts.logins.service import has_standing_membership
+from accounts.logins.service import has_active_membership
 from accounts.selectors import administered_project_ids, overseen_domain_ids, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
@@ -67,7 +67,7 @@ def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSes
 
     Raises NotFound (absent or hidden), PermissionDenied (visible, not allowed).
     """
-    stands = has_standing_membership("owner_id", "project_id")
+    stands = has_active_membership("owner_id", "project_id")
     sessions = visible_sessions(actor).with_kernels().annotate(owner_stands=stands)
     session = sessions.filter(pk=session_id).first()
     if session is None:

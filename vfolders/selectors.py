@@ -9,7 +9,7 @@ from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from accounts.core.allow_lists import Allowance, AllowList, refusals
+from accounts.core.allow_lists import AllowList, ScopeAllowList, refusing_lists
 from accounts.core.limits import Scope
 from accounts.core.roles import ProjectRole
 from accounts.models import Membership
@@ -174,9 +174,9 @@ def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
     return next(allowed, None) or access_storage_host("")
 
 
-def host_refusals(scopes: Sequence[Scope], host: StorageHost) -> tuple[Allowance, ...]:
+def host_refusals(scopes: Sequence[Scope], host: StorageHost) -> tuple[ScopeAllowList, ...]:
     """Return the allow-lists that forbid these scopes to create folders on `host`."""
-    return refusals(scopes, {AllowList.STORAGE_HOSTS: host.name})
+    return refusing_lists(scopes, {AllowList.STORAGE_HOSTS: host.name})
 
 
 def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:

@@ -9,10 +9,10 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import precede_admissions
-from accounts.core.limits import Limit, exceeded, hits
-from accounts.limits import ScopeIds, check_room, scope_ids, scopes_of, write_within_limits
+from accounts.core.limits import Limit, overused_limits, refused_limits
+from accounts.limits import ScopeIds, check_limits, read_scopes, scope_ids, write_within_limits
 from accounts.models import Project
-from accounts.selectors import access_usable_project, user_of
+from accounts.selectors import access_usable_project, get_acting_user
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_rows
@@ -55,15 +55,15 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
     """
     found_project = access_usable_project(actor, project) if project else None
     asking = scope_ids(actor, found_project).keys()
-    found_host = access_storage_host(host) if host else usual_storage_host(scopes_of(asking))
+    found_host = access_storage_host(host) if host else usual_storage_host(read_scopes(asking))
     folder = _new_folder(actor, _checked_name(name), found_project, found_host)
     whose = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
     def demand(asked: Mapping[str, int]) -> None:
-        scopes = scopes_of({*whose, *asking})
+        scopes = read_scopes({*whose, *asking})
         theirs = [scope for scope in scopes if (scope.level, scope.id) in whose]
-        full = hits(theirs, asked) + exceeded(theirs, Limit.FOLDER_BYTES)
-        check_room(full, lists=host_refusals(scopes, found_host))
+        full = refused_limits(theirs, asked) + overused_limits(theirs, Limit.FOLDER_BYTES)
+        check_limits(full, lists=host_refusals(scopes, found_host))
 
     def write() -> None:
         demand({Limit.FOLDERS.value: 1})
@@ -142,7 +142,7 @@ def purge_folders() -> int:
 
 
 def _new_folder(actor: Actor, name: str, project: Project | None, host: StorageHost) -> VFolder:
-    user = user_of(actor)
+    user = get_acting_user(actor)
     return VFolder(
         id=uuid.uuid4(),
         name=name,

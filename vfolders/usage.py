@@ -16,8 +16,8 @@ from django.db import transaction
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest, Least
 
-from accounts.core.limits import Level, Limit, LimitState, exceeded
-from accounts.limits import ScopeIds, check_room, scopes_of
+from accounts.core.limits import Level, Limit, LimitState, overused_limits
+from accounts.limits import ScopeIds, check_limits, read_scopes
 from common import clock
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
@@ -94,7 +94,7 @@ def keep_measure(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) 
 
 def limits_above(folder: VFolder) -> tuple[LimitState, ...]:
     """Return the exceeded byte limits of the folder's owner or project, and its domain. One query."""
-    return exceeded(scopes_of(scopes_of_folders([folder])), Limit.FOLDER_BYTES)
+    return overused_limits(read_scopes(scopes_of_folders([folder])), Limit.FOLDER_BYTES)
 
 
 class Metered:
@@ -147,7 +147,7 @@ def reserve(folder: VFolder, amount: int) -> None:
     Raises LimitExceeded. Other writers of its scopes wait until the transaction ends.
     """
     add_bytes(folder, amount)
-    check_room(_before(state, amount) for state in limits_above(folder))
+    check_limits(_before(state, amount) for state in limits_above(folder))
 
 
 @transaction.atomic

@@ -19,8 +19,8 @@ from accounts.admin.policies import LimitedAdmin
 from accounts.core.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.policies.service import assign_policy
-from accounts.sign_in.audit_events import SET_PASSWORD, password_is_new
-from accounts.sign_in.onboarding import add_person
+from accounts.sign_in.audit_events import SET_PASSWORD, handle_new_password
+from accounts.sign_in.onboarding import onboard_user
 from accounts.tenancy import offboarding, service
 from common.audit import audit_log
 from common.audit.admin import AuditedAdmin
@@ -57,7 +57,7 @@ class MembershipForm(forms.ModelForm):
         fields = ("user", "role")
 
 
-class KeptAdmin(AuditedAdmin):
+class UndeletableAdmin(AuditedAdmin):
     """Base for objects that are closed instead of deleted."""
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
@@ -99,7 +99,7 @@ class PersonAdmin(UserAdmin):
             assign_policy(actor=actor, target=User.objects.get(pk=obj.pk), policy=obj.policy)
             return
         password = form.cleaned_data["password1"]
-        person, _no_link = add_person(
+        person, _no_link = onboard_user(
             actor=actor, email=obj.email, name=obj.name, password=password, domain=obj.domain.name, role=role
         )
         obj.pk, obj._state.adding = person.pk, False
@@ -108,7 +108,7 @@ class PersonAdmin(UserAdmin):
         response = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == 302:
             person = User.objects.get(pk=id)
-            password_is_new(person, request if person == request.user else None)
+            handle_new_password(person, request if person == request.user else None)
             if person != request.user:
                 User.objects.filter(pk=person.pk).update(must_change_password=True)
             audit_log.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
@@ -126,7 +126,7 @@ class MembershipInline(admin.TabularInline):
 
 
 @admin.register(Project)
-class ProjectAdmin(LimitedAdmin, KeptAdmin):
+class ProjectAdmin(LimitedAdmin, UndeletableAdmin):
     fields = ("domain", "name", "title", "is_active", "policy")
     list_display = ("name", "title", "domain", "is_active")
     list_filter = ("is_active", "domain")
@@ -153,7 +153,7 @@ class ProjectAdmin(LimitedAdmin, KeptAdmin):
 
 
 @admin.register(Domain)
-class DomainAdmin(LimitedAdmin, KeptAdmin):
+class DomainAdmin(LimitedAdmin, UndeletableAdmin):
     fields = ("name", "title", "is_active", "policy")
     list_display = ("name", "title", "is_active")
     search_fields = ("name", "title")

@@ -10,16 +10,16 @@ from django.utils.translation import gettext_lazy
 
 from accounts.admission_gate import precede_admissions
 from accounts.core.allow_lists import AllowList
-from accounts.core.utilization import LEAST_USES
+from accounts.core.utilization import MIN_UTILIZATION_COLUMNS
 from accounts.forms.limit_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIORITY, EntriesField, SlotsField
 from accounts.models import ALLOW_COLUMNS, ResourcePolicy
-from accounts.policies.service import Limited, assign_policy
+from accounts.policies.service import LimitedObject, assign_policy
 from common.audit import audit_log
 from common.audit.admin import ExplainedDeletionAdmin
 from common.i18n import gettext_noop
 from common.rest.actor import actor_of
 
-LEAST_USE = gettext_lazy(
+MIN_UTILIZATION_HELP = gettext_lazy(
     "Percent of what is allocated to a session; below any of these, or all, it ends after the grace time, batch sessions only"
     " where their resource group ends them for low utilization. Empty: as the resource group says."
 )
@@ -37,7 +37,7 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s",
+            "max_containers", "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s",
             "max_extensions", "max_extension_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
             *ALLOW_COLUMNS.values(),
         )  # fmt: skip
@@ -51,7 +51,7 @@ class PolicyForm(forms.ModelForm):
             "max_idle_s": gettext_lazy(
                 "Seconds without user activity after which an interactive session ends."
             ),
-            **dict.fromkeys(LEAST_USES, LEAST_USE),
+            **dict.fromkeys(MIN_UTILIZATION_COLUMNS, MIN_UTILIZATION_HELP),
             "use_rule": gettext_lazy("When utilization is low, of the resources that have a minimum here."),
             "use_window_s": gettext_lazy(
                 "Seconds over which use is averaged. Empty: as the resource group says."
@@ -115,7 +115,7 @@ class LimitedAdmin(admin.ModelAdmin):
     names.
     """
 
-    def save_model(self, request: HttpRequest, obj: Limited, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: LimitedObject, form: Any, change: bool) -> None:
         precede_admissions()
         policy = obj.policy
         obj.policy_id = form.initial.get("policy") if change else None

@@ -9,8 +9,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
-from accounts.logins.required_actions import demand_on, refusal_for
-from accounts.logins.service import keypair_of_token, note_use
+from accounts.logins.required_actions import find_required_action, required_action_error
+from accounts.logins.service import authenticate_token, record_use
 from accounts.models import KeyPair, User
 from common.pages.returned_forms import stale_form
 
@@ -22,13 +22,13 @@ class KeyPairAuthentication(BaseAuthentication):
         scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        keypair = keypair_of_token(token.strip())
+        keypair = authenticate_token(token.strip())
         if keypair is None:
             raise AuthenticationFailed(_("This token is unknown, revoked or expired."))
         ip = request.META.get("REMOTE_ADDR", "")
-        if demand := demand_on(keypair.user, ip=ip, is_program=True):
-            raise refusal_for(demand, ip)
-        note_use(keypair, ip)
+        if action := find_required_action(keypair.user, ip=ip, is_program=True):
+            raise required_action_error(action, ip)
+        record_use(keypair, ip)
         return keypair.user, keypair
 
     def authenticate_header(self, request: Request) -> str:

@@ -14,12 +14,18 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.budgets import service
-from accounts.budgets.selectors import access_budget, impact_of_budget, states_of, today, visible_budgets
+from accounts.budgets.selectors import (
+    access_budget,
+    budget_impact,
+    read_budget_states,
+    today,
+    visible_budgets,
+)
 from accounts.core import budget_arithmetic
 from accounts.core.authorization import Action
 from accounts.core.budget_arithmetic import Period, Unit
 from accounts.core.limits import Level
-from accounts.models import Budget, Price, holds_on
+from accounts.models import Budget, Price, period_contains
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
@@ -67,10 +73,10 @@ class BudgetOut(serializers.Serializer[Any]):
         return str(settings.BERTH_CURRENCY) if state.unit is budget_arithmetic.Unit.MONEY else ""
 
     def get_spent(self, state: budget_arithmetic.BudgetState) -> str:
-        return str(budget_arithmetic.rounded(state.spent))
+        return str(budget_arithmetic.round_amount(state.spent))
 
     def get_left(self, state: budget_arithmetic.BudgetState) -> str:
-        return str(budget_arithmetic.rounded(state.left))
+        return str(budget_arithmetic.round_amount(state.left))
 
 
 class BudgetChangeInput(InputSerializer):
@@ -115,7 +121,7 @@ class BudgetImpactOut(serializers.Serializer[Any]):
     end = serializers.DateField(source="state.end")
 
     def get_spent(self, impact: Any) -> str:
-        return str(budget_arithmetic.rounded(impact.state.spent))
+        return str(budget_arithmetic.round_amount(impact.state.spent))
 
 
 class PriceOut(serializers.Serializer[Any]):
@@ -156,7 +162,7 @@ class BudgetFilter(filters.FilterSet):
         fields = ("unit", "period")
 
     def of_today(self, budgets: QuerySet[Budget], _name: str, is_current: bool) -> QuerySet[Budget]:
-        condition = holds_on(today())
+        condition = period_contains(today())
         return budgets.filter(condition if is_current else ~condition)
 
     def of_level(self, budgets: QuerySet[Budget], _name: str, level: str) -> QuerySet[Budget]:
@@ -180,7 +186,7 @@ class BudgetListView(ListAPIView[Budget]):
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response(BudgetOut(states_of(page or ()), many=True).data)
+        return self.get_paginated_response(BudgetOut(read_budget_states(page or ()), many=True).data)
 
     @extend_schema(
         operation_id="create_budget",
@@ -194,7 +200,7 @@ class BudgetListView(ListAPIView[Budget]):
         """
         level, owner_id, wanted = _asked(request)
         budget = service.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **wanted)
-        return Response(BudgetOut(states_of([budget])[0]).data, status=201)
+        return Response(BudgetOut(read_budget_states([budget])[0]).data, status=201)
 
 
 class BudgetImpactView(APIView):
@@ -210,8 +216,8 @@ class BudgetImpactView(APIView):
         their spending so far.
         """
         level, owner_id, wanted = _asked(request)
-        budget = service.new_budget(actor_of(request), level, owner_id, wanted)
-        return Response(BudgetImpactOut(impact_of_budget(budget)).data)
+        budget = service.build_budget(actor_of(request), level, owner_id, wanted)
+        return Response(BudgetImpactOut(budget_impact(budget)).data)
 
 
 class BudgetView(APIView):
@@ -222,7 +228,7 @@ class BudgetView(APIView):
     def get(self, request: Request, budget_id: int) -> Response:
         """Show one budget with its spending."""
         budget = access_budget(actor_of(request), budget_id, Action.VIEW)
-        return Response(BudgetOut(states_of([budget])[0]).data)
+        return Response(BudgetOut(read_budget_states([budget])[0]).data)
 
     @extend_schema(operation_id="change_budget", request=BudgetChangeInput, responses={200: BudgetOut})
     def patch(self, request: Request, budget_id: int) -> Response:
@@ -231,7 +237,7 @@ class BudgetView(APIView):
         access_budget(actor, budget_id, Action.LIMIT)
         changes = _changes(request)
         budget = service.update_budget(actor=actor, budget_id=budget_id, changes=changes)
-        return Response(BudgetOut(states_of([budget])[0]).data)
+        return Response(BudgetOut(read_budget_states([budget])[0]).data)
 
     @extend_schema(operation_id="delete_budget", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, budget_id: int) -> Response:
@@ -249,8 +255,8 @@ class BudgetChangeImpactView(APIView):
     def post(self, request: Request, budget_id: int) -> Response:
         """Show the effect of a change without making it."""
         budget = access_budget(actor_of(request), budget_id, Action.LIMIT)
-        service.change_budget(budget, _changes(request))
-        return Response(BudgetImpactOut(impact_of_budget(budget)).data)
+        service.apply_budget_changes(budget, _changes(request))
+        return Response(BudgetImpactOut(budget_impact(budget)).data)
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_prices"))

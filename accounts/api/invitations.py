@@ -55,7 +55,7 @@ class InvitationOut(serializers.Serializer[Any]):
 
     @extend_schema_field(serializers.ChoiceField(choices=STATES))
     def get_state(self, invitation: Invitation) -> str:
-        return invitations.state_of(invitation).value
+        return invitations.current_state(invitation).value
 
 
 class InvitationCreatedOut(InvitationOut):
@@ -82,9 +82,9 @@ class InvitationInput(InputSerializer):
         child=TextField(max_length=64), required=False, default=list, max_length=MOST_PROJECTS
     )
     days = serializers.IntegerField(
-        min_value=1, max_value=invitations.MOST_DAYS, required=False, default=invitations.DAYS
+        min_value=1, max_value=invitations.MOST_DAYS, required=False, default=invitations.DEFAULT_DAYS
     )
-    uses = serializers.IntegerField(min_value=1, max_value=invitations.MOST_USES, required=False, default=1)
+    uses = serializers.IntegerField(min_value=1, max_value=invitations.MAX_USES, required=False, default=1)
 
 
 class SignUpOut(serializers.Serializer[Any]):

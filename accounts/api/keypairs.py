@@ -21,7 +21,7 @@ from accounts.api.serializers import (
     KeyPairOut,
     KeyPairRotateInput,
 )
-from accounts.core.token_secrets import USUAL_LIFE
+from accounts.core.token_secrets import DEFAULT_LIFETIME
 from accounts.credentials import keypairs as credentials_keypairs
 from accounts.models import KeyPair
 from common import clock
@@ -50,10 +50,10 @@ class KeyPairListView(ListAPIView[KeyPair]):
         """Create an API token. Its text is only in this response. A token created with a token has
         no further scopes and expires no later.
         """
-        demand_newest_secret(request)
+        require_newest_secret(request)
         asked = KeyPairCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        wanted = {"expires_at": clock.now() + USUAL_LIFE, **asked.validated_data}
+        wanted = {"expires_at": clock.now() + DEFAULT_LIFETIME, **asked.validated_data}
         return _shown_once(
             *credentials_keypairs.create_keypair(actor=actor_of(request), **wanted), status=201
         )
@@ -73,7 +73,7 @@ class KeyPairView(APIView):
         """Change name or scopes. `is_active` false suspends a token until it is true again.
         Connections that it may no longer open end within seconds.
         """
-        demand_newest_secret(request)
+        require_newest_secret(request)
         asked = KeyPairChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         changed = credentials_keypairs.update_keypair(
@@ -101,7 +101,7 @@ class KeyPairRotationView(APIView):
         at once, or after `grace_hours`. A token of any scope may rotate itself; to rotate others it
         needs `admin`.
         """
-        demand_newest_secret(request)
+        require_newest_secret(request)
         asked = KeyPairRotateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         grace = timedelta(hours=asked.validated_data["grace_hours"])
@@ -120,7 +120,7 @@ class UserKeyPairListView(ListAPIView[KeyPair]):
     queryset = KeyPair.objects.none()
 
     def get_queryset(self) -> QuerySet[KeyPair]:
-        return credentials_keypairs.keypairs_of(actor_of(self.request), self.kwargs["user_id"])
+        return credentials_keypairs.user_keypairs(actor_of(self.request), self.kwargs["user_id"])
 
 
 class UserKeyPairView(APIView):
@@ -140,7 +140,7 @@ def _shown_once(keypair: KeyPair, token: str, *, status: int) -> Response:
     return Response(body, status=status, headers={"Cache-Control": "no-store"})
 
 
-def demand_newest_secret(request: Request) -> None:
+def require_newest_secret(request: Request) -> None:
     """Require that a token presents its newest secret. A replaced secret may be stolen, and its
     thief must not obtain a token by it. Raises PermissionDenied.
     """

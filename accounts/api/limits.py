@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.core import allow_lists
-from accounts.core.limits import Scope, effective, every
-from accounts.limits import list_as_json, scope_ids, scopes_of, scopes_of_person
-from accounts.selectors import access_usable_project, person_with_address, project_in_common
+from accounts.core.limits import Scope, all_limits, effective_limits
+from accounts.limits import allow_list_json, read_scopes, scope_ids, user_scopes
+from accounts.selectors import access_usable_project, find_shared_project, find_user
 from common.actors import Actor
 from common.rest.actor import actor_of
 from common.rest.errors import AllowListOut, ErrorOut, LimitOut
@@ -56,8 +56,13 @@ class LimitListView(APIView):
         """
         email, name = query_value(request, "user"), query_value(request, "project")
         scopes = _scopes(actor_of(request), email, name)
-        lists = [list_as_json(each) for each in allow_lists.every(scopes)]
-        body = {"user": email, "project": name, "limits": effective(scopes), "levels": every(scopes)}
+        lists = [allow_list_json(each) for each in allow_lists.all_lists(scopes)]
+        body = {
+            "user": email,
+            "project": name,
+            "limits": effective_limits(scopes),
+            "levels": all_limits(scopes),
+        }
         body["allow_lists"] = lists
         return Response(EffectiveLimitsOut(body).data)
 
@@ -65,6 +70,6 @@ class LimitListView(APIView):
 def _scopes(actor: Actor, email: str, name: str) -> list[Scope]:
     if not email:
         project = access_usable_project(actor, name) if name else None
-        return scopes_of(scope_ids(actor, project).keys())
-    user = person_with_address(actor, email, field="user")
-    return scopes_of_person(user, project_in_common(actor, user, name) if name else None)
+        return read_scopes(scope_ids(actor, project).keys())
+    user = find_user(actor, email, field="user")
+    return user_scopes(user, find_shared_project(actor, user, name) if name else None)

@@ -11,9 +11,9 @@ from rest_framework.views import APIView
 from accounts.core.authorization import Action
 from accounts.core.membership_rules import LONGEST_GROUP, MOST_RULES, RuleKind
 from accounts.models import Project
-from accounts.selectors import access_project, actions_on_project, standing_of
+from accounts.selectors import access_project, actions_on_project, read_actor_scope
 from accounts.tenancy import membership_sync
-from accounts.tenancy.membership_rules import failures_of_rules, rules_of
+from accounts.tenancy.membership_rules import read_rules, rule_failures
 from common.actors import Actor
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, TextField
@@ -106,8 +106,8 @@ class RuleImpactView(APIView):
     def post(self, request: Request, project_id: int) -> Response:
         """Show the users who would join or leave under these rules. Changes nothing."""
         project = access_project(actor_of(request), project_id, Action.EDIT)
-        rules = membership_sync.rules_asked_for(_rules_in(request))
-        return Response(RuleImpactOut(membership_sync.impact_of_rules(project, rules)).data)
+        rules = membership_sync.parse_rules(_rules_in(request))
+        return Response(RuleImpactOut(membership_sync.rules_impact(project, rules)).data)
 
 
 def _rules_in(request: Request) -> list[tuple[str, str]]:
@@ -117,6 +117,6 @@ def _rules_in(request: Request) -> list[tuple[str, str]]:
 
 
 def _answer(actor: Actor, project: Project) -> Response:
-    may_edit = Action.EDIT in actions_on_project(standing_of(actor), project)
-    failures = failures_of_rules(project)[:SHOWN_FAILURES] if may_edit else ()
-    return Response(MemberRulesOut({"rules": rules_of(project), "failures": failures}).data)
+    may_edit = Action.EDIT in actions_on_project(read_actor_scope(actor), project)
+    failures = rule_failures(project)[:SHOWN_FAILURES] if may_edit else ()
+    return Response(MemberRulesOut({"rules": read_rules(project), "failures": failures}).data)

@@ -23,9 +23,9 @@ from accounts.core.roles import Role
 from accounts.models import OffBoarding, User
 from accounts.selectors import (
     access_user,
-    domain_named,
+    find_domain,
+    find_user,
     known_memberships,
-    person_with_address,
     visible_users,
     with_projects,
 )
@@ -87,7 +87,7 @@ class UserListView(ListAPIView[User]):
         asked = UserCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
-        user, url = onboarding.add_person(actor=actor_of(request), **wanted)
+        user, url = onboarding.onboard_user(actor=actor_of(request), **wanted)
         return Response(
             {**UserOut(user).data, "sign_in_url": url}, status=201, headers={"Cache-Control": "no-store"}
         )
@@ -113,7 +113,7 @@ class UserView(APIView):
         asked.is_valid(raise_exception=True)
         changes: dict[str, Any] = dict(asked.validated_data)
         if "domain" in changes:
-            changes["domain"] = domain_named(actor, changes["domain"])
+            changes["domain"] = find_domain(actor, changes["domain"])
         if "role" in changes:
             changes["role"] = Role(changes["role"])
         service.update_user(actor=actor, user_id=user_id, **changes)
@@ -148,8 +148,8 @@ class UserClosingView(APIView):
         asked = CloseInput(data=request.data)
         asked.is_valid(raise_exception=True)
         folders, email = OffBoarding.Folders(asked.validated_data["folders"]), asked.validated_data["heir"]
-        heir = person_with_address(actor, email, field="heir") if email else None
-        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, heir=heir)
+        new_owner = find_user(actor, email, field="heir") if email else None
+        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, new_owner=new_owner)
         return Response(_closing(actor, user_id), status=202)
 
     @extend_schema(operation_id="reopen_user", responses={200: UserOut})
@@ -168,9 +168,10 @@ def _closing(actor: Actor, user_id: int) -> dict[str, Any]:
     user = access_user(actor, user_id, Action.CLOSE)
     case = user.offboardings.select_related("heir").first()
     affected = [
-        owned_resources.label_of(handler.NAME, item.name) for handler, item in owned_resources.items_of(user)
+        owned_resources.item_label(handler.NAME, item.name)
+        for handler, item in owned_resources.owned_items(user)
     ]
     if case is not None:
-        case.report = offboarding.report_of(case)  # type: ignore[attr-defined]
+        case.report = offboarding.offboarding_report(case)  # type: ignore[attr-defined]
     found = {"is_active": user.is_active, "affected": affected, "offboarding": case}
     return dict(ClosingOut(found).data)

@@ -7,8 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from accounts.credentials.keypairs import demand_scopes
-from accounts.credentials.rate_limit import Rate, count_request, demand_rate
+from accounts.credentials.keypairs import require_scopes
+from accounts.credentials.rate_limit import Rate, check_rate, count_request
 from accounts.models import KeyPair
 from common.token_scopes import sufficient_scopes
 
@@ -21,8 +21,8 @@ class TokenPermission(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         """Return true. Raises TooManyRequests, PermissionDenied."""
         if isinstance(request.auth, KeyPair):
-            demand_rate(_rate_of(request, request.auth))
-            demand_scopes(request.auth, sufficient_scopes(view, request.method or ""))
+            check_rate(_rate_of(request, request.auth))
+            require_scopes(request.auth, sufficient_scopes(view, request.method or ""))
         return True
 
 

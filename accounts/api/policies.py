@@ -26,12 +26,12 @@ from accounts.policies import service
 from accounts.policies.selectors import (
     access_policy,
     assignable_policies,
-    impact_of,
-    policy_named,
-    users_of,
+    find_policy,
+    limited_objects,
+    policy_impact,
     visible_policies,
 )
-from accounts.selectors import domain_named, may_do_everything
+from accounts.selectors import find_domain, may_do_everything
 from common.errors import NotFound
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -72,7 +72,7 @@ class PolicyListView(ListAPIView[ResourcePolicy]):
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), dict(asked.validated_data)
         name, home = wanted.pop("name"), wanted.pop("domain")
-        domain = domain_named(actor, home) if home or not may_do_everything(actor) else None
+        domain = find_domain(actor, home) if home or not may_do_everything(actor) else None
         policy = service.create_policy(actor=actor, name=name, domain=domain, limits=wanted)
         return Response(PolicyOut(policy).data, status=201)
 
@@ -117,7 +117,7 @@ class PolicyUserListView(APIView):
         """List the objects that the policy limits, at most a thousand of each level."""
         actor = actor_of(request)
         policy = access_policy(actor, policy_id, Action.VIEW)
-        found = users_of(actor, policy, most=MOST_USERS)
+        found = limited_objects(actor, policy, most=MOST_USERS)
         rows = [{"level": level, "id": pk, "name": name} for level, pk, name in found]
         return Response(PolicyUserOut(rows, many=True).data)
 
@@ -136,7 +136,7 @@ class PolicyImpactView(APIView):
         policy = access_policy(actor, policy_id, Action.EDIT)
         asked = PolicyChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        return Response(ImpactOut(impact_of(actor, policy, asked.validated_data)).data)
+        return Response(ImpactOut(policy_impact(actor, policy, asked.validated_data)).data)
 
 
 class PolicyAssignmentView(APIView):
@@ -157,7 +157,7 @@ class PolicyAssignmentView(APIView):
         actor, wanted = actor_of(request), asked.validated_data
         level = Level(wanted["level"])
         target = service.access_limited(actor, level, wanted["id"])
-        policy = _wanted_policy(request, level, service.domain_id_of(target), wanted["policy"])
+        policy = _wanted_policy(request, level, service.target_domain_id(target), wanted["policy"])
         service.assign_policy(actor=actor, target=target, policy=policy)
         body: dict[str, Any] = {
             "level": level, "id": target.pk, "name": str(target), "policy": policy.name if policy else ""
@@ -180,4 +180,4 @@ def _wanted_policy(request: Request, level: Level, domain_id: int, name: str) ->
             return access_policy(actor, int(name), Action.VIEW)
         except NotFound:
             pass
-    return policy_named(actor, name)
+    return find_policy(actor, name)

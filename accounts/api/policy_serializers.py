@@ -8,7 +8,7 @@ from accounts.core.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, ch
 from accounts.core.limits import HIGHEST_PRIORITY, Level
 from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.forms.limit_fields import MOST_COUNT, parse_amount
-from accounts.models import USE_RULES
+from accounts.models import UTILIZATION_RULES
 from common.rest.errors import LimitOut
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MAX_AMOUNT
@@ -55,7 +55,7 @@ def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializer
     )
 
 
-def _least_use(of_what: str, further: str = "") -> serializers.IntegerField:
+def _min_utilization(of_what: str, further: str = "") -> serializers.IntegerField:
     return _count(
         f"Minimum utilization of the allocated {of_what} in percent. A session whose average over "
         "`use_window_s` is below it, as combined by `use_rule`, ends after `use_grace_s`, whatever "
@@ -87,12 +87,12 @@ class LimitsInput(InputSerializer):
         most=HIGHEST_PRIORITY,
     )
     max_idle_s = _count("Seconds without user activity after which an interactive session ends.", least=1)
-    min_cpu_percent = _least_use("CPU")
-    min_mem_percent = _least_use("memory")
-    min_device_percent = _least_use("accelerators", UNMEASURED)
-    min_device_mem_percent = _least_use("accelerator memory", UNMEASURED)
+    min_cpu_percent = _min_utilization("CPU")
+    min_mem_percent = _min_utilization("memory")
+    min_device_percent = _min_utilization("accelerators", UNMEASURED)
+    min_device_mem_percent = _min_utilization("accelerator memory", UNMEASURED)
     use_rule = serializers.ChoiceField(
-        choices=USE_RULES,
+        choices=UTILIZATION_RULES,
         required=False,
         help_text="any: utilization is low if one resource with a minimum in this policy is below it; "
         "all: if all of them that are allocated to the session are.",
@@ -177,7 +177,7 @@ class PolicyOut(serializers.Serializer[Any]):
     min_mem_percent = serializers.IntegerField(allow_null=True)
     min_device_percent = serializers.IntegerField(allow_null=True)
     min_device_mem_percent = serializers.IntegerField(allow_null=True)
-    use_rule = serializers.ChoiceField(choices=USE_RULES)
+    use_rule = serializers.ChoiceField(choices=UTILIZATION_RULES)
     use_window_s = serializers.IntegerField(allow_null=True)
     use_grace_s = serializers.IntegerField(allow_null=True)
     max_extensions = serializers.IntegerField(allow_null=True)

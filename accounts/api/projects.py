@@ -29,9 +29,9 @@ from accounts.selectors import (
     access_domain,
     access_member,
     access_project,
-    domain_named,
+    find_domain,
+    find_domain_user,
     known_projects,
-    person_of_domain,
     visible_domains,
 )
 from accounts.tenancy import archiving, service
@@ -90,7 +90,7 @@ class ProjectListView(ListAPIView[Project]):
         asked = ProjectCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), dict(asked.validated_data)
-        domain = domain_named(actor, wanted.pop("domain"))
+        domain = find_domain(actor, wanted.pop("domain"))
         project = service.create_project(actor=actor, domain=domain, **wanted)
         return Response(ManagedProjectOut(project).data, status=201)
 
@@ -150,7 +150,7 @@ class MemberListView(ListAPIView[Membership]):
         project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
         asked = MemberInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        user = person_of_domain(project, asked.validated_data["email"])
+        user = find_domain_user(project, asked.validated_data["email"])
         role = ProjectRole(asked.validated_data["role"])
         membership = service.add_member(actor=actor, project=project, user=user, role=role)
         return Response(MemberOut(membership).data, status=201)

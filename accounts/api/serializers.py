@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.core.roles import Role
-from accounts.core.token_secrets import LONGEST_GRACE, USUAL_LIFE, check_token_name
+from accounts.core.token_secrets import DEFAULT_LIFETIME, LONGEST_GRACE, check_token_name
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import TokenScope
 
@@ -70,7 +70,7 @@ class KeyPairCreateInput(InputSerializer):
     expires_at = serializers.DateTimeField(
         required=False,
         allow_null=True,
-        help_text=f"null: never. Default: in {USUAL_LIFE.days} days. Not later than that of the token that you use.",
+        help_text=f"null: never. Default: in {DEFAULT_LIFETIME.days} days. Not later than that of the token that you use.",
     )
 
 

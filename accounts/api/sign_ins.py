@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from accounts.core.authorization import Action
 from accounts.core.sign_in_requirements import MOST_NETWORKS
 from accounts.logins import service as logins_service
-from accounts.logins.required_actions import with_second_factor
+from accounts.logins.required_actions import users_with_second_factor
 from accounts.models import BrowserLogin
 from accounts.selectors import access_user
 from accounts.sign_in import admin_control, second_factor
@@ -83,7 +83,7 @@ class LoginListView(ListAPIView[BrowserLogin]):
         """Sign out all browsers except the calling one. Their open connections end within
         seconds.
         """
-        count = logins_service.end_other_logins(actor=actor_of(request), but=_session_key(request))
+        count = logins_service.end_other_logins(actor=actor_of(request), except_key=_session_key(request))
         return Response({"ended": count})
 
 
@@ -115,7 +115,7 @@ class UserSignInView(APIView):
         access_user(actor, user_id, Action.EDIT)
         asked = SignInInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        admin_control.control_sign_in(actor=actor, user_id=user_id, **asked.validated_data)
+        admin_control.update_sign_in(actor=actor, user_id=user_id, **asked.validated_data)
         return Response(_shown(actor, user_id))
 
 
@@ -158,7 +158,7 @@ def _shown(actor: Actor, user_id: int) -> dict[str, Any]:
         "must_change_password": user.must_change_password,
         "allowed_networks": user.allowed_networks,
         "has_password": user.has_usable_password(),
-        "has_second_factor": bool(with_second_factor({user.pk})),
+        "has_second_factor": bool(users_with_second_factor({user.pk})),
         "logins": logins_service.live_browser_logins(user.pk).count(),
     }
     return dict(SignInOut(found).data)

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.api.keypairs import demand_newest_secret
+from accounts.api.keypairs import require_newest_secret
 from accounts.core.ssh_key_format import MAX_NAME_LENGTH, TYPES, check_key_name
 from accounts.credentials import ssh_keys
 from accounts.models import SshKey
@@ -70,7 +70,7 @@ class SshKeyListView(ListAPIView[SshKey]):
         key. A key added with a token expires with it; the token needs the scopes `sessions`,
         `folders` and `admin`.
         """
-        demand_newest_secret(request)
+        require_newest_secret(request)
         asked = SshKeyAddInput(data=request.data)
         asked.is_valid(raise_exception=True)
         added = ssh_keys.add_ssh_key(actor=actor_of(request), **asked.validated_data)
@@ -101,7 +101,7 @@ class UserSshKeyListView(ListAPIView[SshKey]):
     queryset = SshKey.objects.none()
 
     def get_queryset(self) -> QuerySet[SshKey]:
-        return ssh_keys.ssh_keys_of_person(actor_of(self.request), self.kwargs["user_id"])
+        return ssh_keys.user_ssh_keys(actor_of(self.request), self.kwargs["user_id"])
 
 
 class UserSshKeyView(APIView):

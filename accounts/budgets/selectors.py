@@ -15,9 +15,9 @@ from django.utils.translation import gettext_noop
 
 from accounts.core import budget_arithmetic
 from accounts.core.authorization import Action
-from accounts.core.budget_arithmetic import BudgetState, DayUse, Holding, Period, Unit
+from accounts.core.budget_arithmetic import BudgetState, DayUse, LiveAllocation, Period, Unit
 from accounts.core.limits import Level
-from accounts.models import Budget, DaySlots, Membership, Price, Project, User, holds_on
+from accounts.models import Budget, DaySlots, Membership, Price, Project, User, period_contains
 from accounts.policies.service import access_limited
 from accounts.ports import allocations
 from accounts.selectors import (
@@ -25,9 +25,9 @@ from accounts.selectors import (
     actions_on_user,
     known_projects,
     may_do_everything,
-    refusal_about,
+    permission_refusal,
+    read_actor_scope,
     sees_everything,
-    standing_of,
     visible_users,
 )
 from common import clock
@@ -73,11 +73,11 @@ def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list
     now = at or clock.now()
     ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
     theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
-    current = Budget.objects.filter(theirs, holds_on(now.astimezone(UTC).date()))
-    return states_of(current.select_related("project", "user").order_by("pk"), now)
+    current = Budget.objects.filter(theirs, period_contains(now.astimezone(UTC).date()))
+    return read_budget_states(current.select_related("project", "user").order_by("pk"), now)
 
 
-def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:
+def read_budget_states(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:
     """Return the states of these budgets, past and future terms included. Owners are read from the
     budgets. 2 queries, or 1 if none counts money.
     """
@@ -86,16 +86,19 @@ def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[Bud
         return []
     day = now.astimezone(UTC).date()
     periods = [
-        budget_arithmetic.bounds(Period(each.period), day, each.starts_on, each.ends_on) for each in budgets
+        budget_arithmetic.period_bounds(Period(each.period), day, each.starts_on, each.ends_on)
+        for each in budgets
     ]
     owners = {each.owner_key for each in budgets}
     has_money = any(each.unit == Unit.MONEY for each in budgets)
     prices = _prices() if has_money else []
     since = min(first for first, _end in periods)
     edges = {each for period in periods for each in period} | {price.since for price in prices}
-    uses = _uses(owners, sorted({since, *(edge for edge in edges if edge > since)}), now)
+    uses = _read_uses(owners, sorted({since, *(edge for edge in edges if edge > since)}), now)
     return [
-        _state(each, first, end, day, budget_arithmetic.within(uses[each.owner_key], first, end), prices)
+        _state(
+            each, first, end, day, budget_arithmetic.uses_between(uses[each.owner_key], first, end), prices
+        )
         for each, (first, end) in zip(budgets, periods, strict=True)
     ]
 
@@ -106,7 +109,7 @@ def _prices() -> list[budget_arithmetic.Price]:
     ]
 
 
-def refusals(states: Iterable[BudgetState]) -> list[str]:
+def budget_refusals(states: Iterable[BudgetState]) -> list[str]:
     """Return a sentence for each budget that refuses new sessions."""
     return [_spent_sentence(state) for state in states if state.refuses]
 
@@ -130,7 +133,7 @@ def access_budget(actor: Actor, budget_id: int, action: Action) -> Budget:
         return budget
     access_limited(actor, *budget.owner_key)
     if budget.is_central and not may_do_everything(actor):
-        raise refusal_about(
+        raise permission_refusal(
             _("A superadmin set the budget of {name}, so superadmins change it."), budget.owner_name
         )
     return budget
@@ -146,10 +149,10 @@ def may_limit(actor: Actor, owner: Project | User) -> bool:
     if may_do_everything(actor):
         return True
     act = actions_on_project if isinstance(owner, Project) else actions_on_user
-    return Action.LIMIT in act(standing_of(actor), owner)  # type: ignore[arg-type]
+    return Action.LIMIT in act(read_actor_scope(actor), owner)  # type: ignore[arg-type]
 
 
-def owner_named(actor: Actor, text: str) -> Project | User:
+def find_owner(actor: Actor, text: str) -> Project | User:
     """Return the visible owner that `text` names: e-mail address of a user or name of a project;
     “domain/project” if the name is ambiguous. Raises NotFound, Conflict.
     """
@@ -172,13 +175,13 @@ def owner_named(actor: Actor, text: str) -> Project | User:
     return found[0]  # type: ignore[no-any-return]
 
 
-def impact_of_budget(budget: Budget) -> BudgetImpact:
+def budget_impact(budget: Budget) -> BudgetImpact:
     """Return the impact of a budget, saved or not. 3 queries."""
-    [state] = states_of([budget])
-    return BudgetImpact(state, len(people_bound({budget.owner_key})[budget.owner_key]))
+    [state] = read_budget_states([budget])
+    return BudgetImpact(state, len(affected_user_ids({budget.owner_key})[budget.owner_key]))
 
 
-def people_bound(owners: Collection[Owner]) -> dict[Owner, list[int]]:
+def affected_user_ids(owners: Collection[Owner]) -> dict[Owner, list[int]]:
     """Return the ids of active users whose sessions count for these owners: the user, or the
     members of the project. One query.
     """
@@ -195,23 +198,23 @@ def people_bound(owners: Collection[Owner]) -> dict[Owner, list[int]]:
     return found
 
 
-def _uses(owners: Collection[Owner], edges: Sequence[date], now: datetime) -> dict[Owner, list[DayUse]]:
+def _read_uses(owners: Collection[Owner], edges: Sequence[date], now: datetime) -> dict[Owner, list[DayUse]]:
     """Return allocations from the ledger and from live sessions. One statement reads both, so that
     a session that ends meanwhile is counted exactly once. Days between two `edges` are summed under
     the first of them: no period begins and no price changes between them.
     """
     found: dict[Owner, list[DayUse]] = {owner: [] for owner in owners}
-    first, *others = _rows_of_uses(owners, edges)
+    first, *others = _use_queries(owners, edges)
     for level, owner_id, slot, day, held, held_since in first.union(*others, all=True) if others else first:
         owner = Level(level), owner_id
         if held_since is None:
             found[owner].append(DayUse(day, slot, int(held)))
         else:
-            found[owner] += budget_arithmetic.split_by_day(Holding(slot, int(held), held_since), now)
+            found[owner] += budget_arithmetic.split_by_day(LiveAllocation(slot, int(held), held_since), now)
     return found
 
 
-def _rows_of_uses(owners: Collection[Owner], edges: Sequence[date]) -> Iterator[QuerySet[Any, Any]]:
+def _use_queries(owners: Collection[Owner], edges: Sequence[date]) -> Iterator[QuerySet[Any, Any]]:
     """Yield queries of (level, owner, slot, day, amount, held since). Live allocations have no day,
     ended ones no `held since`.
     """
@@ -258,7 +261,7 @@ def _state(
     )
 
 
-def warning_of(state: BudgetState) -> str:
+def budget_warning(state: BudgetState) -> str:
     """Return the warning for a budget that is used up or nearly used up; "" for others."""
     if not state.is_current or not state.is_nearly_used_up:
         return ""
@@ -271,13 +274,13 @@ def warning_of(state: BudgetState) -> str:
             "The budget of {name} is nearly used up: {left} of {amount} accelerator hours left until {day}."
         )
     left, amount = (
-        amount_words(state.unit, budget_arithmetic.rounded(state.left)),
-        amount_words(state.unit, state.amount),
+        format_budget_amount(state.unit, budget_arithmetic.round_amount(state.left)),
+        format_budget_amount(state.unit, state.amount),
     )
     return sentence.format(name=state.owner, left=left, amount=amount, day=state.last.isoformat())
 
 
-def amount_words(unit: Unit, amount: Decimal) -> str:
+def format_budget_amount(unit: Unit, amount: Decimal) -> str:
     """Format an amount: money in the currency of the installation, hours as a number."""
     return format_money(amount) if unit is Unit.MONEY else str(amount)
 
@@ -290,5 +293,5 @@ def _spent_sentence(state: BudgetState) -> str:
             "The budget of {name} is used up: all of {amount} accelerator hours. It holds until {day}."
         )
     return sentence.format(
-        name=state.owner, amount=amount_words(state.unit, state.amount), day=state.last.isoformat()
+        name=state.owner, amount=format_budget_amount(state.unit, state.amount), day=state.last.isoformat()
     )

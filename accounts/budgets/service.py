@@ -48,7 +48,7 @@ def create_budget(  # noqa: PLR0913 -- all by name
         "unit": unit, "amount": amount, "period": period, "starts_on": starts_on, "ends_on": ends_on,
         "warn_percent": warn_percent, "is_hard": is_hard,
     }  # fmt: skip
-    budget = new_budget(actor, level, owner_id, wanted)
+    budget = build_budget(actor, level, owner_id, wanted)
 
     precede_admissions()
     _lock_owner(budget)
@@ -63,9 +63,9 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
     """Set these columns of COLUMNS. Running sessions continue. Raises NotFound, PermissionDenied,
     InvalidInput.
     """
-    budget = _hold(actor, budget_id)
+    budget = _lock_budget(actor, budget_id)
     before = _values(budget)
-    change_budget(budget, changes)
+    apply_budget_changes(budget, changes)
     budget.is_central = budget.is_central or may_do_everything(actor)
 
     budget.save(update_fields=[*COLUMNS, "is_central"])
@@ -77,7 +77,7 @@ def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -
 @transaction.atomic
 def delete_budget(*, actor: Actor, budget_id: int) -> None:
     """Delete a budget that the actor may change. Raises NotFound, PermissionDenied."""
-    budget = _hold(actor, budget_id)
+    budget = _lock_budget(actor, budget_id)
 
     changes = {"owner": budget.owner_name}
     audit_log.record(actor=actor, action="accounts.delete_budget", target=budget, changes=changes)
@@ -95,7 +95,7 @@ def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -
             name=quoted(slot_name)
         )
         raise InvalidInput(sentence, fields={"slot_name": [sentence]})
-    _demand_not_begun(since)
+    _check_future_day(since)
     was = Price.objects.select_for_update().filter(slot_name=slot_name, since=since).first()
     price = was or Price(slot_name=slot_name, since=since)
     before = str(was.per_hour) if was else None
@@ -117,14 +117,14 @@ def delete_price(*, actor: Actor, price_id: int) -> None:
     price = Price.objects.select_for_update().filter(pk=price_id).first()
     if price is None:
         raise NotFound(_("There is no such price."))
-    _demand_not_begun(price.since)
+    _check_future_day(price.since)
 
     changes = {"slot": price.slot_name, "since": price.since, "per_hour": str(price.per_hour)}
     audit_log.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
     price.delete()
 
 
-def new_budget(actor: Actor, level: Level, owner_id: int, wanted: Mapping[str, Any]) -> Budget:
+def build_budget(actor: Actor, level: Level, owner_id: int, wanted: Mapping[str, Any]) -> Budget:
     """Build the unsaved budget of `create_budget`; `wanted` is keyed by COLUMNS. Raises NotFound,
     PermissionDenied, InvalidInput.
     """
@@ -136,11 +136,11 @@ def new_budget(actor: Actor, level: Level, owner_id: int, wanted: Mapping[str, A
         user=owner if isinstance(owner, User) else None,
         is_central=may_do_everything(actor),
     )
-    change_budget(budget, wanted)
+    apply_budget_changes(budget, wanted)
     return budget
 
 
-def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
+def apply_budget_changes(budget: Budget, changes: Mapping[str, Any]) -> None:
     """Apply the changes of `update_budget` without saving. Raises InvalidInput."""
     for column in COLUMNS:
         if column in changes:
@@ -152,7 +152,7 @@ def change_budget(budget: Budget, changes: Mapping[str, Any]) -> None:
     budget.amount = budget.amount.quantize(CENT)
 
 
-def _hold(actor: Actor, budget_id: int) -> Budget:
+def _lock_budget(actor: Actor, budget_id: int) -> Budget:
     """Lock and return the budget for a change, before admissions that begin later. Raises NotFound,
     PermissionDenied.
     """
@@ -185,7 +185,7 @@ def _check_days(budget: Budget) -> None:
         raise InvalidInput(sentence, fields={"period": [sentence]})
 
 
-def _demand_not_begun(day: date) -> None:
+def _check_future_day(day: date) -> None:
     """Raise InvalidInput unless the day is in the future. A day has one price, so a price from
     today would also change past hours.
     """

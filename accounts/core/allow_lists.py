@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from accounts.core.limits import Level, Scope, in_order, scope_name, scope_title
+from accounts.core.limits import Level, Scope, scope_name, scope_title, sort_scopes
 from common.i18n import gettext as _
 from common.i18n import gettext_noop, paragraph
 from common.values.text import check_text, quoted
@@ -46,7 +46,7 @@ REFUSALS = {
     AllowList.IMAGES: gettext_noop("{scope} may use the images {entries} alone; this one is {asked}."),
     AllowList.STORAGE_HOSTS: gettext_noop("{scope} may create folders on {entries} alone, not on {asked}."),
 }
-REFUSALS_OF_ALL = {
+EMPTY_LIST_REFUSALS = {
     AllowList.REGISTRIES: gettext_noop("{scope} may use images from no registry."),
     AllowList.IMAGES: gettext_noop("{scope} may use no image."),
     AllowList.STORAGE_HOSTS: gettext_noop("{scope} may create folders on no storage host."),
@@ -56,7 +56,7 @@ _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/@*-]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class ScopeAllowList:
     """The list of one scope, and the requested value that is not in it ("" if nothing is
     requested).
     """
@@ -85,7 +85,7 @@ class Allowance:
     @property
     def words(self) -> str:
         """First entries joined by commas, e.g. "ghcr.io, local/berth"; "" for an empty list."""
-        return entry_words(self.entries)
+        return format_entries(self.entries)
 
     @property
     def refusal(self) -> str:
@@ -95,7 +95,7 @@ class Allowance:
     @property
     def reason(self) -> str:
         """Sentence that refuses the request."""
-        sentence = REFUSALS if self.entries else REFUSALS_OF_ALL
+        sentence = REFUSALS if self.entries else EMPTY_LIST_REFUSALS
         return _(sentence[self.kind]).format(
             scope=self.scope_title, entries=self.words, asked=quoted(self.asked, LONGEST_ENTRY)
         )
@@ -107,23 +107,23 @@ class Allowance:
         return _("Administrators of the domain change the policy “{policy}”.").format(policy=self.policy)
 
 
-def every(scopes: Iterable[Scope], kinds: Iterable[AllowList] = AllowList) -> tuple[Allowance, ...]:
+def all_lists(scopes: Iterable[Scope], kinds: Iterable[AllowList] = AllowList) -> tuple[ScopeAllowList, ...]:
     """Return each list of each scope, by kind, then from the widest scope to the narrowest."""
-    ordered = in_order(scopes)
+    ordered = sort_scopes(scopes)
     return tuple(
-        _allowance(scope, kind) for kind in kinds for scope in ordered if kind.value in scope.allowed
+        _scope_list(scope, kind) for kind in kinds for scope in ordered if kind.value in scope.allowed
     )
 
 
-def refusals(scopes: Iterable[Scope], asked: Mapping[AllowList, str]) -> tuple[Allowance, ...]:
+def refusing_lists(scopes: Iterable[Scope], asked: Mapping[AllowList, str]) -> tuple[ScopeAllowList, ...]:
     """Return every list that lacks a requested value; empty if all scopes allow all. Ordered by
     level, then as `asked`.
     """
     return tuple(
-        _allowance(scope, kind, text)
-        for scope in in_order(scopes)
+        _scope_list(scope, kind, text)
+        for scope in sort_scopes(scopes)
         for kind, text in asked.items()
-        if kind.value in scope.allowed and not _has(kind, scope.allowed[kind.value], text)
+        if kind.value in scope.allowed and not _permits(kind, scope.allowed[kind.value], text)
     )
 
 
@@ -144,18 +144,18 @@ def check_known_hosts(entries: Iterable[str], hosts: Sequence[str]) -> None:
         if entry not in hosts:
             raise ValueError(
                 _("There is no storage host {text}. There are: {hosts}.").format(
-                    text=quoted(entry), hosts=entry_words(hosts)
+                    text=quoted(entry), hosts=format_entries(hosts)
                 )
             )
 
 
-def entry_words(entries: Sequence[str]) -> str:
+def format_entries(entries: Sequence[str]) -> str:
     """Join the first entries by commas, e.g. "ghcr.io, local/berth"; "" if there are none."""
     shown = _(", ").join(entries[:SHOWN_ENTRIES])
     return f"{shown} …" if len(entries) > SHOWN_ENTRIES else shown
 
 
-def fits(pattern: str, text: str) -> bool:
+def matches_pattern(pattern: str, text: str) -> bool:
     """Return true if `text` matches `pattern`, where `*` matches any characters. Linear in the
     length of both.
     """
@@ -174,12 +174,12 @@ def fits(pattern: str, text: str) -> bool:
     return True
 
 
-def _has(kind: AllowList, entries: Iterable[str], text: str) -> bool:
+def _permits(kind: AllowList, entries: Iterable[str], text: str) -> bool:
     if kind is AllowList.REGISTRIES:
         place = text.lower()
         return any(place == entry or place.startswith(f"{entry}/") for entry in entries)
     if kind is AllowList.IMAGES:
-        return any(fits(pattern, text) for entry in entries for pattern in _patterns(entry))
+        return any(matches_pattern(pattern, text) for entry in entries for pattern in _patterns(entry))
     return text in entries
 
 
@@ -189,9 +189,9 @@ def _patterns(entry: str) -> tuple[str, ...]:
     return (entry,) if has_tag else (entry, f"{entry}:*", f"{entry}@*")
 
 
-def _allowance(scope: Scope, kind: AllowList, asked: str = "") -> Allowance:
+def _scope_list(scope: Scope, kind: AllowList, asked: str = "") -> ScopeAllowList:
     entries = tuple(scope.allowed[kind.value])
-    return Allowance(kind, scope.level, scope.name, scope.policy, scope.is_central, entries, asked)
+    return ScopeAllowList(kind, scope.level, scope.name, scope.policy, scope.is_central, entries, asked)
 
 
 def _check_entry(kind: AllowList, entry: object) -> str:

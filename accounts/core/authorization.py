@@ -37,21 +37,21 @@ class Relation(StrEnum):
 
 Actions = frozenset[Action]
 ActionTable = Mapping[Relation, Actions]
-NOTHING: Actions = frozenset()
+NO_ACTIONS: Actions = frozenset()
 
-_LOOK = frozenset({Action.VIEW})
+_VIEW = frozenset({Action.VIEW})
 
-ON_DOMAINS: ActionTable = {
+DOMAIN_ACTIONS: ActionTable = {
     Relation.SUPERADMIN: frozenset(
         {Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.LIMIT}
     ),
-    Relation.MONITOR: _LOOK,
-    Relation.DOMAIN_ADMIN: _LOOK,
-    Relation.DOMAIN_MONITOR: _LOOK,
-    Relation.BELONGS: _LOOK,
+    Relation.MONITOR: _VIEW,
+    Relation.DOMAIN_ADMIN: _VIEW,
+    Relation.DOMAIN_MONITOR: _VIEW,
+    Relation.BELONGS: _VIEW,
 }
-_LOOK_INTO_PROJECT = _LOOK | {Action.VIEW_MEMBERS}
-_WHOLE_PROJECT = _LOOK_INTO_PROJECT | {
+_VIEW_PROJECT = _VIEW | {Action.VIEW_MEMBERS}
+_MANAGE_PROJECT = _VIEW_PROJECT | {
     Action.CREATE,
     Action.EDIT,
     Action.CLOSE,
@@ -59,47 +59,47 @@ _WHOLE_PROJECT = _LOOK_INTO_PROJECT | {
     Action.MANAGE_MEMBERS,
     Action.LIMIT,
 }
-ON_PROJECTS: ActionTable = {
-    Relation.SUPERADMIN: _WHOLE_PROJECT,
-    Relation.MONITOR: _LOOK_INTO_PROJECT,
-    Relation.DOMAIN_ADMIN: _WHOLE_PROJECT,
-    Relation.DOMAIN_MONITOR: _LOOK_INTO_PROJECT,
-    Relation.PROJECT_ADMIN: _LOOK_INTO_PROJECT | {Action.MANAGE_MEMBERS},
-    Relation.BELONGS: _LOOK,
+PROJECT_ACTIONS: ActionTable = {
+    Relation.SUPERADMIN: _MANAGE_PROJECT,
+    Relation.MONITOR: _VIEW_PROJECT,
+    Relation.DOMAIN_ADMIN: _MANAGE_PROJECT,
+    Relation.DOMAIN_MONITOR: _VIEW_PROJECT,
+    Relation.PROJECT_ADMIN: _VIEW_PROJECT | {Action.MANAGE_MEMBERS},
+    Relation.BELONGS: _VIEW,
 }
-_WHOLE_PERSON = frozenset(
+_MANAGE_USER = frozenset(
     {Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.LIMIT, Action.VIEW_AS}
 )
-ON_PEOPLE: ActionTable = {
-    Relation.SUPERADMIN: _WHOLE_PERSON | {Action.MOVE},
-    Relation.MONITOR: _LOOK,
-    Relation.DOMAIN_ADMIN: _WHOLE_PERSON,
-    Relation.DOMAIN_MONITOR: _LOOK,
-    Relation.PROJECT_ADMIN: _LOOK,
-    Relation.BELONGS: _LOOK,
+USER_ACTIONS: ActionTable = {
+    Relation.SUPERADMIN: _MANAGE_USER | {Action.MOVE},
+    Relation.MONITOR: _VIEW,
+    Relation.DOMAIN_ADMIN: _MANAGE_USER,
+    Relation.DOMAIN_MONITOR: _VIEW,
+    Relation.PROJECT_ADMIN: _VIEW,
+    Relation.BELONGS: _VIEW,
 }
-_WHOLE_POLICY = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.PURGE})
-ON_POLICIES: ActionTable = {
-    Relation.SUPERADMIN: _WHOLE_POLICY,
-    Relation.MONITOR: _LOOK,
-    Relation.DOMAIN_ADMIN: _WHOLE_POLICY,
-    Relation.DOMAIN_MONITOR: _LOOK,
-    Relation.BELONGS: NOTHING,
+_MANAGE_POLICY = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.PURGE})
+POLICY_ACTIONS: ActionTable = {
+    Relation.SUPERADMIN: _MANAGE_POLICY,
+    Relation.MONITOR: _VIEW,
+    Relation.DOMAIN_ADMIN: _MANAGE_POLICY,
+    Relation.DOMAIN_MONITOR: _VIEW,
+    Relation.BELONGS: NO_ACTIONS,
 }
-NOT_ON_ONESELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE, Action.VIEW_AS})
+FORBIDDEN_ON_SELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE, Action.VIEW_AS})
 # Impersonation is limited to roles that see at most one domain and are not read-only themselves.
-NOT_LOOKED_AS = (Role.SUPERADMIN, *MONITORS)
+NEVER_IMPERSONATED = (Role.SUPERADMIN, *MONITORS)
 
 # Roles that each role may assign: none that reaches or sees further than itself.
-GIVES: Mapping[Role, tuple[Role, ...]] = {
+ASSIGNABLE_ROLES: Mapping[Role, tuple[Role, ...]] = {
     Role.USER: (),
     Role.DOMAIN_MONITOR: (),
     Role.DOMAIN_ADMIN: (Role.USER, Role.DOMAIN_MONITOR, Role.DOMAIN_ADMIN),
     Role.MONITOR: (),
     Role.SUPERADMIN: tuple(Role),
 }
-_EVERYWHERE = {Role.SUPERADMIN: Relation.SUPERADMIN, Role.MONITOR: Relation.MONITOR}
-_AT_HOME = {
+_GLOBAL_RELATIONS = {Role.SUPERADMIN: Relation.SUPERADMIN, Role.MONITOR: Relation.MONITOR}
+_DOMAIN_RELATIONS = {
     Role.USER: Relation.BELONGS,
     Role.DOMAIN_MONITOR: Relation.DOMAIN_MONITOR,
     Role.DOMAIN_ADMIN: Relation.DOMAIN_ADMIN,
@@ -107,7 +107,7 @@ _AT_HOME = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ActorScope:
     """Current role, domain and projects of an actor. `role` is None without an active account. The
     system has the role superadmin and user_id 0. Only projects of the own domain are listed.
     """
@@ -119,67 +119,67 @@ class Standing:
     administered_ids: frozenset[int] = frozenset()
 
 
-def roles_to_give(standing: Standing) -> tuple[Role, ...]:
+def assignable_roles(actor_scope: ActorScope) -> tuple[Role, ...]:
     """Return the roles that the actor may assign; empty for most users."""
-    return () if standing.role is None else GIVES[standing.role]
+    return () if actor_scope.role is None else ASSIGNABLE_ROLES[actor_scope.role]
 
 
-def on_domain(standing: Standing, domain_id: int) -> Actions:
-    return _allowed(ON_DOMAINS, _of_domain(standing, domain_id))
+def domain_actions(actor_scope: ActorScope, domain_id: int) -> Actions:
+    return _allowed_actions(DOMAIN_ACTIONS, _domain_relations(actor_scope, domain_id))
 
 
-def on_project(standing: Standing, *, project_id: int, domain_id: int) -> Actions:
+def project_actions(actor_scope: ActorScope, *, project_id: int, domain_id: int) -> Actions:
     """Return the allowed actions on a project. `project_id` is 0 for a project to be created."""
-    relations = _of_domain(standing, domain_id) - {Relation.BELONGS}
-    if project_id in _administered_by(standing):
+    relations = _domain_relations(actor_scope, domain_id) - {Relation.BELONGS}
+    if project_id in _administered_ids(actor_scope):
         relations |= {Relation.PROJECT_ADMIN}
-    if project_id in standing.project_ids:
+    if project_id in actor_scope.project_ids:
         relations |= {Relation.BELONGS}
-    return _allowed(ON_PROJECTS, relations)
+    return _allowed_actions(PROJECT_ACTIONS, relations)
 
 
-def on_person(
-    standing: Standing, *, user_id: int, role: Role, domain_id: int, project_ids: Collection[int] = ()
+def user_actions(
+    actor_scope: ActorScope, *, user_id: int, role: Role, domain_id: int, project_ids: Collection[int] = ()
 ) -> Actions:
     """Return the allowed actions on a user. For an account to be created `user_id` is 0 and `role`
     the intended role.
     """
-    relations = _of_domain(standing, domain_id) - {Relation.BELONGS}
-    if not _administered_by(standing).isdisjoint(project_ids):
+    relations = _domain_relations(actor_scope, domain_id) - {Relation.BELONGS}
+    if not _administered_ids(actor_scope).isdisjoint(project_ids):
         relations |= {Relation.PROJECT_ADMIN}
-    is_oneself = user_id == standing.user_id != 0 and standing.role is not None
+    is_oneself = user_id == actor_scope.user_id != 0 and actor_scope.role is not None
     if is_oneself:
         relations |= {Relation.BELONGS}
-    allowed = _allowed(ON_PEOPLE, relations)
+    allowed = _allowed_actions(USER_ACTIONS, relations)
     if is_oneself:
-        is_above_limits = standing.role is Role.SUPERADMIN
-        return allowed - NOT_ON_ONESELF - (NOTHING if is_above_limits else frozenset({Action.LIMIT}))
-    if role not in roles_to_give(standing):
+        is_above_limits = actor_scope.role is Role.SUPERADMIN
+        return allowed - FORBIDDEN_ON_SELF - (NO_ACTIONS if is_above_limits else frozenset({Action.LIMIT}))
+    if role not in assignable_roles(actor_scope):
         return allowed & {Action.VIEW}
-    return allowed - {Action.VIEW_AS} if role in NOT_LOOKED_AS else allowed
+    return allowed - {Action.VIEW_AS} if role in NEVER_IMPERSONATED else allowed
 
 
-def on_policy(standing: Standing, domain_id: int | None) -> Actions:
+def policy_actions(actor_scope: ActorScope, domain_id: int | None) -> Actions:
     """Return the allowed actions on a policy of a domain, or of the whole installation if
     `domain_id` is None.
     """
-    return _allowed(ON_POLICIES, _of_domain(standing, domain_id or 0))
+    return _allowed_actions(POLICY_ACTIONS, _domain_relations(actor_scope, domain_id or 0))
 
 
-def _of_domain(standing: Standing, domain_id: int) -> set[Relation]:
-    if standing.role is None:
+def _domain_relations(actor_scope: ActorScope, domain_id: int) -> set[Relation]:
+    if actor_scope.role is None:
         return set()
-    if standing.role in _EVERYWHERE:
-        return {_EVERYWHERE[standing.role]}
-    return {_AT_HOME[standing.role]} if domain_id == standing.domain_id else set()
+    if actor_scope.role in _GLOBAL_RELATIONS:
+        return {_GLOBAL_RELATIONS[actor_scope.role]}
+    return {_DOMAIN_RELATIONS[actor_scope.role]} if domain_id == actor_scope.domain_id else set()
 
 
-def _administered_by(standing: Standing) -> frozenset[int]:
+def _administered_ids(actor_scope: ActorScope) -> frozenset[int]:
     """Return the administered project ids; empty for monitors, whose project admin role is
     suspended.
     """
-    return frozenset() if standing.role in MONITORS else standing.administered_ids
+    return frozenset() if actor_scope.role in MONITORS else actor_scope.administered_ids
 
 
-def _allowed(table: ActionTable, relations: Iterable[Relation]) -> Actions:
-    return NOTHING.union(*(table[relation] for relation in relations))
+def _allowed_actions(table: ActionTable, relations: Iterable[Relation]) -> Actions:
+    return NO_ACTIONS.union(*(table[relation] for relation in relations))

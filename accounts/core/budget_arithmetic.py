@@ -39,7 +39,7 @@ class Period(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class LiveAllocation:
     """`amount` of a slot, allocated since an instant and still allocated."""
 
     slot: str
@@ -65,7 +65,7 @@ class Price:
     per_hour: Decimal
 
 
-def bounds(
+def period_bounds(
     period: Period, day: date, starts_on: date | None = None, ends_on: date | None = None
 ) -> tuple[date, date]:
     """Return the period that contains `day` as (first day, day after the last). With `starts_on`
@@ -79,7 +79,7 @@ def bounds(
     return first, date(first.year + years, month + 1, 1)
 
 
-def split_by_day(holding: Holding, until: datetime) -> list[DayUse]:
+def split_by_day(holding: LiveAllocation, until: datetime) -> list[DayUse]:
     """Split the allocation up to `until` by UTC day; empty if it began later."""
     at, found = holding.since.astimezone(UTC), []
     end = until.astimezone(UTC)
@@ -91,7 +91,7 @@ def split_by_day(holding: Holding, until: datetime) -> list[DayUse]:
     return found
 
 
-def within(uses: Iterable[DayUse], first: date, end: date) -> list[DayUse]:
+def uses_between(uses: Iterable[DayUse], first: date, end: date) -> list[DayUse]:
     """Return the uses on days in [first, end)."""
     return [use for use in uses if first <= use.day < end]
 
@@ -116,7 +116,7 @@ def spent(unit: Unit, uses: Iterable[DayUse], prices: Sequence[Price]) -> Fracti
     return cost(uses, prices) if unit is Unit.MONEY else device_hours(uses)
 
 
-def rounded(amount: Fraction) -> Decimal:
+def round_amount(amount: Fraction) -> Decimal:
     """Round to the cent or hundredth of an hour, for display only; decisions use the exact
     value.
     """

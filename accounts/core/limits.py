@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from accounts.core.utilization import UseRule, is_joint
+from accounts.core.utilization import UtilizationRule, is_joint
 from common.i18n import gettext as _
 from common.i18n import gettext_noop
 from common.values.durations import format_duration
@@ -64,10 +64,12 @@ CEILINGS = frozenset(
 )  # fmt: skip
 # Minimum utilisation of a session: never requested, and the largest value is the tightest.
 FLOORS = frozenset({Limit.LEAST_CPU, Limit.LEAST_MEM, Limit.LEAST_DEVICE, Limit.LEAST_DEVICE_MEM})
-SPANS = frozenset({Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION})
+DURATIONS = frozenset(
+    {Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION}
+)
 # Limits that exist at some levels only: folders have no keypair; tokens and logins belong to a
 # user; requests of a token belong to no project.
-STANDS_AT = {
+LIMIT_LEVELS = {
     Limit.FOLDERS: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.FOLDER_BYTES: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.KEYPAIRS: frozenset({Level.USER}),
@@ -98,7 +100,7 @@ TITLES = {
     Limit.BROWSERS: gettext_noop("Concurrent logins"),
 }
 SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
-SCOPES = {
+SCOPE_TITLES = {
     Level.DOMAIN: gettext_noop("The domain “{name}”"),
     Level.PROJECT: gettext_noop("The project “{name}”"),
     Level.USER: gettext_noop("Your account"),
@@ -168,7 +170,7 @@ class Scope:
     used: Mapping[str, int] = field(default_factory=dict)
     allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     is_central: bool = True
-    use_rule: UseRule = UseRule.ANY
+    use_rule: UtilizationRule = UtilizationRule.ANY
 
     def left(self, limit: str) -> int:
         """Return the unused rest of a limit of this scope. Never negative, although a limit may be
@@ -176,7 +178,7 @@ class Scope:
         """
         if is_floor(limit):
             return 0
-        used = self.used.get(limit, 0) if adds_up(limit) else 0
+        used = self.used.get(limit, 0) if is_summed(limit) else 0
         return max(0, self.limits[limit] - used)
 
     def is_joint(self, limit: str) -> bool:
@@ -203,7 +205,7 @@ class LimitState:
     @property
     def title(self) -> str:
         """Title of the limit, e.g. "Live sessions" or "Memory in sessions"."""
-        return title_of(self.limit)
+        return limit_title(self.limit)
 
     @property
     def scope_name(self) -> str:
@@ -222,7 +224,7 @@ class LimitState:
     @property
     def refusal(self) -> str:
         """Sentence that refuses the request, or reports the excess if nothing is requested."""
-        kind, names = kind_of(self.limit), ("value", "used", "left", "asked", "over")
+        kind, names = limit_kind(self.limit), ("value", "used", "left", "asked", "over")
         amounts = {name: format_limit(self.limit, getattr(self, name)) for name in names}
         is_excess = kind in EXCESSES and not self.asked
         sentence = EXCESSES[kind] if is_excess else REFUSALS[kind]
@@ -231,7 +233,7 @@ class LimitState:
 
 def scope_title(level: Level, name: str) -> str:
     """Return e.g. "The project “vision”" or "Your account", addressed to the user."""
-    return _(SCOPES[level]).format(name=name)
+    return _(SCOPE_TITLES[level]).format(name=name)
 
 
 def scope_name(level: Level, name: str) -> str:
@@ -241,32 +243,32 @@ def scope_name(level: Level, name: str) -> str:
     return name if level is Level.USER else scope_title(level, name)
 
 
-def kind_of(limit: str) -> Limit:
+def limit_kind(limit: str) -> Limit:
     return Limit(limit.partition(".")[0])
 
 
-def slot_of(limit: str) -> str:
+def limit_slot(limit: str) -> str:
     """Return the slot of a name such as `slots.cpu`; "" for limits without slots."""
     return limit.partition(".")[2]
 
 
-def title_of(limit: str) -> str:
+def limit_title(limit: str) -> str:
     """Return the title of a limit, e.g. "Live sessions" or "Memory in sessions"."""
-    slot = slot_of(limit)
-    return _(TITLES[kind_of(limit)]).format(slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot)
+    slot = limit_slot(limit)
+    return _(TITLES[limit_kind(limit)]).format(slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot)
 
 
-def stands_at(limit: str, level: Level) -> bool:
-    return level in STANDS_AT.get(kind_of(limit), frozenset(Level))
+def applies_at(limit: str, level: Level) -> bool:
+    return level in LIMIT_LEVELS.get(limit_kind(limit), frozenset(Level))
 
 
-def adds_up(limit: str) -> bool:
+def is_summed(limit: str) -> bool:
     """Return true if a scope's use is summed for this limit."""
-    return kind_of(limit) not in CEILINGS | FLOORS
+    return limit_kind(limit) not in CEILINGS | FLOORS
 
 
 def is_floor(limit: str) -> bool:
-    return kind_of(limit) in FLOORS
+    return limit_kind(limit) in FLOORS
 
 
 def is_looser(limit: str, value: int, other: int) -> bool:
@@ -274,32 +276,32 @@ def is_looser(limit: str, value: int, other: int) -> bool:
     return value < other if is_floor(limit) else value > other
 
 
-def hits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
+def refused_limits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
     """Return every limit that would be exceeded if `asked` were granted; empty if it may be
     granted. A limit that is not requested is never hit, even if its use exceeds it. Ordered by
     level, then name.
     """
     found = [
-        _state(scope, limit, asked=amount)
-        for scope in in_order(scopes)
+        _limit_state(scope, limit, asked=amount)
+        for scope in sort_scopes(scopes)
         for limit, amount in sorted(asked.items())
         if limit in scope.limits and amount > scope.left(limit)
     ]
     return tuple(found)
 
 
-def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
+def unsatisfiable_limits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
     """Return every limit that `asked` would exceed even without any use."""
     found = [
-        _state(scope, limit, asked=amount)
-        for scope in in_order(scopes)
+        _limit_state(scope, limit, asked=amount)
+        for scope in sort_scopes(scopes)
         for limit, amount in sorted(asked.items())
         if limit in scope.limits and amount > max(0, scope.limits[limit])
     ]
     return tuple(found)
 
 
-def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[LimitState, ...]:
+def priority_refusal(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[LimitState, ...]:
     """Return the refusal of a priority above 0 unless a policy of the whole installation allows
     one. Policies of a domain cannot allow it: their administrators must not overtake other domains.
     """
@@ -309,76 +311,78 @@ def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[Lim
     return (LimitState(Limit.PRIORITY, Level.USER, who, "", value=0, used=0, left=0, asked=priority),)
 
 
-def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
+def overused_limits(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
     """Return the scopes whose use of `limit` exceeds it, by level."""
-    states = (_state(scope, limit.value) for scope in in_order(scopes) if limit.value in scope.limits)
+    states = (
+        _limit_state(scope, limit.value) for scope in sort_scopes(scopes) if limit.value in scope.limits
+    )
     return tuple(state for state in states if state.over)
 
 
-def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
+def effective_limits(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
     """Return the tightest state of each limit: least rest, then smallest value, then widest scope.
     For minimum utilisations the largest; joint ones are all kept, because they only apply together.
     In the order of Limit.
     """
     tightest: dict[tuple[object, ...], LimitState] = {}
-    for scope in in_order(scopes):
+    for scope in sort_scopes(scopes):
         for limit in scope.limits:
-            state = _state(scope, limit)
+            state = _limit_state(scope, limit)
             key = (limit, scope.level, scope.id) if state.is_joint else (limit,)
             known = tightest.get(key)
-            if known is None or _room(state) < _room(known):
+            if known is None or _tightness(state) < _tightness(known):
                 tightest[key] = state
-    return tuple(sorted(tightest.values(), key=lambda state: (_place(state.limit), state.is_joint)))
+    return tuple(sorted(tightest.values(), key=lambda state: (_display_order(state.limit), state.is_joint)))
 
 
-def every(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
+def all_limits(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
     """Return each limit of each scope, in the order of Limit, then from the widest scope."""
-    states = [_state(scope, limit) for scope in in_order(scopes) for limit in scope.limits]
-    return tuple(sorted(states, key=lambda state: _place(state.limit)))
+    states = [_limit_state(scope, limit) for scope in sort_scopes(scopes) for limit in scope.limits]
+    return tuple(sorted(states, key=lambda state: _display_order(state.limit)))
 
 
-def ceiling(scopes: Iterable[Scope], limit: Limit) -> int | None:
+def tightest_value(scopes: Iterable[Scope], limit: Limit) -> int | None:
     """Return the smallest value of a per-request limit; None if no scope sets it."""
     return min((scope.limits[limit] for scope in scopes if limit in scope.limits), default=None)
 
 
-def in_order(scopes: Iterable[Scope]) -> list[Scope]:
+def sort_scopes(scopes: Iterable[Scope]) -> list[Scope]:
     order = list(Level)
     return sorted(scopes, key=lambda scope: (order.index(scope.level), scope.id))
 
 
 def format_limit(limit: str, amount: int) -> str:
     """Format an amount for display, e.g. "2 cores", "3", "1 h 30 min"."""
-    kind, slot = kind_of(limit), slot_of(limit)
+    kind, slot = limit_kind(limit), limit_slot(limit)
     if slot:
         return format_amount(slot, amount)
     if kind is Limit.FOLDER_BYTES:
         return format_bytes(amount)
-    if kind in SPANS:
+    if kind in DURATIONS:
         return format_duration(amount)
     return f"{amount} %" if kind in FLOORS else str(amount)
 
 
-def _room(state: LimitState) -> tuple[int, int]:
+def _tightness(state: LimitState) -> tuple[int, int]:
     """Sort key: tighter states come first."""
     return (-state.value, 0) if is_floor(state.limit) else (state.left, state.value)
 
 
-def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
+def _limit_state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
     return LimitState(
         limit=limit,
         level=scope.level,
         scope=scope.name,
         policy=scope.policy,
         value=scope.limits[limit],
-        used=scope.used.get(limit, 0) if adds_up(limit) else 0,
+        used=scope.used.get(limit, 0) if is_summed(limit) else 0,
         left=scope.left(limit),
         asked=asked,
         is_joint=scope.is_joint(limit),
     )
 
 
-def _place(limit: str) -> tuple[int, bool, bool, str]:
+def _display_order(limit: str) -> tuple[int, bool, bool, str]:
     """Sort key in the order of Limit; CPU and memory before devices."""
-    slot = slot_of(limit)
-    return list(Limit).index(kind_of(limit)), slot != CPU, slot != MEM, slot
+    slot = limit_slot(limit)
+    return list(Limit).index(limit_kind(limit)), slot != CPU, slot != MEM, slot

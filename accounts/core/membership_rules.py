@@ -28,7 +28,7 @@ def check_rules(rules: Iterable[tuple[str, str]], providers: Collection[str]) ->
     """Return the rules from (kind, value) pairs, sorted, without duplicates. `providers` are the
     names of providers that report groups. Raises ValueError with a sentence.
     """
-    found = sorted({_checked(RuleKind(kind), value.strip(), providers) for kind, value in rules})
+    found = sorted({_check_rule(RuleKind(kind), value.strip(), providers) for kind, value in rules})
     if len(found) > MOST_RULES:
         raise ValueError(
             _("{count} rules are too many: give at most {most}.").format(count=len(found), most=MOST_RULES)
@@ -36,7 +36,7 @@ def check_rules(rules: Iterable[tuple[str, str]], providers: Collection[str]) ->
     return tuple(found)
 
 
-def _checked(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRule:
+def _check_rule(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRule:
     if kind is RuleKind.ALL:
         if value:
             raise ValueError(_("The rule for everybody has no value."))
@@ -63,49 +63,49 @@ def group_name(group: str) -> str:
     without regard to case and to spaces between its parts, other names literally; both in Unicode
     normalisation form C.
     """
-    parts = parts_of_place(group)
+    parts = split_distinguished_name(group)
     return normalised(",".join(parts) if parts else group)
 
 
-def parts_of_place(group: str) -> tuple[str, ...]:
+def split_distinguished_name(group: str) -> tuple[str, ...]:
     """Split a distinguished name: `CN=Staff, OU=Groups` gives ("cn=staff", "ou=groups"). Empty for
     other names. A character escaped by a backslash, as hexadecimal digits or literally, is that
     character and separates nothing.
     """
     group = normalised(group)
-    parts, part, place = [], "", 0
-    while place < len(group):
-        sign = group[place]
-        if sign == "\\":
-            digits = group[place + 1 : place + 3]
+    parts, part, position = [], "", 0
+    while position < len(group):
+        character = group[position]
+        if character == "\\":
+            digits = group[position + 1 : position + 3]
             is_hex = len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
-            sign = chr(int(digits, 16)) if is_hex else digits[:1]
-            part += f"\\{ord(sign):02x}" if sign and sign in ",+=\\" else sign
-            place += 3 if is_hex else 2
+            character = chr(int(digits, 16)) if is_hex else digits[:1]
+            part += f"\\{ord(character):02x}" if character and character in ",+=\\" else character
+            position += 3 if is_hex else 2
             continue
-        if sign in ",;":
+        if character in ",;":
             parts.append(part)
             part = ""
         else:
-            part += sign
-        place += 1
-    found = [_of_place(each) for each in (*parts, part)]
+            part += character
+        position += 1
+    found = [_normalise_part(each) for each in (*parts, part)]
     return tuple(found) if all(found) else ()
 
 
-def _of_place(part: str) -> str:
-    attribute, sign, value = part.partition("=")
-    if not sign or not attribute.strip() or not value.strip():
+def _normalise_part(part: str) -> str:
+    attribute, character, value = part.partition("=")
+    if not character or not attribute.strip() or not value.strip():
         return ""
     return f"{attribute.strip().lower()}={value.strip().lower()}"
 
 
-def names_of_group(group: str) -> frozenset[str]:
+def group_aliases(group: str) -> frozenset[str]:
     """Return the names by which rules may refer to a directory group: its distinguished name, or
     its common name alone; for other groups the name. A common name that looks like a distinguished
     name is left out, because it would match another group.
     """
-    parts = parts_of_place(group)
+    parts = split_distinguished_name(group)
     if not parts:
         return frozenset({group_name(group)})
     attribute, _sign, name = parts[0].partition("=")

@@ -19,7 +19,7 @@ class SecondFactor(StrEnum):
     EVERYBODY = "everybody"
 
 
-class Demand(StrEnum):
+class RequiredAction(StrEnum):
     """Action required of a signed-in user before anything else."""
 
     ADDRESS = "address"  # the client's address is not allowed
@@ -35,7 +35,7 @@ def parse_networks(lines: Collection[str]) -> list[str]:
     """Return networks (10.0.0.0/8) or single addresses in canonical form, without host bits,
     duplicates and empty lines. Raises ValueError with a sentence.
     """
-    networks = list(dict.fromkeys(str(_network(line.strip())) for line in lines if line.strip()))
+    networks = list(dict.fromkeys(str(_parse_network(line.strip())) for line in lines if line.strip()))
     if len(networks) > MOST_NETWORKS:
         raise ValueError(
             _("{count} networks are too many: give at most {most}.").format(
@@ -60,7 +60,7 @@ def is_allowed_from(ip: str, networks: Sequence[str]) -> bool:
     return any(address in ip_network(network) for network in networks)
 
 
-def _network(text: str) -> IPv4Network | IPv6Network:
+def _parse_network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text, strict=False)
     except ValueError as error:

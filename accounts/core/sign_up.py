@@ -38,7 +38,7 @@ class InvitationState(StrEnum):
     VOID = "void"  # the inviter lost the permission, or the domain accepts nobody this way
 
 
-def mail_domain_of(email: str) -> str:
+def mail_domain(email: str) -> str:
     """Return the part after the @ in lower case; "" if there is none."""
     return email.strip().lower().rpartition("@")[2] if "@" in email else ""
 
@@ -56,7 +56,7 @@ def check_mail_domains(names: Sequence[str]) -> list[str]:
     return found
 
 
-def state_of_invitation(
+def invitation_state(
     *,
     now: datetime,
     expires_at: datetime,

@@ -30,7 +30,7 @@ _PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File")
 _OTHER_FORM = "BEGIN SSH2 PUBLIC KEY"
 
 
-class PrivateKeyGiven(ValueError):
+class PrivateKeyError(ValueError):
     """A private key was pasted; the message states what to do. The input is never shown, stored or
     logged.
     """
@@ -51,12 +51,12 @@ class PublicKey:
         return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
-def read_public_key(line: str) -> PublicKey:
-    """Parse one line. Raises PrivateKeyGiven, or ValueError with a sentence for anything else that
+def parse_public_key(line: str) -> PublicKey:
+    """Parse one line. Raises PrivateKeyError, or ValueError with a sentence for anything else that
     is not a usable key.
     """
     if any(mark in line for mark in _PRIVATE):
-        raise PrivateKeyGiven(
+        raise PrivateKeyError(
             _(
                 "This is a private key. It was sent over the network now, so take it as leaked: delete it, create a new pair"
                 " with ssh-keygen, and paste the file that ends in .pub."
@@ -73,8 +73,8 @@ def read_public_key(line: str) -> PublicKey:
     line = line.strip()
     if len(line.splitlines()) > 1:
         raise ValueError(_("These are several lines. A public key is one line; add one at a time."))
-    key_type, body, comment = _parts(check_text(line.replace("\t", " "), max_length=MAX_LINE_LENGTH))
-    return PublicKey(key_type, f"{key_type} {_checked_body(key_type, body)}", comment)
+    key_type, body, comment = _split_line(check_text(line.replace("\t", " "), max_length=MAX_LINE_LENGTH))
+    return PublicKey(key_type, f"{key_type} {_check_body(key_type, body)}", comment)
 
 
 def check_key_name(name: str) -> str:
@@ -82,7 +82,7 @@ def check_key_name(name: str) -> str:
     return check_text(name, max_length=MAX_NAME_LENGTH).strip()
 
 
-def _parts(line: str) -> tuple[str, str, str]:
+def _split_line(line: str) -> tuple[str, str, str]:
     """Split a line into type, base64 and comment."""
     words = line.split(maxsplit=2)
     if not words:
@@ -107,7 +107,7 @@ def _parts(line: str) -> tuple[str, str, str]:
     return words[0], words[1], words[2].strip() if len(words) > 2 else ""
 
 
-def _checked_body(key_type: str, body: str) -> str:
+def _check_body(key_type: str, body: str) -> str:
     """Return the canonical base64 of a key of that type. Raises ValueError with a sentence."""
     broken = _("The key is damaged or cut off. Paste the whole line again.")
     try:

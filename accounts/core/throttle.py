@@ -13,7 +13,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from types import MappingProxyType
 
 IPV6_PREFIX = 64  # size of one customer's network
-UNKNOWN = "unknown"
+UNKNOWN_NETWORK = "unknown"
 
 
 class Purpose(StrEnum):
@@ -25,7 +25,7 @@ class Purpose(StrEnum):
     JOIN = "join"  # account created by an invitation or sign-up link
 
 
-class Limit(StrEnum):
+class AttemptLimit(StrEnum):
     """Counted attempts: one account from one place, one address, and one account from
     everywhere.
     """
@@ -48,39 +48,43 @@ class Rate:
         return self.burst * self.refill
 
 
-GUESSES = MappingProxyType(
+GUESS_RATES = MappingProxyType(
     {
-        Limit.PLACE: Rate(5, timedelta(minutes=1)),
-        Limit.ADDRESS: Rate(30, timedelta(seconds=6)),
-        Limit.ACCOUNT: Rate(50, timedelta(minutes=15)),
+        AttemptLimit.PLACE: Rate(5, timedelta(minutes=1)),
+        AttemptLimit.ADDRESS: Rate(30, timedelta(seconds=6)),
+        AttemptLimit.ACCOUNT: Rate(50, timedelta(minutes=15)),
     }
 )
-MAILS = MappingProxyType(
+MAIL_RATES = MappingProxyType(
     {
-        Limit.PLACE: Rate(3, timedelta(minutes=10)),
-        Limit.ADDRESS: Rate(20, timedelta(seconds=30)),
-        Limit.ACCOUNT: Rate(10, timedelta(minutes=30)),
+        AttemptLimit.PLACE: Rate(3, timedelta(minutes=10)),
+        AttemptLimit.ADDRESS: Rate(20, timedelta(seconds=30)),
+        AttemptLimit.ACCOUNT: Rate(10, timedelta(minutes=30)),
     }
 )
-WAYS = MappingProxyType({limit: Rate(60, timedelta(seconds=2)) for limit in (Limit.PLACE, Limit.ADDRESS)})
-SIGN_UPS = MappingProxyType(
+PROVIDER_RATES = MappingProxyType(
+    {limit: Rate(60, timedelta(seconds=2)) for limit in (AttemptLimit.PLACE, AttemptLimit.ADDRESS)}
+)
+SIGN_UP_RATES = MappingProxyType(
     {
-        Limit.PLACE: Rate(3, timedelta(minutes=20)),
-        Limit.ADDRESS: Rate(20, timedelta(seconds=3)),
-        Limit.ACCOUNT: Rate(3, timedelta(minutes=20)),
+        AttemptLimit.PLACE: Rate(3, timedelta(minutes=20)),
+        AttemptLimit.ADDRESS: Rate(20, timedelta(seconds=3)),
+        AttemptLimit.ACCOUNT: Rate(3, timedelta(minutes=20)),
     }
 )
-ACCOUNTS = MappingProxyType({limit: Rate(20, timedelta(seconds=3)) for limit in (Limit.PLACE, Limit.ADDRESS)})
-RATES: Mapping[Purpose, Mapping[Limit, Rate]] = MappingProxyType(
+ACCOUNT_RATES = MappingProxyType(
+    {limit: Rate(20, timedelta(seconds=3)) for limit in (AttemptLimit.PLACE, AttemptLimit.ADDRESS)}
+)
+RATES: Mapping[Purpose, Mapping[AttemptLimit, Rate]] = MappingProxyType(
     {
-        Purpose.PASSWORD: GUESSES, Purpose.CODE: GUESSES, Purpose.RESET: MAILS, Purpose.PROVIDER: WAYS,
-        Purpose.SIGN_UP: SIGN_UPS, Purpose.JOIN: ACCOUNTS,
+        Purpose.PASSWORD: GUESS_RATES, Purpose.CODE: GUESS_RATES, Purpose.RESET: MAIL_RATES, Purpose.PROVIDER: PROVIDER_RATES,
+        Purpose.SIGN_UP: SIGN_UP_RATES, Purpose.JOIN: ACCOUNT_RATES,
     }
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Whence:
+class AttemptOrigin:
     """Origin of an attempt: network, trusted device ("" if none), and true if the account signed in
     from that network before.
     """
@@ -90,14 +94,14 @@ class Whence:
     is_known_network: bool = False
 
 
-def network_of(ip: str) -> str:
+def address_network(ip: str) -> str:
     """Return the network that counts as one address: the address itself for IPv4, the /64 prefix
     for IPv6; UNKNOWN for an invalid address.
     """
     try:
         address = ip_address(ip)
     except ValueError:
-        return UNKNOWN
+        return UNKNOWN_NETWORK
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         return str(address.ipv4_mapped)
     if isinstance(address, IPv6Address):
@@ -105,20 +109,20 @@ def network_of(ip: str) -> str:
     return str(address)
 
 
-def counted(purpose: Purpose, account: str, whence: Whence) -> list[tuple[Limit, str]]:
+def attempt_keys(purpose: Purpose, account: str, origin: AttemptOrigin) -> list[tuple[AttemptLimit, str]]:
     """Return the counts that an attempt adds to as [(limit, key)], narrowest first. Keys are hashes
     and do not reveal the input.
     """
-    if whence.device:
-        return [(Limit.PLACE, _key(purpose, Limit.PLACE, account, whence.device))]
+    if origin.device:
+        return [(AttemptLimit.PLACE, _key(purpose, AttemptLimit.PLACE, account, origin.device))]
     counts = [
-        (Limit.PLACE, _key(purpose, Limit.PLACE, account, whence.network)),
-        (Limit.ADDRESS, _key(purpose, Limit.ADDRESS, "", whence.network)),
+        (AttemptLimit.PLACE, _key(purpose, AttemptLimit.PLACE, account, origin.network)),
+        (AttemptLimit.ADDRESS, _key(purpose, AttemptLimit.ADDRESS, "", origin.network)),
     ]
-    if not whence.is_known_network:
-        counts.append((Limit.ACCOUNT, _key(purpose, Limit.ACCOUNT, account, "")))
+    if not origin.is_known_network:
+        counts.append((AttemptLimit.ACCOUNT, _key(purpose, AttemptLimit.ACCOUNT, account, "")))
     return [(limit, key) for limit, key in counts if limit in RATES[purpose]]
 
 
-def _key(purpose: Purpose, limit: Limit, account: str, place: str) -> str:
-    return sha256(repr((purpose.value, limit.value, account, place)).encode()).hexdigest()
+def _key(purpose: Purpose, limit: AttemptLimit, account: str, source: str) -> str:
+    return sha256(repr((purpose.value, limit.value, account, source)).encode()).hexdigest()

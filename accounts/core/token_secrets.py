@@ -13,10 +13,10 @@ from common.i18n import gettext as _
 from common.values.text import check_text
 
 MAX_NAME_LENGTH = 60
-USUAL_LIFE = timedelta(days=90)
+DEFAULT_LIFETIME = timedelta(days=90)
 LONGEST_GRACE = timedelta(hours=24)
 # Warnings before expiry, for tokens that live at least twice as long.
-WARNED_BEFORE = (timedelta(days=7), timedelta(days=1))
+EXPIRY_WARNINGS = (timedelta(days=7), timedelta(days=1))
 _TOKEN = re.compile(r"(bk[a-z2-7]{16})\.([A-Za-z0-9_-]{43})")
 
 
@@ -41,7 +41,7 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def matches(secret: str, secret_hash: str) -> bool:
+def verify_secret(secret: str, secret_hash: str) -> bool:
     return secrets.compare_digest(hash_secret(secret), secret_hash)
 
 
@@ -52,9 +52,9 @@ def split_token(token: str) -> tuple[str, str] | None:
 
 
 def warning_due(*, created_at: datetime, expires_at: datetime, now: datetime) -> timedelta | None:
-    """Return the latest entry of WARNED_BEFORE that is due for a token; None if none is, or if it
+    """Return the latest entry of EXPIRY_WARNINGS that is due for a token; None if none is, or if it
     has expired.
     """
     left, life = expires_at - now, expires_at - created_at
-    due = [before for before in WARNED_BEFORE if left <= before and life >= 2 * before]
+    due = [before for before in EXPIRY_WARNINGS if left <= before and life >= 2 * before]
     return min(due) if due and left > timedelta() else None

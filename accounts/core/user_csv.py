@@ -13,7 +13,7 @@ COLUMNS = ("email", "name", "role", "projects", "policy", "domain")
 REQUIRED = "email"
 ALIASES = {"e-mail": "email"}
 LONGEST = {"email": 254, "name": 120, "role": 20, "projects": 2000, "policy": 64, "domain": 64}
-LINE = "line"  # key of faults that concern a whole line
+ROW_FAULT = "line"  # key of faults that concern a whole line
 MOST_ROWS = 5000
 MOST_BYTES = 2 * 2**20
 TEMPLATE = (
@@ -25,7 +25,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CsvRow:
     """One user. `number` is the row number in a spreadsheet; `values` omits empty cells; `faults`
     is {field: sentence}.
     """
@@ -44,19 +44,19 @@ class Line:
         return list(dict.fromkeys(self.values.get("projects", "").split()))
 
 
-def read_people_file(content: bytes) -> list[Line]:
+def parse_user_csv(content: bytes) -> list[CsvRow]:
     """Parse a file with a header row, in UTF-8 with or without byte order mark, separated by commas
     or semicolons. Raises ValueError with a sentence for a file that cannot be read at all.
     """
     if len(content) > MOST_BYTES:
         raise ValueError(_("The file is larger than {most} MiB.").format(most=MOST_BYTES // 2**20))
-    text = _decoded(content)
+    text = _decode(content)
     head, _newline, _rest = text.partition("\n")
     separator = ";" if head.count(";") > head.count(",") else ","
     rows = _rows(text, separator)
     columns = _columns(next(rows, []))
     lines = [
-        _line(number, columns, cells)
+        _parse_row(number, columns, cells)
         for number, cells in enumerate(rows, start=2)
         if any(cell.strip() for cell in cells)
     ]
@@ -66,10 +66,10 @@ def read_people_file(content: bytes) -> list[Line]:
         raise ValueError(
             _("The file has {count} rows; at most {most} at once.").format(count=len(lines), most=MOST_ROWS)
         )
-    return _with_doubles(lines)
+    return _mark_duplicates(lines)
 
 
-def _decoded(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     if content.startswith(UTF16_MARKS):
         raise ValueError(_("The file is UTF-16. Save it as “CSV UTF-8”."))
     try:
@@ -116,29 +116,29 @@ def _columns(head: Sequence[str]) -> list[str]:
     return names
 
 
-def _line(number: int, columns: Sequence[str], cells: Sequence[str]) -> Line:
+def _parse_row(number: int, columns: Sequence[str], cells: Sequence[str]) -> CsvRow:
     values: dict[str, str] = {}
     faults: dict[str, str] = {}
     for name, cell in zip(columns, cells, strict=False):
         try:
-            if text := check_text(_plain(cell), max_length=LONGEST[name]):
+            if text := check_text(_strip_formula_guard(cell), max_length=LONGEST[name]):
                 values[name] = text.lower() if name in ("email", "role") else text
         except ValueError as error:
             faults[name] = str(error)
     if any(cell.strip() for cell in cells[len(columns) :]):
-        faults[LINE] = _("The row has more cells than the head.")
+        faults[ROW_FAULT] = _("The row has more cells than the head.")
     if not values.get(REQUIRED) and REQUIRED not in faults:
         faults[REQUIRED] = _("The address is missing.")
-    return Line(number, values, faults)
+    return CsvRow(number, values, faults)
 
 
-def _plain(cell: str) -> str:
+def _strip_formula_guard(cell: str) -> str:
     """Remove the apostrophe that exports put before formulas."""
     text = cell.strip()
     return text[1:] if text[:1] == "'" and text[1:2] in ("=", "+", "-", "@") else text
 
 
-def _with_doubles(lines: Sequence[Line]) -> list[Line]:
+def _mark_duplicates(lines: Sequence[CsvRow]) -> list[CsvRow]:
     """Mark later rows that repeat an address, in any letter case, as faulty."""
     first: dict[str, int] = {}
     marked = []
@@ -146,6 +146,6 @@ def _with_doubles(lines: Sequence[Line]) -> list[Line]:
         earlier = first.setdefault(line.email, line.number) if line.email else line.number
         if earlier != line.number:
             fault = _("The address is in row {number} already.").format(number=earlier)
-            line = Line(line.number, line.values, {**line.faults, REQUIRED: fault})
+            line = CsvRow(line.number, line.values, {**line.faults, REQUIRED: fault})
         marked.append(line)
     return marked

@@ -12,17 +12,17 @@ from django.utils.translation import gettext as _
 from accounts.admission_gate import precede_admissions
 from accounts.core import token_secrets
 from accounts.core.authorization import Action
-from accounts.core.limits import Limit, hits
-from accounts.limits import check_room, own_scope
+from accounts.core.limits import Limit, refused_limits
+from accounts.limits import actor_user_scope, check_limits
 from accounts.models import KeyPair, User
-from accounts.selectors import access_user, user_of
+from accounts.selectors import access_user, get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import InvalidInput, NotAuthenticated, NotFound, PermissionDenied
 from common.token_scopes import EVERY_TOKEN, Scopes, TokenScope, in_order, may
 
-WHOLE = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
+FULL_SCOPES = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
 
 
 @transaction.atomic
@@ -33,18 +33,22 @@ def create_keypair(
     `scopes` defaults to all that the actor has. A keypair created with a token expires no later
     than that token. Raises InvalidInput, PermissionDenied, LimitExceeded.
     """
-    user = user_of(actor)
-    name = _checked_name(name)
+    user = get_acting_user(actor)
+    name = _check_name(name)
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidInput(
             _("The token would have expired already."), fields={"expires_at": [_("Is in the past.")]}
         )
     User.objects.select_for_update().get(pk=user.pk)
-    maker = acting_token(actor)
-    wanted = _checked_scopes((maker.scopes if maker else EVERY_TOKEN) if scopes is None else scopes)
-    _demand_within(maker, wanted)
-    ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
-    check_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
+    actor_token = acting_token(actor)
+    wanted = _check_scopes((actor_token.scopes if actor_token else EVERY_TOKEN) if scopes is None else scopes)
+    _require_within_rights(actor_token, wanted)
+    ends = [
+        instant
+        for instant in (expires_at, actor_token.expires_at if actor_token else None)
+        if instant is not None
+    ]
+    check_limits(refused_limits(actor_user_scope(actor), {Limit.KEYPAIRS.value: 1}))
     secret = token_secrets.new_secret()
 
     keypair = KeyPair.objects.create(
@@ -73,16 +77,16 @@ def update_keypair(
     Connections that it may no longer open end within seconds. Raises NotFound, InvalidInput,
     PermissionDenied.
     """
-    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
-    _demand_administration(maker)
+    keypair, actor_token = _lock_keypair(actor, keypair_id), acting_token(actor)
+    _require_admin_scope(actor_token)
     wanted: dict[str, Any] = {
-        "name": keypair.name if name is None else _checked_name(name),
-        "scopes": keypair.scopes if scopes is None else _checked_scopes(scopes),
+        "name": keypair.name if name is None else _check_name(name),
+        "scopes": keypair.scopes if scopes is None else _check_scopes(scopes),
         "is_active": keypair.is_active if is_active is None else is_active,
     }
     changes = audit_log.changed({field: getattr(keypair, field) for field in wanted}, wanted)
     if not {"scopes", "is_active"}.isdisjoint(changes) and wanted["is_active"]:
-        _demand_within(maker, wanted["scopes"], keypair)
+        _require_within_rights(actor_token, wanted["scopes"], keypair)
 
     for field in changes:
         setattr(keypair, field, wanted[field])
@@ -103,10 +107,10 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
             hours=int(token_secrets.LONGEST_GRACE / timedelta(hours=1))
         )
         raise InvalidInput(sentence, fields={"grace_hours": [sentence]})
-    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
-    if maker is not None and maker.pk != keypair.pk:
-        _demand_administration(maker)
-        _demand_within(maker, keypair.scopes, keypair)
+    keypair, actor_token = _lock_keypair(actor, keypair_id), acting_token(actor)
+    if actor_token is not None and actor_token.pk != keypair.pk:
+        _require_admin_scope(actor_token)
+        _require_within_rights(actor_token, keypair.scopes, keypair)
     secret = token_secrets.new_secret()
 
     keypair.old_secret_hash = keypair.secret_hash if grace else ""
@@ -121,9 +125,9 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
 @transaction.atomic
 def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
     """Delete a keypair. A token may always delete itself. Raises NotFound, PermissionDenied."""
-    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
-    if maker is not None and maker.pk != keypair.pk:
-        _demand_administration(maker)
+    keypair, actor_token = _lock_keypair(actor, keypair_id), acting_token(actor)
+    if actor_token is not None and actor_token.pk != keypair.pk:
+        _require_admin_scope(actor_token)
     audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
     keypair.delete()
 
@@ -134,13 +138,13 @@ def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
     PermissionDenied.
     """
     access_user(actor, user_id, Action.EDIT)
-    keypair = access_keypair_of(actor, user_id, keypair_id)
+    keypair = access_user_keypair(actor, user_id, keypair_id)
     precede_admissions()
     audit_log.record(actor=actor, action="accounts.delete_keypair", target=keypair)
     keypair.delete()
 
 
-def _locked(actor: Actor, keypair_id: int) -> KeyPair:
+def _lock_keypair(actor: Actor, keypair_id: int) -> KeyPair:
     """Lock and return the keypair for a change, before admissions that begin later. Raises
     NotFound.
     """
@@ -156,13 +160,13 @@ def acting_token(actor: Actor) -> KeyPair | None:
     """
     if actor.keypair_id is None:
         return None
-    maker = visible_keypairs(actor).filter(pk=actor.keypair_id).first()
-    if maker is None:
+    actor_token = visible_keypairs(actor).filter(pk=actor.keypair_id).first()
+    if actor_token is None:
         raise NotAuthenticated(_("This token is unknown, revoked or expired."))
-    return maker
+    return actor_token
 
 
-def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> KeyPair | None:
+def require_full_token(actor: Actor, *, missing: str, bound: str, hint: str) -> KeyPair | None:
     """Require a token with all scopes and no policy, for actions that outlive the token and grant
     everything its user may do. Returns the token, or None without one. Raises PermissionDenied with
     `missing`, which has the placeholder {scopes}, or with `bound` for a token with a policy.
@@ -170,7 +174,7 @@ def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> 
     token = acting_token(actor)
     if token is None:
         return None
-    if lacking := WHOLE - set(token.scopes):
+    if lacking := FULL_SCOPES - set(token.scopes):
         raise PermissionDenied(
             missing.format(scopes=", ".join(in_order(lacking))), hint=hint, code="scope_missing"
         )
@@ -179,17 +183,17 @@ def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> 
     return token
 
 
-def still_whole(token: str, at: datetime | None = None) -> Q:
+def full_token_filter(token: str, at: datetime | None = None) -> Q:
     """Filter for rows whose creating token (field name `token`) still satisfies
-    `demand_whole_token` at an instant, default now. A rotated secret changes nothing.
+    `require_full_token` at an instant, default now. A rotated secret changes nothing.
     """
     its_end = Q(**{f"{token}__expires_at": None}) | Q(**{f"{token}__expires_at__gt": at or clock.now()})
-    its = {"is_active": True, "policy": None, "scopes__contains": sorted(WHOLE)}
+    its = {"is_active": True, "policy": None, "scopes__contains": sorted(FULL_SCOPES)}
     return its_end & Q(**{f"{token}__{name}": value for name, value in its.items()})
 
 
-def _demand_administration(maker: KeyPair | None) -> None:
-    if maker is not None and TokenScope.ADMIN not in maker.scopes:
+def _require_admin_scope(actor_token: KeyPair | None) -> None:
+    if actor_token is not None and TokenScope.ADMIN not in actor_token.scopes:
         raise PermissionDenied(
             _("This token may not change other tokens: it has no scope “{scope}”.").format(
                 scope=TokenScope.ADMIN.value
@@ -199,37 +203,45 @@ def _demand_administration(maker: KeyPair | None) -> None:
         )
 
 
-def _demand_within(maker: KeyPair | None, scopes: Collection[str], of: KeyPair | None = None) -> None:
+def _require_within_rights(
+    actor_token: KeyPair | None, scopes: Collection[str], target: KeyPair | None = None
+) -> None:
     """Require that a token creates none with wider rights: no further scope, no fewer policies and,
     for an existing keypair, no later expiry. Raises PermissionDenied.
     """
-    if maker is None or (of is not None and of.pk == maker.pk and set(scopes) <= set(maker.scopes)):
+    if actor_token is None or (
+        target is not None and target.pk == actor_token.pk and set(scopes) <= set(actor_token.scopes)
+    ):
         return
-    if maker.policy_id is not None:
+    if actor_token.policy_id is not None:
         raise PermissionDenied(
             _("A token with a policy of its own creates no tokens: they would not be bound by it."),
             hint=_("Create it on your profile, or with another token."),
         )
-    if beyond := set(scopes) - set(maker.scopes):
+    if beyond := set(scopes) - set(actor_token.scopes):
         sentence = _("Your token does not have these scopes itself: {scopes}.").format(
             scopes=", ".join(in_order(beyond))
         )
         raise PermissionDenied(sentence, fields={"scopes": [sentence]}, code="scope_missing")
-    if of is not None and maker.expires_at and (of.expires_at is None or of.expires_at > maker.expires_at):
+    if (
+        target is not None
+        and actor_token.expires_at
+        and (target.expires_at is None or target.expires_at > actor_token.expires_at)
+    ):
         raise PermissionDenied(
             _("This token ends later than the one that you use."),
             hint=_("Do it on your page of keys, or with another token."),
         )
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     try:
         return token_secrets.check_token_name(name)
     except ValueError as error:
         raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
 
 
-def _checked_scopes(scopes: Collection[str]) -> list[str]:
+def _check_scopes(scopes: Collection[str]) -> list[str]:
     known = ", ".join(TokenScope)
     try:
         wanted = in_order(scopes)
@@ -254,21 +266,21 @@ def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
     return keypair
 
 
-def keypairs_of(actor: Actor, user_id: int) -> QuerySet[KeyPair]:
+def user_keypairs(actor: Actor, user_id: int) -> QuerySet[KeyPair]:
     """Keypairs of a user whose account the actor may edit; without secrets, which are not stored.
     Raises NotFound, PermissionDenied.
     """
     return KeyPair.objects.filter(user=access_user(actor, user_id, Action.EDIT))
 
 
-def access_keypair_of(actor: Actor, user_id: int, keypair_id: int) -> KeyPair:
-    keypair = keypairs_of(actor, user_id).filter(pk=keypair_id).first()
+def access_user_keypair(actor: Actor, user_id: int, keypair_id: int) -> KeyPair:
+    keypair = user_keypairs(actor, user_id).filter(pk=keypair_id).first()
     if keypair is None:
         raise NotFound(_("There is no such token of this person."))
     return keypair
 
 
-def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
+def require_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
     """Require that the token has one of these scopes. Raises PermissionDenied."""
     if not may(keypair.scopes, sufficient):
         raise PermissionDenied(
@@ -284,7 +296,7 @@ def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
         )
 
 
-def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
+def find_usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
     """Return the keypair with this access key if it is active and unexpired and its user and domain
     are active. `policy_rate` is the smallest request rate of its policies, `central_rate` that of
     installation-wide policies. One query.

@@ -22,8 +22,8 @@ from common.messaging.redis import quick_client
 log = structlog.get_logger(__name__)
 
 MINUTE_S = 60
-ASKED_AGAIN_AFTER_S = 5.0
-_silent_until = 0.0
+REDIS_RETRY_AFTER_S = 5.0
+_redis_retry_at = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +41,24 @@ class Rate:
         return self.used > self.limit
 
     def headers(self) -> dict[str, str]:
-        told = {
+        values = {
             "X-RateLimit-Limit": self.limit,
             "X-RateLimit-Remaining": max(0, self.limit - self.used),
             "X-RateLimit-Reset": self.resets_in_s,
         }
         if self.is_exceeded:
-            told["Retry-After"] = self.resets_in_s
-        return {name: str(value) for name, value in told.items()}
+            values["Retry-After"] = self.resets_in_s
+        return {name: str(value) for name, value in values.items()}
 
 
 def count_request(keypair: KeyPair) -> Rate | None:
-    """Count one request of a token that `usable_keypair` returned, by the shared clock of the web
+    """Count one request of a token that `find_usable_keypair` returned, by the shared clock of the web
     processes. Returns None without a limit or while Redis is unavailable; after a failure Redis is
-    retried once in ASKED_AGAIN_AFTER_S.
+    retried once in REDIS_RETRY_AFTER_S.
     """
-    global _silent_until
-    limit = _limit_of(keypair)
-    if limit is None or time.monotonic() < _silent_until:
+    global _redis_retry_at
+    limit = _rate_limit(keypair)
+    if limit is None or time.monotonic() < _redis_retry_at:
         return None
     minute, passed_s = divmod(int(clock.now().timestamp()), MINUTE_S)
     key = f"berth:{settings.BERTH_INSTALLATION}:requests:{keypair.pk}:{minute}"
@@ -68,13 +68,13 @@ def count_request(keypair: KeyPair) -> Rate | None:
             pipe.expire(key, 2 * MINUTE_S)
             used = int(pipe.execute()[0])
     except redis.RedisError as error:
-        _silent_until = time.monotonic() + ASKED_AGAIN_AFTER_S
+        _redis_retry_at = time.monotonic() + REDIS_RETRY_AFTER_S
         log.warning("rates.redis_lost", error=str(error))
         return None
     return Rate(used=used, limit=limit, resets_in_s=MINUTE_S - passed_s)
 
 
-def _limit_of(keypair: KeyPair) -> int | None:
+def _rate_limit(keypair: KeyPair) -> int | None:
     """Return the limit per minute; None means unlimited. Only installation-wide policies may exceed
     the setting.
     """
@@ -86,7 +86,7 @@ def _limit_of(keypair: KeyPair) -> int | None:
     return keypair.policy_rate
 
 
-def demand_rate(rate: Rate | None) -> None:
+def check_rate(rate: Rate | None) -> None:
     """Raise TooManyRequests if the rate is exceeded."""
     if rate is not None and rate.is_exceeded:
         raise TooManyRequests(

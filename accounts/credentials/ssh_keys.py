@@ -8,10 +8,10 @@ from django.utils.translation import gettext as _
 
 from accounts.core.authorization import Action
 from accounts.core.sign_in_requirements import is_allowed_from
-from accounts.core.ssh_key_format import PublicKey, check_key_name, read_public_key
-from accounts.credentials.keypairs import demand_whole_token, still_whole
+from accounts.core.ssh_key_format import PublicKey, check_key_name, parse_public_key
+from accounts.credentials.keypairs import full_token_filter, require_full_token
 from accounts.models import KeyPair, SshKey, User
-from accounts.selectors import access_user, user_of
+from accounts.selectors import access_user, get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -32,12 +32,12 @@ def access_ssh_key(actor: Actor, ssh_key_id: int) -> SshKey:
     return found
 
 
-def ssh_keys_of_person(actor: Actor, user_id: int) -> QuerySet[SshKey]:
+def user_ssh_keys(actor: Actor, user_id: int) -> QuerySet[SshKey]:
     """SSH keys of a user whose account the actor may edit. Raises NotFound, PermissionDenied."""
     return SshKey.objects.select_related("keypair").filter(user=access_user(actor, user_id, Action.EDIT))
 
 
-def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshKey]:
+def usable_ssh_keys(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshKey]:
     """SSH keys with which this user may sign in from `ip`. Empty for a closed account or domain and
     while a password change is required; without keys whose creating token may no longer add keys.
     One query.
@@ -45,7 +45,7 @@ def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshK
     if not is_allowed_from(ip, user.allowed_networks):
         return SshKey.objects.none()
     return SshKey.objects.filter(
-        Q(keypair=None) | still_whole("keypair", at),
+        Q(keypair=None) | full_token_filter("keypair", at),
         Q(expires_at=None) | Q(expires_at__gt=at or clock.now()),
         user=user,
         user__is_active=True,
@@ -60,11 +60,11 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
     expires with it. Raises InvalidInput, PermissionDenied, Conflict (already present),
     LimitExceeded.
     """
-    user = user_of(actor)
-    read = _read(public_key)
-    name = _name_for(read, name)
+    user = get_acting_user(actor)
+    read = _parse_key(public_key)
+    name = _choose_name(read, name)
     User.objects.select_for_update().get(pk=user.pk)
-    token = _demanded_token(actor)
+    token = _require_token(actor)
     ends = token.expires_at if token else None
     if known := SshKey.objects.filter(user=user, fingerprint=read.fingerprint).first():
         raise Conflict(
@@ -102,7 +102,7 @@ def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
     """Remove a key of a user whose account the actor may edit. Raises NotFound,
     PermissionDenied.
     """
-    found = ssh_keys_of_person(actor, user_id).filter(pk=ssh_key_id).first()
+    found = user_ssh_keys(actor, user_id).filter(pk=ssh_key_id).first()
     if found is None:
         raise NotFound(_("There is no such SSH key of this person."))
     _remove(actor, found)
@@ -115,25 +115,25 @@ def _remove(actor: Actor, key: SshKey) -> None:
     key.delete()
 
 
-def _read(public_key: str) -> PublicKey:
+def _parse_key(public_key: str) -> PublicKey:
     try:
-        return read_public_key(public_key)
+        return parse_public_key(public_key)
     except ValueError as error:
         raise InvalidInput(str(error), fields={"public_key": [str(error)]}) from error
 
 
-def _name_for(key: PublicKey, name: str) -> str:
+def _choose_name(key: PublicKey, name: str) -> str:
     try:
         return check_key_name(name) or check_key_name(key.comment[:60]) or key.key_type.partition("@")[0]
     except ValueError as error:
         raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
 
 
-def _demanded_token(actor: Actor) -> KeyPair | None:
+def _require_token(actor: Actor) -> KeyPair | None:
     """Require that the token by which a key is added grants at least as much as the key. Raises
     PermissionDenied.
     """
-    return demand_whole_token(
+    return require_full_token(
         actor,
         missing=_("Your token may not add SSH keys: it does not have the scopes {scopes}."),
         bound=_("A token with a policy of its own adds no SSH keys: they would not be bound by it."),

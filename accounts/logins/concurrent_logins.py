@@ -12,9 +12,9 @@ from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import ngettext
 
-from accounts.core.limits import Limit, ceiling
+from accounts.core.limits import Limit, tightest_value
 from accounts.core.token_secrets import hash_secret
-from accounts.limits import scopes_of_person
+from accounts.limits import user_scopes
 from accounts.logins.service import live_browser_logins
 from accounts.models import BrowserLogin, EndedLogin, User
 from common import clock
@@ -23,22 +23,22 @@ from common.audit import audit_log
 from common.http.user_agent import device_name
 
 COOKIE = "berth_ended"
-KEPT_S = 24 * 3600
+COOKIE_AGE_S = 24 * 3600
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
-def most_browsers(user: User) -> int | None:
+def login_limit(user: User) -> int | None:
     """Return the smallest limit of the policies of the user and the domain; None means unlimited.
     One query.
     """
-    return ceiling(scopes_of_person(user), Limit.BROWSERS)
+    return tightest_value(user_scopes(user), Limit.BROWSERS)
 
 
 def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
     """Save the new login `session` of `user` and end the oldest others beyond the limit. Concurrent
     sign-ins of one user are serialised by a row lock. One query without a limit.
     """
-    most = most_browsers(user)
+    most = login_limit(user)
     if most is None:
         return
     with transaction.atomic():
@@ -53,13 +53,13 @@ def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
             [EndedLogin(key_hash=hash_secret(row.pk), allowed=most) for row in ended]
         )
         BrowserLogin.objects.filter(pk__in=[row.pk for row in ended]).delete()
-        told = [
+        records = [
             (user, {"ip": row.ip, "device": device_name(row.user_agent), "allowed": most}) for row in ended
         ]
-        audit_log.record_many(actor=actor, action="accounts.end_oldest_logins", done=told)
+        audit_log.record_many(actor=actor, action="accounts.end_oldest_logins", done=records)
 
 
-def keep_reason(request: HttpRequest, response: HttpResponse) -> None:
+def set_reason_cookie(request: HttpRequest, response: HttpResponse) -> None:
     """Set a cookie in a browser whose login was ended by the limit, so that it can show the reason
     until the next sign-in; this response drops the login's own cookie. One query for a browser with
     an ended login, else none.
@@ -67,18 +67,18 @@ def keep_reason(request: HttpRequest, response: HttpResponse) -> None:
     if COOKIE in request.COOKIES and request.user.is_authenticated:
         response.delete_cookie(COOKIE, samesite="Lax")
         return
-    name = _name_of_login(request)
+    name = _login_key_hash(request)
     if name and request.session.is_empty() and EndedLogin.objects.filter(pk=name).exists():
         response.set_cookie(
-            COOKIE, name, max_age=KEPT_S, secure=settings.IS_HTTPS, httponly=True, samesite="Lax"
+            COOKIE, name, max_age=COOKIE_AGE_S, secure=settings.IS_HTTPS, httponly=True, samesite="Lax"
         )
 
 
-def why_ended(request: HttpRequest) -> str:
+def end_reason(request: HttpRequest) -> str:
     """Return the sentence for the sign-in page of a browser whose login was ended by the limit;
     else "". At most one query.
     """
-    names = {_name_of_login(request), request.COOKIES.get(COOKIE, "")}
+    names = {_login_key_hash(request), request.COOKIES.get(COOKIE, "")}
     names = {name for name in names if _NAME.fullmatch(name)}
     ended = EndedLogin.objects.filter(pk__in=names).order_by("-ended_at").first() if names else None
     if ended is None or request.user.is_authenticated:
@@ -96,6 +96,6 @@ def purge_ended_logins() -> None:
     EndedLogin.objects.filter(ended_at__lt=clock.now() - lasted).delete()
 
 
-def _name_of_login(request: HttpRequest) -> str:
+def _login_key_hash(request: HttpRequest) -> str:
     key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
     return hash_secret(key) if key else ""

@@ -19,16 +19,16 @@ from accounts.models import Invitation, User
 log = structlog.get_logger(__name__)
 
 
-def invitation(its: Invitation, url: str) -> EmailMessage:
-    inviter = its.inviter.get_short_name() if its.inviter else "Berth"
+def invitation_mail(invitation: Invitation, url: str) -> EmailMessage:
+    inviter = invitation.inviter.get_short_name() if invitation.inviter else "Berth"
     text = _("{name} invites you to Berth. Create your account here, until {day}:").format(
-        name=_one_line(inviter), day=its.expires_at.date().isoformat()
+        name=_one_line(inviter), day=invitation.expires_at.date().isoformat()
     )
     end = _("The link works once. If you expected no invitation, leave it be.")
-    return EmailMessage(_("You are invited to Berth"), _paragraphs(text, url, end), to=[its.email])
+    return EmailMessage(_("You are invited to Berth"), _paragraphs(text, url, end), to=[invitation.email])
 
 
-def sign_up(email: str, url: str) -> EmailMessage:
+def sign_up_mail(email: str, url: str) -> EmailMessage:
     text = _(
         "Somebody, probably you, wants an account of Berth with this address. Create it here, within a day:"
     )
@@ -36,7 +36,7 @@ def sign_up(email: str, url: str) -> EmailMessage:
     return EmailMessage(_("Your account of Berth"), _paragraphs(text, url, end), to=[email])
 
 
-def known_already(email: str) -> EmailMessage:
+def existing_account_mail(email: str) -> EmailMessage:
     text = _(
         "Somebody, probably you, wants an account of Berth with this address. You have one already. Sign in here:"
     )
@@ -45,7 +45,7 @@ def known_already(email: str) -> EmailMessage:
     return EmailMessage(_("Your account of Berth"), _paragraphs(text, url, end), to=[email])
 
 
-def password_link(user: User, url: str) -> EmailMessage:
+def password_reset_mail(user: User, url: str) -> EmailMessage:
     text = _("An administrator sends you this link. By it you choose another password for Berth:")
     end = _(
         "If it was not you who asked for it, tell an administrator. Your password stays until you choose another one."
@@ -53,7 +53,7 @@ def password_link(user: User, url: str) -> EmailMessage:
     return EmailMessage(_("Reset your password for Berth"), _paragraphs(text, url, end), to=[user.email])
 
 
-def why_no_mail(user: User) -> str:
+def mail_obstacle(user: User) -> str:
     """Return the reason why only sign-in mails may be sent to this user; "" if all may. At most one
     query.
     """

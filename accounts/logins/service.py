@@ -13,19 +13,19 @@ from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
 from accounts.core import token_secrets
-from accounts.credentials.keypairs import usable_keypair
-from accounts.logins.impersonation import viewing_in, why_over
-from accounts.logins.required_actions import Caller, demand_of, demands_on
-from accounts.logins.trusted_devices import forget_places
+from accounts.credentials.keypairs import find_usable_keypair
+from accounts.logins.impersonation import end_reason, find_impersonation
+from accounts.logins.required_actions import Caller, find_required_actions, required_action
+from accounts.logins.trusted_devices import forget_devices
 from accounts.models import BrowserLogin, KeyPair, Membership, User
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import NotFound
 from common.http.user_agent import device_name
 
-NOTE_USE_EVERY = timedelta(minutes=1)
+USE_RECORD_INTERVAL = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +43,23 @@ class Login:
     ip: str = ""
 
 
-def login_of(request: object) -> Login:
+def request_login(request: object) -> Login:
     """Return the login of an authenticated DRF or Django request."""
     user_id: int = request.user.pk  # type: ignore[attr-defined]
     keypair = getattr(request, "auth", None)
     if keypair is not None:
-        return login_by(keypair, ip=_address_of(request))
+        return keypair_login(keypair, ip=_client_address(request))
     session_key = request.session.session_key or ""  # type: ignore[attr-defined]
-    return Login(user_id=user_id, session_key=session_key, ip=_address_of(request))
+    return Login(user_id=user_id, session_key=session_key, ip=_client_address(request))
 
 
-def _address_of(request: object) -> str:
+def _client_address(request: object) -> str:
     django_request = getattr(request, "_request", request)
     return str(django_request.META.get("REMOTE_ADDR", ""))  # type: ignore[attr-defined]
 
 
-def login_by(keypair: KeyPair, scope: str = "", *, ip: str) -> Login:
-    """Return the login of a keypair that `keypair_of_token` returned."""
+def keypair_login(keypair: KeyPair, scope: str = "", *, ip: str) -> Login:
+    """Return the login of a keypair that `authenticate_token` returned."""
     return Login(
         user_id=keypair.user_id,
         keypair_id=keypair.pk,
@@ -69,10 +69,10 @@ def login_by(keypair: KeyPair, scope: str = "", *, ip: str) -> Login:
     )
 
 
-def keypair_of_token(token: str) -> KeyPair | None:
+def authenticate_token(token: str) -> KeyPair | None:
     """Return the valid keypair of this token with its user, or None. One query."""
     halves = token_secrets.split_token(token)
-    keypair = usable_keypair(halves[0]) if halves else None
+    keypair = find_usable_keypair(halves[0]) if halves else None
     if halves is None or keypair is None:
         return None
     shown = token_secrets.hash_secret(halves[1])
@@ -82,18 +82,18 @@ def keypair_of_token(token: str) -> KeyPair | None:
     return keypair
 
 
-def note_use(keypair: KeyPair, ip: str) -> None:
-    """Record time and address of the last use. At most one write per NOTE_USE_EVERY, also under
+def record_use(keypair: KeyPair, ip: str) -> None:
+    """Record time and address of the last use. At most one write per USE_RECORD_INTERVAL, also under
     concurrency.
     """
     now = clock.now()
-    if keypair.last_used_at is None or now - keypair.last_used_at > NOTE_USE_EVERY:
-        is_due = Q(last_used_at=None) | Q(last_used_at__lt=now - NOTE_USE_EVERY)
+    if keypair.last_used_at is None or now - keypair.last_used_at > USE_RECORD_INTERVAL:
+        is_due = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_RECORD_INTERVAL)
         used = KeyPair.objects.filter(is_due, pk=keypair.pk)
         used.update(last_used_at=now, last_used_ip=ip or None)
 
 
-def live_logins(logins: Collection[Login]) -> dict[Login, User]:
+def valid_logins(logins: Collection[Login]) -> dict[Login, User]:
     """Return the logins that are still valid, with their users. Three queries for any number of
     logins, and one if a domain requires second factors.
 
@@ -108,14 +108,14 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
     live = {}
     for login in logins:
         user, browser = users.get(login.user_id), sessions.get(login.session_key)
-        caller = _caller_by(login, user=user, browser=browser, keypair=keypairs.get(login.keypair_id or 0))
+        caller = _find_caller(login, user=user, browser=browser, keypair=keypairs.get(login.keypair_id or 0))
         if user is not None and caller is not None:
             live[login] = (user, caller)
-    demands = demands_on({caller for _user, caller in live.values()})
-    return {login: user for login, (user, caller) in live.items() if caller not in demands}
+    actions = find_required_actions({caller for _user, caller in live.values()})
+    return {login: user for login, (user, caller) in live.items() if caller not in actions}
 
 
-def lets_in(
+def is_login_valid(
     login: Login,
     *,
     user: User,
@@ -127,18 +127,18 @@ def lets_in(
     impersonation, each user with the domain. `has_second_factor` refers to the user signed in
     there. No query.
     """
-    caller = _caller_by(login, user=user, browser=browser, keypair=keypair)
-    return caller is not None and demand_of(caller, has_second_factor=has_second_factor) is None
+    caller = _find_caller(login, user=user, browser=browser, keypair=keypair)
+    return caller is not None and required_action(caller, has_second_factor=has_second_factor) is None
 
 
-def _caller_by(
+def _find_caller(
     login: Login, *, user: User | None, browser: BrowserLogin | None, keypair: KeyPair | None
 ) -> Caller | None:
     """Return the caller to whom required actions apply; None if the login has ended."""
     if user is None or not _is_open(user):
         return None
-    is_program = keypair is not None and _still_opens(login, keypair)
-    caller = user if is_program else _signed_in_there(login, browser)
+    is_program = keypair is not None and _is_keypair_valid(login, keypair)
+    caller = user if is_program else _browser_user(login, browser)
     return (caller, login.ip, login.keypair_id is not None) if caller is not None else None
 
 
@@ -146,7 +146,7 @@ def _is_open(user: User) -> bool:
     return bool(user.is_active and user.domain.is_active)
 
 
-def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
+def _browser_user(login: Login, row: BrowserLogin | None) -> User | None:
     """Return the user signed in in that browser if the login is theirs or of the user they
     impersonate; else None.
     """
@@ -156,27 +156,27 @@ def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
     auth_hash = row.get_decoded().get(HASH_SESSION_KEY, "")
     if not constant_time_compare(auth_hash, user.get_session_auth_hash()):
         return None
-    found = viewing_in(row)
-    is_seen = found is not None and found.person_id == login.user_id and not why_over(found, user)
+    found = find_impersonation(row)
+    is_seen = found is not None and found.person_id == login.user_id and not end_reason(found, user)
     return user if user.pk == login.user_id or is_seen else None
 
 
-def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
+def active_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
     """Return (user id, project id) of the given users and projects where the user may use the
     project now. One query.
     """
-    memberships = _standing().filter(user_id__in=user_ids, project_id__in=project_ids)
+    memberships = _active_memberships().filter(user_id__in=user_ids, project_id__in=project_ids)
     return set(memberships.values_list("user_id", "project_id"))
 
 
-def has_standing_membership(user: str, project: str) -> Exists:
+def has_active_membership(user: str, project: str) -> Exists:
     """Query expression that is true for rows whose fields name a user and a project that the user
     may use now.
     """
-    return Exists(_standing().filter(user_id=OuterRef(user), project_id=OuterRef(project)))
+    return Exists(_active_memberships().filter(user_id=OuterRef(user), project_id=OuterRef(project)))
 
 
-def _standing() -> QuerySet[Membership]:
+def _active_memberships() -> QuerySet[Membership]:
     return Membership.objects.filter(project__is_active=True, project__domain__is_active=True)
 
 
@@ -208,23 +208,26 @@ def end_login(*, actor: Actor, login_id: str) -> None:
 
 
 @transaction.atomic
-def end_other_logins(*, actor: Actor, but: str) -> int:
-    """Sign the actor out of all browsers except the one with session key `but`, and forget all
+def end_other_logins(*, actor: Actor, except_key: str) -> int:
+    """Sign the actor out of all browsers except the one with session key `except_key`, and forget all
     trusted devices. Returns the number of ended logins.
     """
-    count = end_logins(actor.user_id or 0, but=but)
-    forget_places(actor.user_id or 0)
+    count = end_logins(actor.user_id or 0, except_key=except_key)
+    forget_devices(actor.user_id or 0)
     audit_log.record(
-        actor=actor, action="accounts.end_other_logins", target=user_of(actor), changes={"logins": count}
+        actor=actor,
+        action="accounts.end_other_logins",
+        target=get_acting_user(actor),
+        changes={"logins": count},
     )
     return count
 
 
-def end_logins(user_id: int, *, but: str = "") -> int:
-    """Sign a user out of all browsers except the one with session key `but`, so that reopening the
+def end_logins(user_id: int, *, except_key: str = "") -> int:
+    """Sign a user out of all browsers except the one with session key `except_key`, so that reopening the
     account does not revive a login. Returns the number of ended logins.
     """
-    return BrowserLogin.objects.filter(user_id=user_id).exclude(session_key=but).delete()[0]
+    return BrowserLogin.objects.filter(user_id=user_id).exclude(session_key=except_key).delete()[0]
 
 
 def _sessions(keys: Collection[str]) -> dict[str, BrowserLogin]:
@@ -232,7 +235,7 @@ def _sessions(keys: Collection[str]) -> dict[str, BrowserLogin]:
     return BrowserLogin.objects.select_related("user__domain", "viewing__person__domain").in_bulk(keys)
 
 
-def _still_opens(login: Login, keypair: KeyPair) -> bool:
+def _is_keypair_valid(login: Login, keypair: KeyPair) -> bool:
     if not keypair.is_usable:
         return False
     has_secret = not login.secret_hash or login.secret_hash in _valid_secrets(keypair)

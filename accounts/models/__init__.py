@@ -1,7 +1,7 @@
 """All tables of accounts."""
 
 from accounts.models.browser_login import SIGNED_IN, BrowserLogin, SessionStore, SignInLink, Viewing
-from accounts.models.budget import Budget, DaySlots, Price, holds_on
+from accounts.models.budget import Budget, DaySlots, Price, period_contains
 from accounts.models.invitation import Invitation, MailDomain
 from accounts.models.keypair import KeyPair
 from accounts.models.login_attempt import AttemptCount, EndedLogin, KnownPlace
@@ -11,14 +11,14 @@ from accounts.models.people import Domain, Membership, Project, User, name_valid
 from accounts.models.policy import (
     ALLOW_COLUMNS,
     COLUMNS,
+    DEFAULT_LIMITS,
     SLOT_COLUMNS,
-    USE_RULES,
-    USUAL_LIMITS,
+    UTILIZATION_RULES,
     LimitUse,
     ResourcePolicy,
-    allowed_of,
-    column_of,
-    limits_of,
+    limit_column,
+    policy_allow_lists,
+    policy_limits,
 )
 from accounts.models.preferences import ListColumns
 from accounts.models.ssh_key import SshKey
@@ -27,10 +27,10 @@ from accounts.models.user_import import PeopleImport, PeopleImportLine
 __all__ = [
     "ALLOW_COLUMNS",
     "COLUMNS",
+    "DEFAULT_LIMITS",
     "SIGNED_IN",
     "SLOT_COLUMNS",
-    "USE_RULES",
-    "USUAL_LIMITS",
+    "UTILIZATION_RULES",
     "AttemptCount",
     "BrowserLogin",
     "Budget",
@@ -57,9 +57,9 @@ __all__ = [
     "SshKey",
     "User",
     "Viewing",
-    "allowed_of",
-    "column_of",
-    "holds_on",
-    "limits_of",
+    "limit_column",
     "name_validator",
+    "period_contains",
+    "policy_allow_lists",
+    "policy_limits",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accounts.models.people import Project, User
 
 
-def holds_on(day: date) -> Q:
+def period_contains(day: date) -> Q:
     """Filter for budgets whose period contains `day`. Only terms begin and end."""
     return ~Q(period=Period.TERM.value) | Q(starts_on__lte=day, ends_on__gte=day)
 

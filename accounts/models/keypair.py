@@ -33,7 +33,9 @@ class KeyPair(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     last_used_ip = models.GenericIPAddressField(null=True, blank=True)
     shown_secret_hash = ""  # hash of this request's secret (`logins.keypair_of_token`); no column
-    policy_rate: int | None = None  # requests per minute that policies allow (`usable_keypair`); no column
+    policy_rate: int | None = (
+        None  # requests per minute that policies allow (`find_usable_keypair`); no column
+    )
     central_rate: int | None = None  # limit of installation-wide policies only
 
     class Meta:

@@ -14,17 +14,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.allow_lists import LONGEST_ENTRY, AllowList, check_entries, check_known_hosts
-from accounts.core.limits import HIGHEST_PRIORITY, Level, Limit, kind_of, slot_of
+from accounts.core.limits import HIGHEST_PRIORITY, Level, Limit, limit_kind, limit_slot
 from accounts.core.utilization import (
     LEAST_GRACE_S,
-    LEAST_USES,
     LEAST_WINDOW_S,
+    MIN_UTILIZATION_COLUMNS,
     MOST_PERCENT,
     MOST_WINDOW_S,
-    RULES,
-    UseRule,
-    has_least_use,
-    too_late_to_end,
+    RULE_TITLES,
+    UtilizationRule,
+    has_min_utilization,
+    ineffective_grace,
 )
 from accounts.ports import storage_host_names
 from common import clock
@@ -32,17 +32,17 @@ from common.db.fields import NameField
 from common.values.resources import MAX_AMOUNT, is_slot_name
 
 # Limits from before policies existed. They keep a program in a loop from filling the queue.
-USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
-USE_RULES = [(rule.value, gettext_lazy(words)) for rule, words in RULES.items()]
+DEFAULT_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
+UTILIZATION_RULES = [(rule.value, gettext_lazy(words)) for rule, words in RULE_TITLES.items()]
 
 
-def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
+def _names_field(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
     """Return a column of names; null means no list."""
     one = models.CharField(max_length=LONGEST_ENTRY)
     return ArrayField(one, null=True, blank=True, help_text=help_text)
 
 
-def _least_use() -> "models.PositiveSmallIntegerField[int | None, int | None]":
+def _percent_field() -> "models.PositiveSmallIntegerField[int | None, int | None]":
     """Return a column in percent of a session's allocation; null defers to the resource group and
     other policies.
     """
@@ -78,12 +78,15 @@ class ResourcePolicy(models.Model):
     max_containers = models.PositiveIntegerField(null=True, blank=True)
     max_lifetime_s = models.PositiveIntegerField(null=True, blank=True)
     max_idle_s = models.PositiveIntegerField(null=True, blank=True)
-    min_cpu_percent = _least_use()
-    min_mem_percent = _least_use()
-    min_device_percent = _least_use()
-    min_device_mem_percent = _least_use()
+    min_cpu_percent = _percent_field()
+    min_mem_percent = _percent_field()
+    min_device_percent = _percent_field()
+    min_device_mem_percent = _percent_field()
     use_rule = models.CharField(
-        max_length=3, choices=USE_RULES, default=UseRule.ANY.value, db_default=UseRule.ANY.value
+        max_length=3,
+        choices=UTILIZATION_RULES,
+        default=UtilizationRule.ANY.value,
+        db_default=UtilizationRule.ANY.value,
     )
     use_window_s = models.PositiveIntegerField(
         null=True,
@@ -111,9 +114,9 @@ class ResourcePolicy(models.Model):
             MinValueValidator(1, gettext_lazy("Allow at least one login, or close the account instead."))
         ],
     )
-    allowed_registries = _names("Places that images may come from.")
-    allowed_images = _names("Names of images that may be used; * stands for any characters.")
-    allowed_storage_hosts = _names("Where new folders may be.")
+    allowed_registries = _names_field("Places that images may come from.")
+    allowed_images = _names_field("Names of images that may be used; * stands for any characters.")
+    allowed_storage_hosts = _names_field("Where new folders may be.")
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -145,11 +148,14 @@ class ResourcePolicy(models.Model):
                 condition=Q(max_idle_s=None) | Q(max_idle_s__gt=0), name="policy_idle_is_time"
             ),
             models.CheckConstraint(
-                condition=reduce(and_, (_is_null_or(name, gte=1, lte=MOST_PERCENT) for name in LEAST_USES)),
+                condition=reduce(
+                    and_, (_is_null_or(name, gte=1, lte=MOST_PERCENT) for name in MIN_UTILIZATION_COLUMNS)
+                ),
                 name="policy_least_use_is_percent",
             ),
             models.CheckConstraint(
-                condition=Q(use_rule__in=[rule.value for rule in UseRule]), name="policy_use_rule_is_known"
+                condition=Q(use_rule__in=[rule.value for rule in UtilizationRule]),
+                name="policy_use_rule_is_known",
             ),
             models.CheckConstraint(
                 condition=_is_null_or("use_window_s", gte=LEAST_WINDOW_S, lte=MOST_WINDOW_S)
@@ -176,14 +182,14 @@ class ResourcePolicy(models.Model):
                         self._check_new_hosts()
                 except ValueError as error:
                     raise ValidationError({column: str(error)}) from error
-        self._check_least_use()
+        self._check_utilization()
 
-    def _check_least_use(self) -> None:
+    def _check_utilization(self) -> None:
         """Check the minimum utilisation against the lifetime. Values of resource groups are not
         considered: the shortest applies.
         """
         needed_s = (self.use_window_s or 0) + (self.use_grace_s or 0)
-        if has_least_use(self) and (too_late := too_late_to_end(self.max_lifetime_s, needed_s)):
+        if has_min_utilization(self) and (too_late := ineffective_grace(self.max_lifetime_s, needed_s)):
             raise ValidationError({"use_grace_s" if self.use_grace_s else "use_window_s": too_late})
 
     def _check_new_hosts(self) -> None:
@@ -237,13 +243,13 @@ ALLOW_COLUMNS = {kind: f"allowed_{kind.value}" for kind in AllowList}
 SLOT_COLUMNS = {Limit.SLOTS: "max_slots", Limit.PENDING_SLOTS: "max_pending_slots"}
 
 
-def limits_of(row: dict[str, Any]) -> dict[str, int]:
+def policy_limits(row: dict[str, Any]) -> dict[str, int]:
     """Return the limits of a ResourcePolicy row, by their names in accounts.core.limits."""
     numbers = {limit.value: row[column] for limit, column in COLUMNS.items() if row[column] is not None}
     return {**numbers, **dict(_slot_limits(row))}
 
 
-def allowed_of(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def policy_allow_lists(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return the allow-lists of a ResourcePolicy row, by their names in
     accounts.core.allow_lists.
     """
@@ -252,9 +258,9 @@ def allowed_of(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def column_of(limit: str) -> str:
+def limit_column(limit: str) -> str:
     """Return the field that sets a limit: max_sessions, or with a slot, max_slots.cpu."""
-    kind, slot = kind_of(limit), slot_of(limit)
+    kind, slot = limit_kind(limit), limit_slot(limit)
     return f"{SLOT_COLUMNS[kind]}.{slot}" if slot else COLUMNS[kind]
 
 

@@ -9,7 +9,7 @@ from common.db.fields import NameField
 
 
 class SshKey(models.Model):
-    """SSH public key with which its user signs in (`accounts.credentials.ssh_keys.keys_of`).
+    """SSH public key with which its user signs in (`accounts.credentials.ssh_keys.usable_ssh_keys`).
 
     Unique per user only. Refusing a key of another user would reveal its owner, and would let
     anybody block a key by adding it first.

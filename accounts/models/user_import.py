@@ -6,7 +6,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from accounts.core.user_csv import Line
+from accounts.core.user_csv import CsvRow
 from common import clock
 
 
@@ -89,5 +89,5 @@ class PeopleImportLine(models.Model):
         return f"row {self.number} of {self.people_import_id}"
 
     @property
-    def line(self) -> Line:
-        return Line(self.number, self.values)
+    def line(self) -> CsvRow:
+        return CsvRow(self.number, self.values)

@@ -9,11 +9,11 @@ from django.db.models import Count, Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
 from accounts.core import authorization
-from accounts.core.authorization import Action, Standing
+from accounts.core.authorization import Action, ActorScope
 from accounts.core.limits import Level, LimitState
-from accounts.core.utilization import may_end_more
-from accounts.models import Domain, KeyPair, LimitUse, Project, ResourcePolicy, User, limits_of
-from accounts.selectors import may_do_everything, refusal_about, sees_everything, standing_of
+from accounts.core.utilization import may_end_sessions
+from accounts.models import Domain, KeyPair, LimitUse, Project, ResourcePolicy, User, policy_limits
+from accounts.selectors import may_do_everything, permission_refusal, read_actor_scope, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound
 from common.values.text import quoted
@@ -65,18 +65,18 @@ class Impact:
         return sum(self.counts.values())
 
 
-def visible_policies(actor: Actor, standing: Standing | None = None) -> QuerySet[ResourcePolicy]:
+def visible_policies(actor: Actor, actor_scope: ActorScope | None = None) -> QuerySet[ResourcePolicy]:
     """Policies the actor may see. Superadmins and monitors: all. Domain admins and monitors: those
     of the own domain, and of the installation-wide ones the default and those in use in the domain.
-    Others: none. No query if `standing` is given.
+    Others: none. No query if `actor_scope` is given.
     """
     policies = ResourcePolicy.objects.select_related("domain")
     if sees_everything(actor):
         return policies
-    standing = standing or standing_of(actor)
-    if Action.VIEW not in authorization.on_policy(standing, standing.domain_id):
+    actor_scope = actor_scope or read_actor_scope(actor)
+    if Action.VIEW not in authorization.policy_actions(actor_scope, actor_scope.domain_id):
         return policies.none()
-    home = standing.domain_id
+    home = actor_scope.domain_id
     limits_here = (
         Q(is_default=True)
         | Q(pk__in=Domain.objects.filter(pk=home).values("policy_id"))
@@ -91,16 +91,16 @@ def access_policy(actor: Actor, policy_id: int, action: Action) -> ResourcePolic
     policy = visible_policies(actor).filter(pk=policy_id).first()
     if policy is None:
         raise NotFound(_("There is no such resource policy among those that you may see."))
-    if action is not Action.VIEW and action not in authorization.on_policy(
-        standing_of(actor), policy.domain_id
+    if action is not Action.VIEW and action not in authorization.policy_actions(
+        read_actor_scope(actor), policy.domain_id
     ):
-        raise refusal_about(
+        raise permission_refusal(
             _("You may not change the policy “{name}”: it is not of your domain."), policy.name
         )
     return policy
 
 
-def policy_named(actor: Actor, name: str) -> ResourcePolicy:
+def find_policy(actor: Actor, name: str) -> ResourcePolicy:
     """Return the visible policy with this name. Raises NotFound, or Conflict if several have it."""
     found = list(visible_policies(actor).filter(name=name)[:2])
     if not found:
@@ -117,12 +117,12 @@ def policy_named(actor: Actor, name: str) -> ResourcePolicy:
 
 
 def assignable_policies(
-    actor: Actor, level: Level, domain_id: int, standing: Standing | None = None
+    actor: Actor, level: Level, domain_id: int, actor_scope: ActorScope | None = None
 ) -> QuerySet[ResourcePolicy]:
     """Policies that `actor` may assign to an object of that domain, by name. For a domain itself
     only installation-wide ones, because its own administrators do not limit it.
     """
-    policies = visible_policies(actor, standing).order_by("name")
+    policies = visible_policies(actor, actor_scope).order_by("name")
     is_general = Q(domain=None) if may_do_everything(actor) else Q(domain=None, is_default=True)
     if level is Level.DOMAIN:
         return policies.filter(is_general)
@@ -136,7 +136,7 @@ def use_counts(actor: Actor, policies: Iterable[ResourcePolicy]) -> dict[int, di
     ids = [policy.pk for policy in policies]
     counts: dict[int, dict[Level, int]] = {pk: dict.fromkeys(Level, 0) for pk in ids}
     first, *others = (
-        _seen(actor, level)
+        _visible_objects(actor, level)
         .filter(policy_id__in=ids)
         .order_by()
         .values_list(Value(level.value), "policy_id")
@@ -148,12 +148,12 @@ def use_counts(actor: Actor, policies: Iterable[ResourcePolicy]) -> dict[int, di
     return counts
 
 
-def users_of(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[Level, int, str]]:
+def limited_objects(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[Level, int, str]]:
     """Return the scopes that a policy limits as (level, id, name), at most `most` per level, by
     name. One query.
     """
     first, *others = (
-        _seen(actor, level)
+        _visible_objects(actor, level)
         .filter(policy_id=policy.pk)
         .order_by(_NAME_OF[level])
         .values_list(Value(level.value), "pk", _NAME_OF[level])[:most]
@@ -163,10 +163,10 @@ def users_of(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[L
     return sorted(rows, key=lambda row: (list(MODELS).index(row[0]), row[2]))
 
 
-def impact_of(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, Any]) -> Impact:
+def policy_impact(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, Any]) -> Impact:
     """Return the impact of setting these columns of `policy`. 2 queries."""
     after = {**vars(policy), **columns}
-    limits = limits_of(after)
+    limits = policy_limits(after)
     with connection.cursor() as cursor:
         wanted: dict[str, Any] = {
             "policy": policy.pk,
@@ -180,16 +180,16 @@ def impact_of(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, Any]) 
         for level, scope, limit, most, used, _count in rows
     )
     counts = use_counts(actor, [policy])[policy.pk]
-    is_ending = any(counts.values()) and may_end_more(vars(policy), after)
+    is_ending = any(counts.values()) and may_end_sessions(vars(policy), after)
     return Impact(counts, above, above_count=rows[0][-1] if rows else 0, is_ending=is_ending)
 
 
-def above_now(states: Collection[LimitState]) -> list[LimitState]:
+def exceeded_states(states: Collection[LimitState]) -> list[LimitState]:
     """Return the states whose use exceeds the limit."""
     return [state for state in states if state.used > state.value]
 
 
-def _seen(
+def _visible_objects(
     actor: Actor, level: Level
 ) -> QuerySet[Domain] | QuerySet[Project] | QuerySet[User] | QuerySet[KeyPair]:
     """Objects of this level in the domain that the actor oversees."""

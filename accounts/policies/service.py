@@ -1,7 +1,7 @@
 """Creates, changes, deletes and assigns resource policies.
 
 Running sessions continue even above a limit (ADR 0024), except for rules on when sessions end
-(`accounts.core.utilization.may_end_more`).
+(`accounts.core.utilization.may_end_sessions`).
 """
 
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ from accounts.admission_gate import precede_admissions
 from accounts.core import authorization
 from accounts.core.authorization import Action
 from accounts.core.limits import Level, Scope, format_limit, is_floor, is_looser
-from accounts.core.utilization import UseRule
+from accounts.core.utilization import UtilizationRule
 from accounts.models import (
     ALLOW_COLUMNS,
     COLUMNS,
@@ -25,25 +25,25 @@ from accounts.models import (
     Project,
     ResourcePolicy,
     User,
-    column_of,
-    limits_of,
+    limit_column,
+    policy_limits,
 )
-from accounts.policies.selectors import access_policy, users_of
+from accounts.policies.selectors import access_policy, limited_objects
 from accounts.selectors import (
     access_domain,
     access_project,
     access_user,
     may_do_everything,
-    refusal_about,
+    permission_refusal,
+    read_actor_scope,
     require_superadmin,
-    standing_of,
 )
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_by_id
 from common.errors import Conflict, InvalidInput, NotFound
 
-Limited = Domain | Project | User | KeyPair
+LimitedObject = Domain | Project | User | KeyPair
 SHOWN = 5
 
 
@@ -54,8 +54,10 @@ def create_policy(
     """Create a policy of a domain, or of the whole installation without one. `limits` are columns
     of ResourcePolicy. Raises InvalidInput, PermissionDenied.
     """
-    if Action.CREATE not in authorization.on_policy(standing_of(actor), domain.pk if domain else None):
-        raise refusal_about(
+    if Action.CREATE not in authorization.policy_actions(
+        read_actor_scope(actor), domain.pk if domain else None
+    ):
+        raise permission_refusal(
             _("You may not create the policy “{name}” there: only in your own domain, as its administrator."),
             name,
         )
@@ -74,8 +76,8 @@ def update_policy(
     """Set name or limits of a policy; columns not named are kept. Raises NotFound,
     PermissionDenied, InvalidInput.
     """
-    policy = _hold(actor, policy_id, Action.EDIT)
-    _demand_not_own(actor, policy)
+    policy = _lock_policy(actor, policy_id, Action.EDIT)
+    _require_not_own_policy(actor, policy)
     before = _values(policy)
     policy.name = policy.name if name is None else name
     for column, value in (limits or {}).items():
@@ -120,13 +122,13 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
     """Delete an unused policy. Raises NotFound, PermissionDenied, Conflict (in use, or the
     default).
     """
-    policy = _hold(actor, policy_id, Action.PURGE)
+    policy = _lock_policy(actor, policy_id, Action.PURGE)
     if policy.is_default:
         raise Conflict(
             _("New people get the policy “{name}”.").format(name=policy.name),
             hint=_("Let them get another one first."),
         )
-    if used_by := users_of(actor, policy, most=SHOWN + 1):
+    if used_by := limited_objects(actor, policy, most=SHOWN + 1):
         names = ", ".join(name for _level, _id, name in used_by[:SHOWN])
         raise Conflict(
             _("The policy “{name}” is in use: {users}.").format(
@@ -140,24 +142,24 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 
 
 @transaction.atomic
-def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
+def assign_policy(*, actor: Actor, target: LimitedObject, policy: ResourcePolicy | None) -> None:
     """Assign `policy` to `target`; None removes the policy. Raises NotFound, PermissionDenied,
     InvalidInput.
     """
-    _demand_may_limit(actor, target)
+    _require_may_limit(actor, target)
     precede_admissions()
     # FOR UPDATE, and before the policy: admission by a token's limits locks it FOR KEY SHARE (ADR
     # 8).
     before = type(target)._default_manager.select_for_update(of=("self",)).select_related("policy")
-    was = before.get(pk=target.pk).policy
+    previous = before.get(pk=target.pk).policy
     lock_policies([policy] if policy is not None else [])
-    if was == policy:
+    if previous == policy:
         return
-    demand_fits(actor, target, was, policy)
+    check_assignable(actor, target, previous, policy)
 
     target.policy = policy
     target.save(update_fields=["policy"])
-    changes = {"policy": [was and was.name, policy and policy.name]}
+    changes = {"policy": [previous and previous.name, policy and policy.name]}
     audit_log.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
 
 
@@ -171,7 +173,7 @@ def lock_policies(policies: Collection[ResourcePolicy]) -> None:
         raise NotFound(_("The policy “{name}” was deleted meanwhile.").format(name=named[key].name))
 
 
-def access_limited(actor: Actor, level: Level, scope_id: int) -> Limited:
+def access_limited(actor: Actor, level: Level, scope_id: int) -> LimitedObject:
     """Fetch the object of a level to which the actor may assign a policy. Raises NotFound,
     PermissionDenied.
     """
@@ -190,15 +192,15 @@ def access_limited(actor: Actor, level: Level, scope_id: int) -> Limited:
     return keypair
 
 
-def domain_id_of(target: Limited) -> int:
+def target_domain_id(target: LimitedObject) -> int:
     return target.user.domain_id if isinstance(target, KeyPair) else target.domain_id
 
 
-def level_of(target: Limited) -> Level:
+def target_level(target: LimitedObject) -> Level:
     return Level(str(target._meta.model_name))
 
 
-def _hold(actor: Actor, policy_id: int, action: Action) -> ResourcePolicy:
+def _lock_policy(actor: Actor, policy_id: int, action: Action) -> ResourcePolicy:
     """Lock and return the policy for a change, before admissions that begin later. Raises NotFound,
     PermissionDenied.
     """
@@ -208,19 +210,19 @@ def _hold(actor: Actor, policy_id: int, action: Action) -> ResourcePolicy:
     return access_policy(actor, policy_id, action)
 
 
-def _demand_may_limit(actor: Actor, target: Limited) -> None:
+def _require_may_limit(actor: Actor, target: LimitedObject) -> None:
     if not may_do_everything(actor):
-        access_limited(actor, level_of(target), target.pk)
+        access_limited(actor, target_level(target), target.pk)
 
 
-def demand_fits(
-    actor: Actor, target: Limited, was: ResourcePolicy | None, policy: ResourcePolicy | None
+def check_assignable(
+    actor: Actor, target: LimitedObject, previous: ResourcePolicy | None, policy: ResourcePolicy | None
 ) -> None:
     """Check that a domain's policy is assigned only to objects of that domain, and that only a
     superadmin replaces or assigns an installation-wide policy other than the default. Raises
     InvalidInput, PermissionDenied.
     """
-    home = domain_id_of(target)
+    home = target_domain_id(target)
     is_foreign = policy is not None and policy.domain_id not in (None, home)
     is_of_it = policy is not None and policy.domain_id is not None and isinstance(target, Domain)
     if policy is not None and (is_foreign or is_of_it):
@@ -229,16 +231,16 @@ def demand_fits(
         raise InvalidInput(message, fields={"policy": [message]})
     if may_do_everything(actor):
         return
-    for each in (was, policy):
+    for each in (previous, policy):
         if each is not None and each.domain_id is None and not each.is_default:
-            raise refusal_about(
+            raise permission_refusal(
                 _("The policy “{name}” is of the whole installation; superadmins assign it."), each.name
             )
 
 
-def _demand_not_own(actor: Actor, policy: ResourcePolicy) -> None:
+def _require_not_own_policy(actor: Actor, policy: ResourcePolicy) -> None:
     if not may_do_everything(actor) and User.objects.filter(pk=actor.user_id or 0, policy=policy).exists():
-        raise refusal_about(_("The policy “{name}” limits you, so others change it."), policy.name)
+        raise permission_refusal(_("The policy “{name}” limits you, so others change it."), policy.name)
 
 
 def _check(policy: ResourcePolicy) -> None:
@@ -249,25 +251,31 @@ def _check(policy: ResourcePolicy) -> None:
         raise InvalidInput(error.messages[0], fields=error.message_dict) from error
     if policy.domain is None or policy.domain.policy is None:
         return
-    of_domain = policy.domain.policy
-    its = Scope(
+    domain_policy = policy.domain.policy
+    domain_scope = Scope(
         Level.DOMAIN,
         policy.domain.pk,
         policy.domain.name,
         "",
-        limits_of(vars(of_domain)),
-        use_rule=UseRule(of_domain.use_rule),
+        policy_limits(vars(domain_policy)),
+        use_rule=UtilizationRule(domain_policy.use_rule),
     )
     fields: dict[str, list[str]] = {}
-    for limit, value in limits_of(vars(policy)).items():
-        if limit in its.limits and not its.is_joint(limit) and is_looser(limit, value, its.limits[limit]):
+    for limit, value in policy_limits(vars(policy)).items():
+        if (
+            limit in domain_scope.limits
+            and not domain_scope.is_joint(limit)
+            and is_looser(limit, value, domain_scope.limits[limit])
+        ):
             bound = (
                 _("The domain “{name}” wants at least {value}.")
                 if is_floor(limit)
                 else _("The domain “{name}” allows at most {value}.")
             )
-            sentence = bound.format(name=its.name, value=format_limit(limit, its.limits[limit]))
-            fields.setdefault(column_of(limit), []).append(sentence)
+            sentence = bound.format(
+                name=domain_scope.name, value=format_limit(limit, domain_scope.limits[limit])
+            )
+            fields.setdefault(limit_column(limit), []).append(sentence)
     if fields:
         raise InvalidInput(next(iter(fields.values()))[0], fields=fields)
 

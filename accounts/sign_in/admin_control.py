@@ -16,19 +16,19 @@ from accounts.core.sign_in_requirements import is_allowed_from, parse_networks
 from accounts.logins import mails
 from accounts.logins.mails import send_on_commit
 from accounts.logins.service import end_logins
-from accounts.logins.trusted_devices import forget_places
+from accounts.logins.trusted_devices import forget_devices
 from accounts.models import User
 from accounts.selectors import access_user, require_superadmin
-from accounts.sign_in.federation import is_vouched_for
-from accounts.sign_in.throttle import demand_another_mail
-from accounts.tenancy.service import hold_person
+from accounts.sign_in.federation import has_linked_provider
+from accounts.sign_in.throttle import count_admin_mail
+from accounts.tenancy.service import lock_user
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, InvalidInput
 
 
 @transaction.atomic
-def control_sign_in(
+def update_sign_in(
     *,
     actor: Actor,
     user_id: int,
@@ -39,7 +39,7 @@ def control_sign_in(
     all); None keeps the value. Applies to open connections within seconds. Raises NotFound,
     PermissionDenied, InvalidInput, and Conflict for networks that would exclude the actor.
     """
-    hold_person(actor, user_id, Action.EDIT)
+    lock_user(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
     before = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
     if must_change_password and not user.has_usable_password():
@@ -50,7 +50,7 @@ def control_sign_in(
     if must_change_password is not None:
         user.must_change_password = must_change_password
     if allowed_networks is not None:
-        user.allowed_networks = _networks(allowed_networks)
+        user.allowed_networks = _parse_networks(allowed_networks)
     if user.pk == actor.user_id and before["allowed_networks"] not in ([], user.allowed_networks):
         require_superadmin(actor)  # nobody lifts restrictions that others set on them
     if user.pk == actor.user_id and not is_allowed_from(actor.ip, user.allowed_networks):
@@ -67,7 +67,7 @@ def control_sign_in(
         actor=actor,
         action="accounts.control_sign_in",
         target=user,
-        changes=audit_log.changed(_told(before), _told(after)),
+        changes=audit_log.changed(_audit_fields(before), _audit_fields(after)),
     )
     return user
 
@@ -77,11 +77,11 @@ def end_user_logins(*, actor: Actor, user_id: int) -> int:
     """Sign a user out of all browsers, the actor's own included, and forget all trusted devices.
     Returns the number of ended logins. Raises NotFound, PermissionDenied.
     """
-    hold_person(actor, user_id, Action.EDIT)
+    lock_user(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
 
     count = end_logins(user.pk)
-    forget_places(user.pk)
+    forget_devices(user.pk)
     audit_log.record(actor=actor, action="accounts.end_user_logins", target=user, changes={"logins": count})
     return count
 
@@ -98,11 +98,11 @@ def mail_password_link(*, actor: Actor, user_id: int) -> None:
             _("No mail is set up here, so none can be sent."),
             hint=_("Create a link that signs the person in, or ask the operator to set EMAIL_URL."),
         )
-    if not user.is_active or (is_vouched_for(user) and not user.has_usable_password()):
+    if not user.is_active or (has_linked_provider(user) and not user.has_usable_password()):
         raise Conflict(_("{name} chooses no password here.").format(name=user.email))
 
-    demand_another_mail(user.email)
-    send_on_commit(mails.password_link(user, _password_url(user)))
+    count_admin_mail(user.email)
+    send_on_commit(mails.password_reset_mail(user, _password_url(user)))
     audit_log.record(actor=actor, action="accounts.mail_password_link", target=user)
 
 
@@ -111,13 +111,13 @@ def _password_url(user: User) -> str:
     return str(settings.BERTH_URL) + reverse("account_reset_password_from_key", kwargs=named)
 
 
-def _networks(lines: Collection[str]) -> list[str]:
+def _parse_networks(lines: Collection[str]) -> list[str]:
     try:
         return parse_networks(lines)
     except ValueError as error:
         raise InvalidInput(str(error), fields={"allowed_networks": [str(error)]}) from error
 
 
-def _told(facts: dict[str, object]) -> dict[str, object]:
+def _audit_fields(facts: dict[str, object]) -> dict[str, object]:
     """Rename the fields for the audit log, which drops fields named like secrets."""
     return {"must_change": facts["must_change_password"], "networks": facts["allowed_networks"]}

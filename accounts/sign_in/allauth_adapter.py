@@ -12,13 +12,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
-from accounts.core.sign_in_requirements import Demand, is_allowed_from
+from accounts.core.sign_in_requirements import RequiredAction, is_allowed_from
 from accounts.core.throttle import Purpose
 from accounts.logins.mails import send_on_commit
-from accounts.logins.required_actions import refusal_for
+from accounts.logins.required_actions import required_action_error
 from accounts.models import User
 from accounts.sign_in.audit_events import record_refused_sign_in
-from accounts.sign_in.federation import is_vouched_for
+from accounts.sign_in.federation import has_linked_provider
 from accounts.sign_in.throttle import count_attempt
 from common.pages.error_pages import error_page
 
@@ -49,7 +49,7 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         ip = self.get_client_ip(request)
         if refusal is None and not is_allowed_from(ip, user.allowed_networks):
             record_refused_sign_in(request, user.email, reason="address_not_allowed")
-            refusal = error_page(request, refusal_for(Demand.ADDRESS, ip))
+            refusal = error_page(request, required_action_error(RequiredAction.ADDRESS, ip))
         return refusal
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         provider or directory: it would remain valid after they have left there.
         """
         chosen: str = super().clean_password(password, user)
-        if user is not None and not user.has_usable_password() and is_vouched_for(user):
+        if user is not None and not user.has_usable_password() and has_linked_provider(user):
             raise ValidationError(_("Your password is kept by your provider or directory."))
         if user is not None and user.must_change_password and user.check_password(chosen):
             raise ValidationError(_("This is the password that you have. Choose another one."))

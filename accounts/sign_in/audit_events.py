@@ -16,9 +16,9 @@ from accounts.core.roles import Role
 from accounts.logins.concurrent_logins import end_oldest_logins
 from accounts.logins.impersonation import VIEW_AS
 from accounts.logins.service import end_logins
-from accounts.logins.trusted_devices import forget_places, remember_place
+from accounts.logins.trusted_devices import forget_devices, trust_device
 from accounts.models import SIGNED_IN, SignInLink, User
-from accounts.sign_in.federation import accept_proof
+from accounts.sign_in.federation import complete_pending_link
 from common import clock
 from common.actors import Actor, ActorKind
 from common.audit import audit_log
@@ -44,7 +44,7 @@ def connect() -> None:
     password_reset.connect(_on_reset, dispatch_uid="proved-address")
 
 
-def into_account_of(actor: Actor) -> Q:
+def account_sign_ins(actor: Actor) -> Q:
     """Filter for audit entries of sign-ins to the actor's account, failed attempts, and
     impersonations of the actor.
     """
@@ -58,7 +58,7 @@ def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
     first: [{"at", "count", "ip", "device", "outcome", "viewer"}]. For an impersonation by `viewer`
     the address is omitted. One query.
     """
-    entries = AuditEntry.objects.filter(into_account_of(actor))[:SHOWN]
+    entries = AuditEntry.objects.filter(account_sign_ins(actor))[:SHOWN]
     return [
         {
             "at": entry.recorded_at,
@@ -81,7 +81,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
     audit_log.record_refusal(
         actor=actor_of(request),
         action=SIGN_IN,
-        reason=reason or _reason_of(user),
+        reason=reason or _failure_reason(user),
         target=(User._meta.label_lower, str(user.pk) if user is not None else ""),
         target_label=email if "@" in email else NOT_AN_ADDRESS,
         domain_id=user.domain_id if user is not None and user.role != Role.SUPERADMIN else None,
@@ -89,14 +89,14 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
     )
 
 
-def record_asked_reset(request: HttpRequest, user: User) -> None:
+def record_reset_request(request: HttpRequest, user: User) -> None:
     """Record a request for a password reset mail; `accounts.sign_in.throttle` limits their
     number.
     """
     audit_log.record(actor=actor_of(request), action=ASK_RESET, target=user)
 
 
-def _reason_of(user: User | None) -> str:
+def _failure_reason(user: User | None) -> str:
     if user is None:
         return "unknown_address"
     return "wrong_password" if user.is_active and user.domain.is_active else "account_closed"
@@ -109,31 +109,31 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
             "user_agent": request.headers.get("User-Agent", "")[:200],
             "at": clock.now().timestamp(),
         }
-    if _is_of_the_portal(request):
-        remember_place(request, user)
+    if _is_portal_request(request):
+        trust_device(request, user)
         provider = getattr(request, "signed_in_by", "")
         changes = {"provider": provider} if provider else {}
         actor = sign_in_actor(request, user)
         audit_log.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
-        accept_proof(request, actor=actor, user=user)
+        complete_pending_link(request, actor=actor, user=user)
         end_oldest_logins(actor=actor, user=user, session=request.session)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:
-    if _is_of_the_portal(request) and user is not None:
+    if _is_portal_request(request) and user is not None:
         audit_log.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
 
 
 def _on_failure(
     sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: Any
 ) -> None:
-    if _is_of_the_portal(request):
+    if _is_portal_request(request):
         record_refused_sign_in(request, str(credentials.get("email") or credentials.get("username") or ""))
 
 
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
-    password_is_new(user, request)
-    if _is_of_the_portal(request):
+    handle_new_password(user, request)
+    if _is_portal_request(request):
         audit_log.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
 
 
@@ -147,18 +147,18 @@ def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> 
         Authenticator.objects.filter(user=user).delete()
 
 
-def password_is_new(user: User, request: HttpRequest | None) -> None:
+def handle_new_password(user: User, request: HttpRequest | None) -> None:
     """End everything that a password change invalidates: sign-in links, a required change, and all
     logins and trusted devices except in the browser of `request`.
     """
     SignInLink.objects.filter(user=user).delete()
     User.objects.filter(pk=user.pk).update(must_change_password=False)
     user.must_change_password = False
-    end_logins(user.pk, but=(request.session.session_key if request is not None else None) or "")
-    forget_places(user.pk, but=request)
+    end_logins(user.pk, except_key=(request.session.session_key if request is not None else None) or "")
+    forget_devices(user.pk, except_request=request)
 
 
-def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
+def _is_portal_request(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
     """Return true if the request passed through the portal's middleware."""
     return hasattr(request, "request_id") and hasattr(request, "user")
 
@@ -167,9 +167,9 @@ def sign_in_actor(request: Any, user: User) -> Actor:
     """Return the actor for `user` with the origin of the request. During sign-in and sign-out
     `request.user` may be another user or anonymous.
     """
-    there = actor_of(request)
+    request_actor = actor_of(request)
     return Actor(
         kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id,
         is_superadmin=user.is_superuser, is_monitor=user.is_monitor, is_domain_monitor=user.is_domain_monitor,
-        ip=there.ip, request_id=there.request_id, via=there.via, user_agent=there.user_agent,
+        ip=request_actor.ip, request_id=request_actor.request_id, via=request_actor.via, user_agent=request_actor.user_agent,
     )  # fmt: skip

@@ -7,11 +7,11 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import HttpRequest
 
-from accounts.core.identity_providers import Directory
+from accounts.core.identity_providers import LdapDirectory
 from accounts.models import User
 from accounts.sign_in.audit_events import record_refused_sign_in
-from accounts.sign_in.federation import NoAccount, ProofNeeded, admit_person, wait_for_proof
-from accounts.sign_in.ldap import ask_directory
+from accounts.sign_in.federation import ProofRequired, SignInRefused, admit_user, store_pending_link
+from accounts.sign_in.ldap import authenticate_by_ldap
 from common.rest.actor import actor_of
 
 LDAP = "ldap"
@@ -39,23 +39,23 @@ class DirectoryBackend(SignInBackend):
     """
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
-        """Return the user, or None. Raises NoAccount for a correct directory password without
+        """Return the user, or None. Raises SignInRefused for a correct directory password without
         access to Berth; such a user may read the reason.
         """
-        its: Directory | None = settings.BERTH_DIRECTORY
-        if its is None or request is None:
+        directory: LdapDirectory | None = settings.BERTH_DIRECTORY
+        if directory is None or request is None:
             return None
         email = str(credentials.get("email") or "")
-        claim = ask_directory(its, email, str(credentials.get("password") or ""))
-        if claim is None:
+        identity = authenticate_by_ldap(directory, email, str(credentials.get("password") or ""))
+        if identity is None:
             return None
         try:
-            user = admit_person(
-                actor=actor_of(request), provider_id=LDAP, admission=its.admission, claim=claim
+            user = admit_user(
+                actor=actor_of(request), provider_id=LDAP, onboarding=directory.onboarding, identity=identity
             )
-        except NoAccount as refusal:
-            if isinstance(refusal, ProofNeeded):
-                wait_for_proof(request, LDAP, claim)
+        except SignInRefused as refusal:
+            if isinstance(refusal, ProofRequired):
+                store_pending_link(request, LDAP, identity)
             record_refused_sign_in(request, email, reason=refusal.reason)
             raise
         request.signed_in_by = LDAP  # type: ignore[attr-defined]  # for the audit log

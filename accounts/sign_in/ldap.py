@@ -12,9 +12,9 @@ from ldap3 import NONE, SUBTREE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
 
-from accounts.core.identity_providers import Directory
-from accounts.core.membership_rules import names_of_group
-from accounts.sign_in.federation import Claim, read_claim
+from accounts.core.identity_providers import LdapDirectory
+from accounts.core.membership_rules import group_aliases
+from accounts.sign_in.federation import ProviderIdentity, parse_identity
 
 log = structlog.get_logger(__name__)
 
@@ -30,38 +30,38 @@ FAULTS = {
 }
 
 
-def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
+def authenticate_by_ldap(directory: LdapDirectory, login: str, password: str) -> ProviderIdentity | None:
     """Return the identity with this login and password; None if there is none, several, or no
     answer in time.
     """
     if not login or not password or len(password) > LONGEST_PASSWORD:
         return None  # a bind without a password succeeds anonymously and proves nothing
     try:
-        entry = _entry_of(its, login)
-        if entry is None or not _is_password_of(its, entry["dn"], password):
+        entry = _find_entry(directory, login)
+        if entry is None or not _is_password_valid(directory, entry["dn"], password):
             return None
     except (LDAPException, OSError) as error:
         if fault := certificate_fault(error):
-            log.error("ldap.certificate_refused", url=its.url, fault=fault, hint=HINT)
+            log.error("ldap.certificate_refused", url=directory.url, fault=fault, hint=HINT)
         else:
-            log.warning("ldap.no_answer", url=its.url, error=type(error).__name__)
+            log.warning("ldap.no_answer", url=directory.url, error=type(error).__name__)
         return None
     try:
-        return _claim_of(its, entry)
+        return _read_identity(directory, entry)
     except ValueError as error:
         log.warning("ldap.unreadable_entry", error=str(error))
         return None
 
 
-def _claim_of(its: Directory, entry: dict[str, Any]) -> Claim:
+def _read_identity(directory: LdapDirectory, entry: dict[str, Any]) -> ProviderIdentity:
     found = entry["attributes"]
-    return read_claim(
+    return parse_identity(
         subject=str(entry["dn"]).lower(),
         is_lasting=False,  # the name of a user who left is given to others
-        email=_first(found, its.email_attribute),
+        email=_first_value(found, directory.email_attribute),
         is_verified=True,  # vouched for by the directory, for the mail domains of its settings
-        name=_first(found, its.name_attribute),
-        groups=frozenset().union(*map(names_of_group, _all(found, its.group_attribute))),
+        name=_first_value(found, directory.name_attribute),
+        groups=frozenset().union(*map(group_aliases, _attribute_values(found, directory.group_attribute))),
     )
 
 
@@ -71,14 +71,14 @@ def certificate_fault(error: Exception) -> str:
     return next((sentence for sign, sentence in FAULTS.items() if sign in text), "")
 
 
-def _entry_of(its: Directory, login: str) -> dict[str, Any] | None:
+def _find_entry(directory: LdapDirectory, login: str) -> dict[str, Any] | None:
     """Return the single entry that matches the filter, else None. The login is escaped."""
-    with _bound(its, its.bind_dn, its.secret) as connection:
+    with _bind(directory, directory.bind_dn, directory.secret) as connection:
         connection.search(
-            its.base,
-            its.filter.format(login=escape_filter_chars(login)),
+            directory.base,
+            directory.filter.format(login=escape_filter_chars(login)),
             search_scope=SUBTREE,
-            attributes=[its.email_attribute, its.name_attribute, its.group_attribute],
+            attributes=[directory.email_attribute, directory.name_attribute, directory.group_attribute],
             size_limit=AMBIGUOUS,
             time_limit=ANSWER_S,
         )
@@ -86,48 +86,50 @@ def _entry_of(its: Directory, login: str) -> dict[str, Any] | None:
     return entries[0] if len(entries) == 1 else None
 
 
-def _is_password_of(its: Directory, dn: str, password: str) -> bool:
-    connection = _connection(its, dn, password)
+def _is_password_valid(directory: LdapDirectory, dn: str, password: str) -> bool:
+    connection = _connection(directory, dn, password)
     try:
-        _secure(its, connection)
+        _open_secure(directory, connection)
         return bool(connection.bind())
     finally:
         connection.unbind()
 
 
-def _bound(its: Directory, dn: str, password: str) -> Connection:
+def _bind(directory: LdapDirectory, dn: str, password: str) -> Connection:
     """Return a bound connection. Raises LDAPException if the directory rejects the password."""
-    connection = _connection(its, dn, password)
-    _secure(its, connection)
+    connection = _connection(directory, dn, password)
+    _open_secure(directory, connection)
     if not connection.bind():
         connection.unbind()
         raise LDAPException("bind refused")
     return connection
 
 
-def _connection(its: Directory, dn: str, password: str) -> Connection:
-    tls = Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT, ca_certs_file=its.ca_file or None)
-    server = Server(its.url, connect_timeout=CONNECT_S, get_info=NONE, tls=tls)
+def _connection(directory: LdapDirectory, dn: str, password: str) -> Connection:
+    tls = Tls(
+        validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT, ca_certs_file=directory.ca_file or None
+    )
+    server = Server(directory.url, connect_timeout=CONNECT_S, get_info=NONE, tls=tls)
     return Connection(
         server, user=dn, password=password, receive_timeout=ANSWER_S, auto_referrals=False, read_only=True,
         check_names=False, return_empty_attributes=False,
     )  # fmt: skip
 
 
-def _secure(its: Directory, connection: Connection) -> None:
+def _open_secure(directory: LdapDirectory, connection: Connection) -> None:
     """Open the connection, with StartTLS if set. Raises LDAPException, so that no password is sent
     in the clear.
     """
     connection.open()
-    if its.starts_tls and not connection.start_tls():
+    if directory.starts_tls and not connection.start_tls():
         raise LDAPException("no TLS")
 
 
-def _all(attributes: dict[str, Any], name: str) -> list[str]:
-    found: Any = next((its for key, its in attributes.items() if key.lower() == name.lower()), [])
+def _attribute_values(attributes: dict[str, Any], name: str) -> list[str]:
+    found: Any = next((value for key, value in attributes.items() if key.lower() == name.lower()), [])
     values = found if isinstance(found, (list, tuple)) else [found]
     return [value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in values]
 
 
-def _first(attributes: dict[str, Any], name: str) -> str:
-    return next(iter(_all(attributes, name)), "")
+def _first_value(attributes: dict[str, Any], name: str) -> str:
+    return next(iter(_attribute_values(attributes, name)), "")

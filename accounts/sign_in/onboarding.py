@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from accounts.core.roles import Role
 from accounts.models import User
-from accounts.selectors import domain_named, manageable_projects
-from accounts.sign_in.admin_control import control_sign_in
+from accounts.selectors import find_domain, manageable_projects
+from accounts.sign_in.admin_control import update_sign_in
 from accounts.tenancy.service import add_member, create_sign_in_link, create_user
 from common.actors import Actor
 from common.errors import NotFound
@@ -18,7 +18,7 @@ from common.values.text import quoted
 
 
 @transaction.atomic
-def add_person(
+def onboard_user(
     *,
     actor: Actor,
     email: str,
@@ -33,7 +33,7 @@ def add_person(
     changed first. `domain` "" means the actor's own. Raises InvalidInput, NotFound,
     PermissionDenied, Conflict.
     """
-    home = domain_named(actor, domain)
+    home = find_domain(actor, domain)
     user = create_user(actor=actor, email=email, name=name, domain=home, role=role, password=password or None)
     for project_name in dict.fromkeys(projects):
         project = manageable_projects(actor).filter(domain=home, name=project_name, is_active=True).first()
@@ -42,6 +42,6 @@ def add_person(
             raise NotFound(sentence, fields={"projects": [sentence]})
         add_member(actor=actor, project=project, user=user)
     if password:
-        return control_sign_in(actor=actor, user_id=user.pk, must_change_password=True), ""
+        return update_sign_in(actor=actor, user_id=user.pk, must_change_password=True), ""
     code = create_sign_in_link(actor=actor, user=user)
     return user, settings.BERTH_URL + reverse("sign-in-once", args=[code])

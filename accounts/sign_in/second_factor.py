@@ -24,7 +24,7 @@ from accounts.core.authorization import Action
 from accounts.models import User
 from accounts.selectors import access_user
 from accounts.sign_in.audit_events import SIGN_IN, sign_in_actor
-from accounts.tenancy.service import hold_person
+from accounts.tenancy.service import lock_user
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict
@@ -60,14 +60,14 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
     def build_totp_svg(self, url: str) -> SafeString:
         """Return the QR code in black on white, whatever the theme, because scanners need it."""
-        return draw_code(url)
+        return render_qr_code(url)
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:  # noqa: A002  its name
         count = Authenticator.objects.filter(user_id=user.pk, type=type).count()
         return _("Passkey {number}").format(number=count + 1)
 
 
-def draw_code(text: str) -> SafeString:
+def render_qr_code(text: str) -> SafeString:
     """Return a QR code as one SVG path without styles."""
     code = QRCode(border=0)
     code.add_data(text)
@@ -90,7 +90,7 @@ def reset_second_factor(*, actor: Actor, user_id: int) -> User:
     """Remove all second factors, passkeys and recovery codes of another user who lost them; the
     password alone then suffices. Raises NotFound, PermissionDenied, Conflict.
     """
-    hold_person(actor, user_id, Action.EDIT)
+    lock_user(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
     if user.pk == actor.user_id:
         raise Conflict(

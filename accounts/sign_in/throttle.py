@@ -20,9 +20,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from accounts.core.roles import Role
-from accounts.core.throttle import RATES, Limit, Purpose, Rate, counted
-from accounts.events import PasswordsTried
-from accounts.logins.trusted_devices import whence_of
+from accounts.core.throttle import RATES, AttemptLimit, Purpose, Rate, attempt_keys
+from accounts.events import PasswordGuessingDetected
+from accounts.logins.trusted_devices import attempt_origin
 from accounts.models import AttemptCount, User
 from accounts.sign_in.audit_events import ASK_RESET, SIGN_IN
 from common import clock
@@ -33,7 +33,7 @@ from common.messaging.events import publish
 from common.rest.actor import actor_of
 
 REASON = "too_many_attempts"
-NEWS_OF_ATTEMPTS = Rate(1, timedelta(days=1))
+GUESSING_NOTICE_RATE = Rate(1, timedelta(days=1))
 MINUTE_S = 60
 # Audit actions of refusals other than sign-ins.
 ACTIONS = {
@@ -69,32 +69,32 @@ def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attem
     Raises TooManyRequests.
     """
     account = account.strip().lower()
-    whence = whence_of(request, account)
-    counts = [(limit, key, RATES[purpose][limit]) for limit, key in counted(purpose, account, whence)]
-    made: list[tuple[str, Rate]] = []
-    waits = _waits(counts)
+    origin = attempt_origin(request, account)
+    counts = [(limit, key, RATES[purpose][limit]) for limit, key in attempt_keys(purpose, account, origin)]
+    used: list[tuple[str, Rate]] = []
+    waiting_times = _waiting_times(counts)
     for limit, key, rate in counts:
-        if not waits and not _spend(key, rate):
-            Attempt(tuple(made)).succeed()
-            waits = {limit: rate.refill}  # a concurrent attempt used the last one
-        if limit in waits:
-            _record_refused(replace(actor_of(request), ip=whence.network), purpose, limit, account)
-            raise refusal_of(purpose, limit, waits[limit])
-        made.append((key, rate))
-    return Attempt(tuple(made))
+        if not waiting_times and not _use_attempt(key, rate):
+            Attempt(tuple(used)).succeed()
+            waiting_times = {limit: rate.refill}  # a concurrent attempt used the last one
+        if limit in waiting_times:
+            _record_refusal(replace(actor_of(request), ip=origin.network), purpose, limit, account)
+            raise throttle_error(purpose, limit, waiting_times[limit])
+        used.append((key, rate))
+    return Attempt(tuple(used))
 
 
-def return_form(request: HttpRequest, purpose: Purpose, account: str) -> None:
+def undo_attempt(request: HttpRequest, purpose: Purpose, account: str) -> None:
     """Undo the count of an earlier request of this browser: it was no guess."""
-    counts = counted(purpose, account, whence_of(request, account))
+    counts = attempt_keys(purpose, account, attempt_origin(request, account))
     Attempt(tuple((key, RATES[purpose][limit]) for limit, key in counts)).succeed()
 
 
-def demand_another_mail(account: str) -> None:
+def count_admin_mail(account: str) -> None:
     """Count a mail sent by an administrator, under the usual limit. Raises TooManyRequests."""
-    rate = RATES[Purpose.RESET][Limit.PLACE]
-    if not _spend(sha256(f"sent:{account}".encode()).hexdigest(), rate):
-        raise refusal_of(Purpose.RESET, Limit.PLACE, rate.refill)
+    rate = RATES[Purpose.RESET][AttemptLimit.PLACE]
+    if not _use_attempt(sha256(f"sent:{account}".encode()).hexdigest(), rate):
+        raise throttle_error(Purpose.RESET, AttemptLimit.PLACE, rate.refill)
 
 
 def purge_attempts() -> None:
@@ -102,7 +102,7 @@ def purge_attempts() -> None:
     AttemptCount.objects.filter(spent_until__lt=clock.now()).delete()
 
 
-def refusal_of(purpose: Purpose, limit: Limit, wait: timedelta) -> TooManyRequests:
+def throttle_error(purpose: Purpose, limit: AttemptLimit, wait: timedelta) -> TooManyRequests:
     """Return the error with the waiting time and alternatives; identical for existing and unknown
     addresses.
     """
@@ -115,13 +115,13 @@ def refusal_of(purpose: Purpose, limit: Limit, wait: timedelta) -> TooManyReques
         Purpose.SIGN_UP: _("There were too many attempts to sign up."),
         Purpose.JOIN: _("There were too many attempts to sign up."),
     }
-    hint = f"{_when(wait_s)} {_what_else(purpose, limit)}".strip()
+    hint = f"{_retry_hint(wait_s)} {_alternative_hint(purpose, limit)}".strip()
     refusal = TooManyRequests(sentences[purpose], hint=hint, retry_after_s=wait_s)
     refusal.is_recorded = True
     return refusal
 
 
-def _when(wait_s: int) -> str:
+def _retry_hint(wait_s: int) -> str:
     if wait_s <= MINUTE_S:
         return ngettext("Try again in {count} second.", "Try again in {count} seconds.", wait_s).format(
             count=wait_s
@@ -132,10 +132,10 @@ def _when(wait_s: int) -> str:
     )
 
 
-def _what_else(purpose: Purpose, limit: Limit) -> str:
+def _alternative_hint(purpose: Purpose, limit: AttemptLimit) -> str:
     if purpose in (Purpose.RESET, Purpose.SIGN_UP):
         return _("A mail that came before works, too; look among what was sorted out as well.")
-    if limit is Limit.ACCOUNT:
+    if limit is AttemptLimit.ACCOUNT:
         return _(
             "A browser or a network from which you signed in recently is let in at once, and so is a passkey."
         )
@@ -144,38 +144,40 @@ def _what_else(purpose: Purpose, limit: Limit) -> str:
     return ""
 
 
-def _spend(key: str, rate: Rate) -> bool:
+def _use_attempt(key: str, rate: Rate) -> bool:
     """Use one attempt of this rate; False if none is left. One statement, so concurrent attempts
     cannot exceed the rate.
     """
-    given: dict[str, Any] = {"key": key, "now": clock.now(), "refill": rate.refill, "span": rate.span}
+    values: dict[str, Any] = {"key": key, "now": clock.now(), "refill": rate.refill, "span": rate.span}
     with connection.cursor() as cursor:
-        cursor.execute(_SPEND, given)
+        cursor.execute(_SPEND, values)
         return cursor.fetchone() is not None
 
 
-def _waits(counts: Sequence[tuple[Limit, str, Rate]]) -> dict[Limit, timedelta]:
+def _waiting_times(counts: Sequence[tuple[AttemptLimit, str, Rate]]) -> dict[AttemptLimit, timedelta]:
     """Return the waiting time of each used-up limit. One query, so that refusals in a flood cost no
     writes but the audit entry.
     """
     now = clock.now()
     rows = AttemptCount.objects.filter(key__in=[key for _limit, key, _rate in counts])
     spent = dict(rows.values_list("key", "spent_until"))
-    waits = {limit: spent.get(key, now) - now - rate.span + rate.refill for limit, key, rate in counts}
+    waiting_times = {
+        limit: spent.get(key, now) - now - rate.span + rate.refill for limit, key, rate in counts
+    }
     longest = {limit: rate.refill for limit, _key, rate in counts}
-    return {limit: wait for limit, wait in waits.items() if timedelta(0) < wait <= longest[limit]}
+    return {limit: wait for limit, wait in waiting_times.items() if timedelta(0) < wait <= longest[limit]}
 
 
-def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) -> None:
+def _record_refusal(actor: Actor, purpose: Purpose, limit: AttemptLimit, account: str) -> None:
     """Record a refusal at most once a minute: per address, per account and network, or per account
     for attempts from everywhere.
     """
     user = (
         User.objects.select_related("domain").filter(email=account).first()
-        if limit is not Limit.ADDRESS
+        if limit is not AttemptLimit.ADDRESS
         else None
     )
-    is_from_everywhere = limit is Limit.ACCOUNT
+    is_from_everywhere = limit is AttemptLimit.ACCOUNT
     is_new = audit_log.record_refusal(
         actor=replace(actor, ip="", user_agent="") if is_from_everywhere else actor,
         action=ACTIONS.get(purpose, SIGN_IN),
@@ -191,6 +193,6 @@ def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) 
         and is_guess
         and is_from_everywhere
         and user is not None
-        and _spend(f"news:{user.pk}", NEWS_OF_ATTEMPTS)
+        and _use_attempt(f"news:{user.pk}", GUESSING_NOTICE_RATE)
     ):
-        publish(PasswordsTried(user.pk))
+        publish(PasswordGuessingDetected(user.pk))

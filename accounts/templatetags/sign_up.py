@@ -16,7 +16,7 @@ register = template.Library()
 @register.simple_tag
 def can_sign_up() -> bool:
     """True if some domain is open for sign-up. One query if mail is configured, else none."""
-    return invitations.is_open_to_somebody()
+    return invitations.is_sign_up_open()
 
 
 @register.simple_tag
@@ -36,4 +36,4 @@ def why_signed_out(context: Any) -> str:
     """Sentence that explains why another login replaced the one in this browser, or "". At most one
     query.
     """
-    return concurrent_logins.why_ended(context["request"])
+    return concurrent_logins.end_reason(context["request"])

@@ -10,11 +10,11 @@ from guardian.models import UserObjectPermission
 from accounts.admission_gate import precede_admissions
 from accounts.core.authorization import Action
 from accounts.core.sign_up import SignUp, check_mail_domains
-from accounts.locks import lock_people
+from accounts.locks import lock_users
 from accounts.models import Domain, MailDomain, Project
 from accounts.selectors import access_domain, access_project
 from accounts.tenancy import owned_resources
-from accounts.tenancy.service import clean
+from accounts.tenancy.service import validate_model
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.advisory_locks import lock_exclusive
@@ -35,11 +35,11 @@ def update_project(
     archived project keeps its data but cannot be used. Raises NotFound, PermissionDenied,
     InvalidInput, Conflict (live sessions).
     """
-    project = _hold_project(actor, project_id, Action.EDIT)
+    project = _lock_project(actor, project_id, Action.EDIT)
     if is_active is not None and is_active != project.is_active:
         access_project(actor, project_id, Action.CLOSE)
         _check_can_close(project, is_active=is_active)
-    changes = _apply(project, name=name, title=title, is_active=is_active)
+    changes = _apply_changes(project, name=name, title=title, is_active=is_active)
     audit_log.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
     return project
 
@@ -49,12 +49,12 @@ def purge_project(*, actor: Actor, project_id: int) -> None:
     """Delete an archived project that nothing refers to. Raises NotFound, PermissionDenied,
     Conflict.
     """
-    project = _hold_project(actor, project_id, Action.PURGE)
+    project = _lock_project(actor, project_id, Action.PURGE)
     if project.is_active:
         raise Conflict(
             _("The project “{name}” is in use.").format(name=project.name), hint=_("Archive it first.")
         )
-    if remains := owned_resources.history_of(project):
+    if remains := owned_resources.retention_reasons(project):
         raise _still_needed(project.name, remains)
 
     audit_log.record(actor=actor, action="accounts.purge_project", target=project)
@@ -78,7 +78,7 @@ def update_domain(
     """
     access_domain(actor, domain_id, Action.EDIT)
     precede_admissions()
-    superadmins = lock_people(actor).values()
+    superadmins = lock_users(actor).values()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
     if is_active is not None and is_active != domain.is_active:
@@ -92,7 +92,7 @@ def update_domain(
             ),
             hint=_("Make somebody of another domain a superadmin first."),
         )
-    changes = _apply(domain, name=name, title=title, is_active=is_active, second_factor=second_factor)
+    changes = _apply_changes(domain, name=name, title=title, is_active=is_active, second_factor=second_factor)
     audit_log.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
     return domain
 
@@ -106,7 +106,7 @@ def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: 
     precede_admissions()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
-    names = _checked_mail_domains(domain, sign_up, mail_domains)
+    names = _check_mail_domains(domain, sign_up, mail_domains)
     before = {"sign_up": domain.sign_up, "mail_domains": [each.name for each in domain.mail_domains.all()]}
 
     domain.sign_up = sign_up.value
@@ -126,18 +126,18 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
     """
     access_domain(actor, domain_id, Action.PURGE)
     precede_admissions()
-    heir = _lock_with_heir(domain_id)
+    successor = _lock_with_successor(domain_id)
     domain = access_domain(actor, domain_id, Action.PURGE)
     if domain.is_active:
         raise Conflict(_("The domain “{name}” is open.").format(name=domain.name), hint=_("Close it first."))
-    remains = owned_resources.history_of(domain)
+    remains = owned_resources.retention_reasons(domain)
     if people := domain.users.filter(purged_at=None).count():
         remains.append(_("people: {count}").format(count=people))
     if projects := domain.projects.count():
         remains.append(_("projects: {count}").format(count=projects))
     if remains:
         raise _still_needed(domain.name, remains)
-    if heir is None and domain.users.exists():
+    if successor is None and domain.users.exists():
         raise Conflict(
             _("“{name}” holds rows of purged people, and there is no other domain for them.").format(
                 name=domain.name
@@ -147,12 +147,12 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
 
     audit_log.record(actor=actor, action="accounts.purge_domain", target=domain)
     _forget_permissions("domain", domain.pk)
-    if heir is not None:
-        domain.users.update(domain=heir)
+    if successor is not None:
+        domain.users.update(domain=successor)
     domain.delete()
 
 
-def _hold_project(actor: Actor, project_id: int, action: Action) -> Project:
+def _lock_project(actor: Actor, project_id: int, action: Action) -> Project:
     """Lock and return the project for a change, before admissions that begin later. Raises
     NotFound, PermissionDenied.
     """
@@ -162,7 +162,7 @@ def _hold_project(actor: Actor, project_id: int, action: Action) -> Project:
     return access_project(actor, project_id, action)
 
 
-def _lock_with_heir(domain_id: int) -> Domain | None:
+def _lock_with_successor(domain_id: int) -> Domain | None:
     """Lock the domain and the one that receives its anonymised rows, and return the latter. Locks
     by id, so that two purges do not deadlock. None if there is none or it was purged meanwhile.
     """
@@ -172,13 +172,13 @@ def _lock_with_heir(domain_id: int) -> Domain | None:
     return next((each for each in list(locked) if each.pk != domain_id), None)
 
 
-def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
+def _apply_changes(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
     """Save the given fields, skipping None; return the changes as {field: [before, after]}."""
     given = {field: value for field, value in wanted.items() if value is not None}
     changes = audit_log.changed({field: getattr(owner, field) for field in given}, given)
     for field in changes:
         setattr(owner, field, given[field])
-    clean(owner)
+    validate_model(owner)
     if changes:
         owner.save(update_fields=list(changes))
     return changes
@@ -190,7 +190,7 @@ def _check_can_close(owner: Project | Domain, *, is_active: bool) -> None:
         raise Conflict(paragraph(objections), hint=_("Stop what runs there, or wait until it ends."))
 
 
-def _checked_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str]) -> list[str]:
+def _check_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str]) -> list[str]:
     try:
         names = check_mail_domains(names)
     except ValueError as error:

@@ -13,11 +13,11 @@ from accounts.core import authorization
 from accounts.core.authorization import Action
 from accounts.core.roles import PROJECT_PERMISSIONS, ProjectRole, Role
 from accounts.limits import default_policy
-from accounts.locks import lock_people
+from accounts.locks import lock_users
 from accounts.models import Domain, Membership, Project, ResourcePolicy, User
-from accounts.policies.service import demand_fits, lock_policies
-from accounts.selectors import access_project, standing_of
-from accounts.tenancy.service import grant_domain_permissions, refused_person
+from accounts.policies.service import check_assignable, lock_policies
+from accounts.selectors import access_project, read_actor_scope
+from accounts.tenancy.service import creation_refusal, grant_domain_permissions
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import InvalidInput
@@ -25,7 +25,7 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class NewUser:
     """An account to create, without a password: projects of its domain and a policy, by default
     that of new users.
     """
@@ -39,61 +39,64 @@ class Newcomer:
 
 
 @transaction.atomic
-def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
+def create_users(*, actor: Actor, new_users: Sequence[NewUser]) -> list[User]:
     """Create all users, in order, or none. Raises InvalidInput, PermissionDenied, NotFound, and
     IntegrityError for a taken address.
     """
-    if not wanted:
+    if not new_users:
         return []
-    lock_people(actor)
-    _demand_may_make(actor, wanted)
-    usual = default_policy()
-    people = [_account_of(each, usual) for each in wanted]
-    lock_policies([each.policy for each in wanted if each.policy is not None])
+    lock_users(actor)
+    _require_may_create(actor, new_users)
+    default = default_policy()
+    people = [_build_user(new_user, default) for new_user in new_users]
+    lock_policies([new_user.policy for new_user in new_users if new_user.policy is not None])
     limited = [
-        person for person, each in zip(people, wanted, strict=True) if each.policy not in (None, usual)
+        person
+        for person, new_user in zip(people, new_users, strict=True)
+        if new_user.policy not in (None, default)
     ]
     for person in limited:
-        demand_fits(actor, person, usual, person.policy)
+        check_assignable(actor, person, default, person.policy)
 
     User.objects.bulk_create(people)
     for person in people:
         if person.role != Role.USER:
             grant_domain_permissions(person)
-    _join(people, wanted)
+    _add_memberships(people, new_users)
     made = ((person, {"role": person.role}) for person in people)
     audit_log.record_many(actor=actor, action="accounts.create_user", done=made)
     limits = (
-        (each, {"policy": [usual and usual.name, each.policy and each.policy.name]}) for each in limited
+        (new_user, {"policy": [default and default.name, new_user.policy and new_user.policy.name]})
+        for new_user in limited
     )
     audit_log.record_many(actor=actor, action="accounts.assign_policy", done=limits)
     joined = (
-        (project, {"user": each.email, "role": ProjectRole.MEMBER.value})
-        for each in wanted
-        for project in each.projects
+        (project, {"user": new_user.email, "role": ProjectRole.MEMBER.value})
+        for new_user in new_users
+        for project in new_user.projects
     )
     audit_log.record_many(actor=actor, action="accounts.add_member", done=joined)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return people
 
 
-def _demand_may_make(actor: Actor, wanted: Collection[Newcomer]) -> None:
-    standing = standing_of(actor)
-    for role, domain in {(each.role, each.domain) for each in wanted}:
-        allowed = authorization.on_person(standing, user_id=0, role=role, domain_id=domain.pk)
+def _require_may_create(actor: Actor, new_users: Collection[NewUser]) -> None:
+    actor_scope = read_actor_scope(actor)
+    for role, domain in {(new_user.role, new_user.domain) for new_user in new_users}:
+        allowed = authorization.user_actions(actor_scope, user_id=0, role=role, domain_id=domain.pk)
         if not {Action.CREATE, Action.LIMIT} <= allowed:
-            raise refused_person(standing, role, domain)
-    for project_id in {project.pk for each in wanted for project in each.projects}:
+            raise creation_refusal(actor_scope, role, domain)
+    for project_id in {project.pk for new_user in new_users for project in new_user.projects}:
         access_project(actor, project_id, Action.MANAGE_MEMBERS)
 
 
-def _account_of(newcomer: Newcomer, usual: ResourcePolicy | None) -> User:
+def _build_user(new_user: NewUser, default: ResourcePolicy | None) -> User:
     user = User(
-        email=newcomer.email.lower(),
-        name=newcomer.name,
-        domain=newcomer.domain,
-        role=newcomer.role.value,
-        policy=newcomer.policy or usual,
+        email=new_user.email.lower(),
+        name=new_user.name,
+        domain=new_user.domain,
+        role=new_user.role.value,
+        policy=new_user.policy or default,
     )
     user.set_unusable_password()
     try:
@@ -103,10 +106,12 @@ def _account_of(newcomer: Newcomer, usual: ResourcePolicy | None) -> User:
     return user
 
 
-def _join(people: Sequence[User], wanted: Sequence[Newcomer]) -> None:
+def _add_memberships(people: Sequence[User], new_users: Sequence[NewUser]) -> None:
     """Add the users to their projects as members, with the object permissions of that role."""
     pairs = [
-        (person, project) for person, each in zip(people, wanted, strict=True) for project in each.projects
+        (person, project)
+        for person, new_user in zip(people, new_users, strict=True)
+        for project in new_user.projects
     ]
     Membership.objects.bulk_create(
         Membership(user=person, project=project, role=ProjectRole.MEMBER.value) for person, project in pairs

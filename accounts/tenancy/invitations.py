@@ -21,21 +21,21 @@ from django.utils.translation import ngettext
 
 from accounts.admission_gate import precede_admissions
 from accounts.core import authorization, token_secrets
-from accounts.core.authorization import Action, Standing
+from accounts.core.authorization import Action, ActorScope
 from accounts.core.roles import ROLE_TITLES, Role
-from accounts.core.sign_up import InvitationState, SignUp, mail_domain_of, state_of_invitation
-from accounts.locks import lock_people
+from accounts.core.sign_up import InvitationState, SignUp, invitation_state, mail_domain
+from accounts.locks import lock_users
 from accounts.logins import mails
 from accounts.models import Domain, Invitation, MailDomain, Project, ResourcePolicy, User
 from accounts.policies.service import assign_policy
 from accounts.selectors import (
-    domain_named,
+    find_domain,
     manageable_projects,
     overseen_domain_ids,
-    refusal_about,
+    permission_refusal,
+    read_actor_scope,
     require_superadmin,
     sees_everything,
-    standing_of,
 )
 from accounts.tenancy.service import add_member, create_user
 from common import clock
@@ -44,8 +44,8 @@ from common.audit import audit_log
 from common.errors import BerthError, Conflict, InvalidInput, NotFound, PermissionDenied
 from common.values.text import quoted
 
-DAYS, MOST_DAYS = 7, 90
-MOST_USES = 1000
+DEFAULT_DAYS, MOST_DAYS = 7, 90
+MAX_USES = 1000
 SIGN_UP_LIFETIME = timedelta(hours=24)
 
 
@@ -65,18 +65,18 @@ def access_invitation(actor: Actor, invitation_id: int) -> Invitation:
     return invitation
 
 
-def state_of(invitation: Invitation) -> InvitationState:
+def current_state(invitation: Invitation) -> InvitationState:
     """Return the state of an invitation. No query if domain and inviter were fetched with it."""
-    return state_of_invitation(
+    return invitation_state(
         now=clock.now(),
         expires_at=invitation.expires_at,
         is_revoked=invitation.revoked_at is not None,
         is_used_up=invitation.used >= invitation.uses,
-        is_backed=_is_backed(invitation),
+        is_backed=_may_still_invite(invitation),
     )
 
 
-def invitation_of(code: str) -> Invitation:
+def find_open_invitation(code: str) -> Invitation:
     """Return the open invitation of this code. Raises NotFound, Conflict (used, expired, revoked,
     void). 2 queries.
     """
@@ -92,21 +92,21 @@ def create_invitation(  # noqa: PLR0913 -- all by name
     role: Role = Role.USER,
     projects: Sequence[str] = (),
     policy: ResourcePolicy | None = None,
-    days: int = DAYS,
+    days: int = DEFAULT_DAYS,
     uses: int = 1,
 ) -> tuple[Invitation, str]:
     """Create an invitation and return it with its address, which is shown only once. Also mailed if
     `email` is given and mail is configured. `domain` "" means the actor's own. Raises InvalidInput,
     NotFound, PermissionDenied, Conflict.
     """
-    home = domain_named(actor, domain)
-    standing = standing_of(actor)
-    if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=home.pk):
-        raise _refused(standing, home, role)
+    home = find_domain(actor, domain)
+    actor_scope = read_actor_scope(actor)
+    if Action.CREATE not in authorization.user_actions(actor_scope, user_id=0, role=role, domain_id=home.pk):
+        raise _creation_refusal(actor_scope, home, role)
     if policy is not None:
         require_superadmin(actor)
-    email = _check_invited(home, email, days=days, uses=uses)
-    wanted = _projects_named(actor, home, projects)
+    email = _check_invitation(home, email, days=days, uses=uses)
+    wanted = _find_projects(actor, home, projects)
     code = token_secrets.new_secret()
 
     invitation = Invitation.objects.create(
@@ -121,9 +121,11 @@ def create_invitation(  # noqa: PLR0913 -- all by name
         "projects": [each.name for each in wanted],
     }
     audit_log.record(actor=actor, action="accounts.create_invitation", target=invitation, changes=facts)
-    url = address_of(code)
+    url = invitation_url(code)
     if email:
-        mails.send_on_commit(mails.invitation(invitation, url), then=lambda: _note_mailed(invitation.pk))
+        mails.send_on_commit(
+            mails.invitation_mail(invitation, url), then=lambda: _record_mailed(invitation.pk)
+        )
     return invitation, url
 
 
@@ -134,8 +136,8 @@ def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
     """
     Invitation.objects.select_for_update().filter(pk=invitation_id).first()
     invitation = access_invitation(actor, invitation_id)
-    if not authorization.roles_to_give(standing_of(actor)):
-        raise refusal_about(
+    if not authorization.assignable_roles(read_actor_scope(actor)):
+        raise permission_refusal(
             _("You may not revoke invitations into the domain “{name}”."), invitation.domain.name
         )
     if invitation.revoked_at is None:
@@ -150,22 +152,22 @@ def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "",
     """Create the account of a person who has the link. `email` applies only to an invitation
     without an address. Raises NotFound, Conflict (used, expired, revoked, void), InvalidInput.
     """
-    invitation_of(code)  # a wrong code holds nobody up
+    find_open_invitation(code)  # a wrong code holds nobody up
     precede_admissions()
     invitation = _open_invitation(code, Invitation.objects.select_for_update(of=("self",)))
-    behind = _behind(invitation, actor)
+    inviter_actor = _inviter_actor(invitation, actor)
     address = invitation.email or email.strip()
     try:
         user = create_user(
-            actor=behind, email=address, password=password, name=name, domain=invitation.domain,
+            actor=inviter_actor, email=address, password=password, name=name, domain=invitation.domain,
             role=Role(invitation.role),
         )  # fmt: skip
         for project in invitation.projects.filter(is_active=True):
-            add_member(actor=behind, project=project, user=user)
+            add_member(actor=inviter_actor, project=project, user=user)
         if invitation.policy is not None:
-            assign_policy(actor=behind, target=user, policy=invitation.policy)
+            assign_policy(actor=inviter_actor, target=user, policy=invitation.policy)
     except (PermissionDenied, NotFound) as refusal:
-        raise _refusal_of(InvitationState.VOID) from refusal
+        raise _state_error(InvitationState.VOID) from refusal
 
     invitation.used += 1
     invitation.save(update_fields=["used"])
@@ -180,17 +182,17 @@ def accept_invitation(*, actor: Actor, code: str, password: str, name: str = "",
 
 
 @transaction.atomic
-def ask_to_sign_up(*, actor: Actor, email: str) -> None:
+def request_sign_up(*, actor: Actor, email: str) -> None:
     """Mail a link that creates an account, if a domain is open to the address. Only the mail
     reveals an existing account. Raises InvalidInput, PermissionDenied (no domain is open to it),
     Conflict (mail is not configured).
     """
-    _demand_mail()
+    _require_mail()
     email = _check_address(email)
-    domain = _domain_open_to(email)
+    domain = _find_open_domain(email)
     if domain is None:
         sentence = _("Nobody signs up here with an address of {name}.").format(
-            name=quoted(mail_domain_of(email), 80)
+            name=quoted(mail_domain(email), 80)
         )
         raise PermissionDenied(
             sentence, hint=_("Ask an administrator for an invitation."), fields={"email": [sentence]}
@@ -198,7 +200,7 @@ def ask_to_sign_up(*, actor: Actor, email: str) -> None:
 
     audit_log.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
     if User.objects.filter(email=email).exists():
-        mails.send_on_commit(mails.known_already(email))
+        mails.send_on_commit(mails.existing_account_mail(email))
         return
     code = token_secrets.new_secret()
     Invitation.objects.filter(inviter=None, email=email, used=0).delete()
@@ -206,17 +208,17 @@ def ask_to_sign_up(*, actor: Actor, email: str) -> None:
         domain=domain, email=email, code_hash=token_secrets.hash_secret(code),
         expires_at=clock.now() + SIGN_UP_LIFETIME,
     )  # fmt: skip
-    mails.send_on_commit(mails.sign_up(email, address_of(code)))
+    mails.send_on_commit(mails.sign_up_mail(email, invitation_url(code)))
 
 
-def is_open_to_somebody() -> bool:
+def is_sign_up_open() -> bool:
     """Return true if some domain is open for sign-up. At most one query."""
     if not settings.BERTH_MAIL:
         return False
     return MailDomain.objects.filter(domain__sign_up=SignUp.OPEN, domain__is_active=True).exists()
 
 
-def address_of(code: str) -> str:
+def invitation_url(code: str) -> str:
     return str(settings.BERTH_URL + reverse("invitation", args=[code]))
 
 
@@ -235,13 +237,13 @@ def _open_invitation(code: str, invitations: QuerySet[Invitation]) -> Invitation
         raise NotFound(
             _("There is no such invitation."), hint=_("Copy the whole link, or ask for another one.")
         )
-    state = state_of(invitation)
+    state = current_state(invitation)
     if state is not InvitationState.OPEN:
-        raise _refusal_of(state)
+        raise _state_error(state)
     return invitation
 
 
-def _refusal_of(state: InvitationState) -> Conflict:
+def _state_error(state: InvitationState) -> Conflict:
     sentences = {
         InvitationState.USED: _("This invitation was used already."),
         InvitationState.EXPIRED: _("This invitation is too old."),
@@ -253,7 +255,7 @@ def _refusal_of(state: InvitationState) -> Conflict:
     )
 
 
-def _is_backed(invitation: Invitation) -> bool:
+def _may_still_invite(invitation: Invitation) -> bool:
     """Return true if the inviter may still add such a user and the domain accepts users this way.
     Judges the rows as given; `accept_invitation` repeats it under lock.
     """
@@ -261,24 +263,24 @@ def _is_backed(invitation: Invitation) -> bool:
     if not domain.is_active or domain.sign_up == SignUp.CLOSED:
         return False
     if inviter is None:
-        return domain.sign_up == SignUp.OPEN and _is_at_home(invitation.email, domain)
-    standing = Standing(user_id=inviter.pk, role=Role(inviter.role), domain_id=inviter.domain_id)
-    allowed = authorization.on_person(
-        standing, user_id=0, role=Role(invitation.role), domain_id=invitation.domain_id
+        return domain.sign_up == SignUp.OPEN and _has_mail_domain(invitation.email, domain)
+    actor_scope = ActorScope(user_id=inviter.pk, role=Role(inviter.role), domain_id=inviter.domain_id)
+    allowed = authorization.user_actions(
+        actor_scope, user_id=0, role=Role(invitation.role), domain_id=invitation.domain_id
     )
     return inviter.is_active and Action.CREATE in allowed
 
 
-def _behind(invitation: Invitation, actor: Actor) -> Actor:
+def _inviter_actor(invitation: Invitation, actor: Actor) -> Actor:
     """Lock and re-read inviter and domain, and return the actor of the acceptance: the inviter with
     the origin of the request, or the system for a sign-up. Raises Conflict if the invitation is
     void.
     """
-    people = lock_people(SYSTEM, invitation.inviter_id or 0)
+    people = lock_users(SYSTEM, invitation.inviter_id or 0)
     invitation.domain = Domain.objects.select_for_update(no_key=True).get(pk=invitation.domain_id)
     invitation.inviter = people.get(invitation.inviter_id or 0)
-    if not _is_backed(invitation):
-        raise _refusal_of(InvitationState.VOID)
+    if not _may_still_invite(invitation):
+        raise _state_error(InvitationState.VOID)
     inviter = invitation.inviter
     if inviter is None:
         return replace(SYSTEM, ip=actor.ip, request_id=actor.request_id, via=actor.via)
@@ -289,7 +291,7 @@ def _behind(invitation: Invitation, actor: Actor) -> Actor:
     )  # fmt: skip
 
 
-def _check_invited(domain: Domain, email: str, *, days: int, uses: int) -> str:
+def _check_invitation(domain: Domain, email: str, *, days: int, uses: int) -> str:
     if domain.sign_up == SignUp.CLOSED:
         raise Conflict(
             _("The domain “{name}” takes nobody by invitation.").format(name=domain.name),
@@ -301,9 +303,9 @@ def _check_invited(domain: Domain, email: str, *, days: int, uses: int) -> str:
             most=MOST_DAYS
         )
         raise InvalidInput(sentence, fields={"days": [sentence]})
-    if not 1 <= uses <= (1 if email else MOST_USES):
+    if not 1 <= uses <= (1 if email else MAX_USES):
         sentence = _("An invitation for one address works once; others up to {most} times.").format(
-            most=MOST_USES
+            most=MAX_USES
         )
         raise InvalidInput(sentence, fields={"uses": [sentence]})
     if not email:
@@ -324,7 +326,7 @@ def _check_address(email: str) -> str:
     return email
 
 
-def _projects_named(actor: Actor, domain: Domain, names: Sequence[str]) -> list[Project]:
+def _find_projects(actor: Actor, domain: Domain, names: Sequence[str]) -> list[Project]:
     found = manageable_projects(actor).filter(domain=domain, name__in=names, is_active=True)
     by_name = {project.name: project for project in found}
     for name in names:
@@ -334,16 +336,16 @@ def _projects_named(actor: Actor, domain: Domain, names: Sequence[str]) -> list[
     return list(by_name.values())
 
 
-def _refused(standing: Standing, domain: Domain, role: Role) -> BerthError:
-    if not authorization.roles_to_give(standing) or role in authorization.roles_to_give(standing):
-        return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
+def _creation_refusal(actor_scope: ActorScope, domain: Domain, role: Role) -> BerthError:
+    if not authorization.assignable_roles(actor_scope) or role in authorization.assignable_roles(actor_scope):
+        return permission_refusal(_("You may not add people to the domain “{name}”."), domain.name)
     sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
     return PermissionDenied(
         sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
     )
 
 
-def _demand_mail() -> None:
+def _require_mail() -> None:
     if not settings.BERTH_MAIL:
         raise Conflict(
             _("Nobody can sign up here, because Berth cannot send mail."),
@@ -351,15 +353,15 @@ def _demand_mail() -> None:
         )
 
 
-def _domain_open_to(email: str) -> Domain | None:
-    home = MailDomain.objects.select_related("domain").filter(name=mail_domain_of(email)).first()
+def _find_open_domain(email: str) -> Domain | None:
+    home = MailDomain.objects.select_related("domain").filter(name=mail_domain(email)).first()
     is_open = home is not None and home.domain.is_active and home.domain.sign_up == SignUp.OPEN
     return home.domain if home is not None and is_open else None
 
 
-def _is_at_home(email: str, domain: Domain) -> bool:
-    return MailDomain.objects.filter(domain=domain, name=mail_domain_of(email)).exists()
+def _has_mail_domain(email: str, domain: Domain) -> bool:
+    return MailDomain.objects.filter(domain=domain, name=mail_domain(email)).exists()
 
 
-def _note_mailed(invitation_id: int) -> None:
+def _record_mailed(invitation_id: int) -> None:
     Invitation.objects.filter(pk=invitation_id).update(mailed_at=clock.now())

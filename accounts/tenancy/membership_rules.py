@@ -13,29 +13,29 @@ from accounts.models import Project, RuleFailure, User
 LDAP = "ldap"
 
 
-def known_providers() -> frozenset[str]:
+def group_providers() -> frozenset[str]:
     """Names of configured providers whose groups count in rules."""
     named = {provider.id for provider in settings.BERTH_OIDC_PROVIDERS}
     return frozenset(named | ({LDAP} if settings.BERTH_DIRECTORY else set()))
 
 
-def rules_of(project: Project) -> tuple[MemberRule, ...]:
+def read_rules(project: Project) -> tuple[MemberRule, ...]:
     """Return the rules of a project. One query, or none if `rules` were prefetched."""
     return tuple(MemberRule(RuleKind(row.kind), row.value) for row in project.rules.all())
 
 
-def failures_of_rules(project: Project) -> QuerySet[RuleFailure]:
+def rule_failures(project: Project) -> QuerySet[RuleFailure]:
     """Failures of a project's rules with users and reasons, for actors who may change the rules."""
     return RuleFailure.objects.filter(project=project).select_related("user")
 
 
-def people_of_rules(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
+def matching_users(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
     """Active users of the domain who match a rule. Unverified addresses and groups of unconfigured
     providers never match.
     """
     people = User.objects.filter(domain_id=project.domain_id, is_active=True)
     fits = Q(pk__in=())
-    providers = known_providers()
+    providers = group_providers()
     for rule in rules:
         if rule.kind is RuleKind.ALL:
             return people

@@ -22,7 +22,7 @@ from accounts.core.authorization import Action
 from accounts.core.membership_rules import MemberRule, check_rules
 from accounts.models import Membership, MembershipRule, Project, RuleFailure, User
 from accounts.selectors import access_project
-from accounts.tenancy.membership_rules import known_providers, people_of_rules, rules_of
+from accounts.tenancy.membership_rules import group_providers, matching_users, read_rules
 from accounts.tenancy.service import grant_project_permissions
 from common import clock
 from common.actors import SYSTEM, Actor
@@ -33,11 +33,11 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 SHOWN = 10
 # Users handled within a request; the task `accounts.follow_rules` does the rest.
-AT_ONCE = 100
+SYNC_USERS = 100
 MOST_AT_A_TIME = 5000  # per project and run of the task
 WORK_S = 60
 # Account fields that rules depend on.
-DECISIVE = frozenset({"email", "domain", "is_active"})
+RULE_FIELDS = frozenset({"email", "domain", "is_active"})
 
 log = structlog.get_logger(__name__)
 
@@ -63,22 +63,22 @@ def connect() -> None:
 
 
 def _on_sign_in(sender: object, user: User, **more: Any) -> None:
-    _follow_on_commit(user.pk)
+    _apply_on_commit(user.pk)
 
 
 def _on_save(sender: object, instance: User, update_fields: frozenset[str] | None, **more: Any) -> None:
-    if update_fields is None or update_fields & DECISIVE:
-        _follow_on_commit(instance.pk)
+    if update_fields is None or update_fields & RULE_FIELDS:
+        _apply_on_commit(instance.pk)
 
 
-def _follow_on_commit(user_id: int) -> None:
+def _apply_on_commit(user_id: int) -> None:
     """Apply rules after commit. An error is logged and undoes nothing; the task tries again."""
-    transaction.on_commit(lambda: follow_rules_of_person(user_id), robust=True)
+    transaction.on_commit(lambda: apply_rules_to_user(user_id), robust=True)
 
 
-def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
+def rules_impact(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
     """Return the changes that these rules would make now. Four queries."""
-    joining, leaving = _joining(project, rules), _leaving(project, rules)
+    joining, leaving = _joining_users(project, rules), _leaving_members(project, rules)
     return RuleImpact(
         joining_count=joining.count(),
         leaving_count=leaving.count(),
@@ -87,10 +87,10 @@ def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpa
     )
 
 
-def rules_asked_for(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
+def parse_rules(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
     """Build rules from (kind, value) pairs. Raises InvalidInput."""
     try:
-        return check_rules(rules, known_providers())
+        return check_rules(rules, group_providers())
     except ValueError as error:
         raise InvalidInput(str(error), fields={"rules": [str(error)]}) from error
 
@@ -100,21 +100,21 @@ def set_member_rules(*, actor: Actor, project_id: int, rules: Sequence[tuple[str
     others within a minute. Raises NotFound, PermissionDenied, InvalidInput.
     """
     project = _write_rules(actor, project_id, rules)
-    follow_rules(project, most=AT_ONCE)
+    apply_rules(project, most=SYNC_USERS)
     return project
 
 
 @transaction.atomic
 def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
     access_project(actor, project_id, Action.EDIT)
-    wanted = rules_asked_for(rules)
+    wanted = parse_rules(rules)
     precede_admissions()
     project = (
         Project.objects.select_for_update(of=("self",), no_key=True)
         .select_related("domain")
         .get(pk=project_id)
     )
-    before = rules_of(project)
+    before = read_rules(project)
     if wanted == before:
         return project
 
@@ -122,43 +122,43 @@ def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]
     MembershipRule.objects.bulk_create(
         MembershipRule(project=project, kind=rule.kind.value, value=rule.value) for rule in wanted
     )
-    changes = {"rules": [_told(before), _told(wanted)]}
+    changes = {"rules": [_rule_texts(before), _rule_texts(wanted)]}
     audit_log.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return project
 
 
-def follow_all_rules() -> None:
+def apply_all_rules() -> None:
     """Apply the rules of all projects for at most WORK_S. Safe to kill and to run twice; a failing
     project does not stop others.
     """
     until = time.monotonic() + WORK_S
-    for project in _with_rules():
+    for project in _projects_with_rules():
         try:
-            follow_rules(project, until=until)
+            apply_rules(project, until=until)
         except Exception:  # the next run tries again
             log.exception("rules.failed", project_id=project.pk)
 
 
-def follow_rules(project: Project, *, most: int | None = None, until: float = math.inf) -> None:
+def apply_rules(project: Project, *, most: int | None = None, until: float = math.inf) -> None:
     """Apply the rules of one project to at most `most` users, until the `time.monotonic` instant
     `until`. Failing users do not stop others; they are recorded (`RuleFailure`) and tried last next
     time.
     """
     if time.monotonic() > until:
         return
-    for user_id in _waiting(project, most or MOST_AT_A_TIME):
+    for user_id in _pending_user_ids(project, most or MOST_AT_A_TIME):
         if time.monotonic() > until:
             return
-        _try_to_settle(project.pk, user_id)
+        _try_to_apply(project.pk, user_id)
 
 
-def _waiting(project: Project, most: int) -> list[int]:
+def _pending_user_ids(project: Project, most: int) -> list[int]:
     """Return ids of at most `most` users whose membership differs from the rules, earlier failures
     last. Deletes obsolete failures.
     """
-    rules = rules_of(project)
-    joining, leaving = _joining(project, rules), _leaving(project, rules)
+    rules = read_rules(project)
+    joining, leaving = _joining_users(project, rules), _leaving_members(project, rules)
     failures = RuleFailure.objects.filter(project=project)
     if failures.exists():
         failures.exclude(user_id__in=joining.values("pk")).exclude(
@@ -172,27 +172,27 @@ def _waiting(project: Project, most: int) -> list[int]:
     return [user_id for _, user_id in sorted(found, key=itemgetter(0))][:most]
 
 
-def follow_rules_of_person(user_id: int) -> None:
+def apply_rules_to_user(user_id: int) -> None:
     """Apply rules to one user in all projects of the domain. Three queries if nothing changes, one
     without rules.
     """
     home = User.objects.filter(pk=user_id).values("domain_id")
     own = Membership.objects.filter(project_id=OuterRef("pk"), user_id=user_id)
-    projects = _with_rules().filter(domain_id__in=home).prefetch_related("rules")
+    projects = _projects_with_rules().filter(domain_id__in=home).prefetch_related("rules")
     projects = projects.annotate(is_in=Exists(own), is_in_by_rule=Exists(own.filter(is_by_rule=True)))
-    fitting = _fitting(user_id, projects)
+    fitting = _matching_project_ids(user_id, projects)
     for project in projects:
         is_settled = project.is_in if project.pk in fitting else not project.is_in_by_rule
         if not is_settled:
-            _try_to_settle(project.pk, user_id)
+            _try_to_apply(project.pk, user_id)
 
 
-def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
+def _matching_project_ids(user_id: int, projects: Iterable[Project]) -> set[int]:
     """Return the ids of those projects that have a rule matching the user. One query, none without
     projects.
     """
     parts = [
-        people_of_rules(project, rules_of(project))
+        matching_users(project, read_rules(project))
         .filter(pk=user_id)
         .order_by()
         .values_list(Value(project.pk, IntegerField()), flat=True)
@@ -201,20 +201,20 @@ def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
     return set(parts[0].union(*parts[1:], all=True)) if parts else set()
 
 
-def _try_to_settle(project_id: int, user_id: int) -> None:
+def _try_to_apply(project_id: int, user_id: int) -> None:
     try:
         # The reason is read by administrators, not by the user of this request.
         with override(settings.LANGUAGE_CODE):
-            _settle(project_id, user_id)
+            _apply_to_user(project_id, user_id)
     except Exception as error:  # the next run tries again
         log.exception("rules.person_failed", project_id=project_id, user_id=user_id)
-        facts = {"reason": _reason_of(error), "tried_at": clock.now()}
+        facts = {"reason": _failure_reason(error), "tried_at": clock.now()}
         RuleFailure.objects.update_or_create(project_id=project_id, user_id=user_id, defaults=facts)
     else:
         RuleFailure.objects.filter(project_id=project_id, user_id=user_id).delete()
 
 
-def _reason_of(error: Exception) -> str:
+def _failure_reason(error: Exception) -> str:
     """Return Berth's own message, else only the type of the error, whose text may be
     confidential.
     """
@@ -225,14 +225,14 @@ def _reason_of(error: Exception) -> str:
 
 
 @transaction.atomic
-def _settle(project_id: int, user_id: int) -> None:
+def _apply_to_user(project_id: int, user_id: int) -> None:
     """Add or remove one member by the rules, judged again under locks of user and rules."""
     user = User.objects.select_for_update(no_key=True).filter(pk=user_id).first()
     project = next(iter(lock_by_id(Project, [project_id], RowLock.SHARE)), None)
     if user is None or project is None or not project.is_active:
         return
     membership = Membership.objects.filter(project=project, user=user).first()
-    fits = people_of_rules(project, rules_of(project)).filter(pk=user_id).exists()
+    fits = matching_users(project, read_rules(project)).filter(pk=user_id).exists()
     facts = {"user": user.email, "by_rule": True}
     if fits and membership is None:
         Membership.objects.create(project=project, user=user, is_by_rule=True)
@@ -245,7 +245,7 @@ def _settle(project_id: int, user_id: int) -> None:
     grant_project_permissions(user)
 
 
-def _with_rules() -> QuerySet[Project]:
+def _projects_with_rules() -> QuerySet[Project]:
     """Active projects with rules, members added by a rule, or failures, by id."""
     failed = RuleFailure.objects.filter(project_id=OuterRef("pk"))
     by_rule = Membership.objects.filter(project_id=OuterRef("pk"), is_by_rule=True)
@@ -256,15 +256,15 @@ def _with_rules() -> QuerySet[Project]:
     return projects.order_by("pk")
 
 
-def _joining(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
+def _joining_users(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
     present = Membership.objects.filter(project=project).values("user_id")
-    return people_of_rules(project, rules).exclude(pk__in=present)
+    return matching_users(project, rules).exclude(pk__in=present)
 
 
-def _leaving(project: Project, rules: Collection[MemberRule]) -> QuerySet[Membership]:
-    fitting = people_of_rules(project, rules).values("pk")
+def _leaving_members(project: Project, rules: Collection[MemberRule]) -> QuerySet[Membership]:
+    fitting = matching_users(project, rules).values("pk")
     return Membership.objects.filter(project=project, is_by_rule=True).exclude(user_id__in=fitting)
 
 
-def _told(rules: Collection[MemberRule]) -> list[str]:
+def _rule_texts(rules: Collection[MemberRule]) -> list[str]:
     return [f"{rule.kind}:{rule.value}" if rule.value else rule.kind.value for rule in rules]

@@ -18,12 +18,12 @@ from django.utils.translation import gettext_noop
 from accounts.core.authorization import Action
 from accounts.core.roles import Role
 from accounts.logins.service import end_logins
-from accounts.logins.trusted_devices import forget_places
+from accounts.logins.trusted_devices import forget_devices
 from accounts.models import KeyPair, OffBoarding, SignInLink, SshKey, User
 from accounts.ports import offboarding_handlers
 from accounts.selectors import access_user
 from accounts.tenancy import owned_resources
-from accounts.tenancy.service import demand_another_superadmin, grant_project_permissions, hold_person
+from accounts.tenancy.service import grant_project_permissions, lock_user, require_another_superadmin
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.audit import audit_log
@@ -34,14 +34,14 @@ from common.values.stored_message import StoredMessage
 
 log = structlog.get_logger(__name__)
 
-OWN_STEP = "accounts"
+ACCOUNT_STEP = "accounts"
 Folders = OffBoarding.Folders
-_OF_NAMELESS = ("email", "name", "role", "purged_at", "policy", "language", "allowed_networks")
+_ANONYMISED_FIELDS = ("email", "name", "role", "purged_at", "policy", "language", "allowed_networks")
 
 
 @transaction.atomic
 def close_user(
-    *, actor: Actor, user_id: int, folders: Folders = Folders.KEEP, heir: User | None = None
+    *, actor: Actor, user_id: int, folders: Folders = Folders.KEEP, new_owner: User | None = None
 ) -> OffBoarding:
     """Close an account and start its offboarding. For a closed account starts anew, possibly with
     another choice for the folders; an unfinished offboarding is returned unchanged.
@@ -51,11 +51,11 @@ def close_user(
     """
     if user_id == actor.user_id:
         raise Conflict(_("You cannot close your own account."), hint=_("Ask another administrator to do it."))
-    people = hold_person(actor, user_id, Action.CLOSE, heir.pk if heir else 0)
+    people = lock_user(actor, user_id, Action.CLOSE, new_owner.pk if new_owner else 0)
     user = access_user(actor, user_id, Action.CLOSE)
     if user.is_superuser:
-        demand_another_superadmin(people, user)
-    heir = _checked_heir(user, people.get(heir.pk) if heir else None, folders)
+        require_another_superadmin(people, user)
+    new_owner = _check_new_owner(user, people.get(new_owner.pk) if new_owner else None, folders)
     under_way = OffBoarding.objects.filter(user=user, finished_at=None).first()
     if under_way is not None:
         return under_way
@@ -64,10 +64,10 @@ def close_user(
         user=user,
         asked_by=people.get(actor.user_id or 0),
         folders=folders,
-        heir=heir,
-        items=[*_end_access(user), *_planned(user, known=())],
+        heir=new_owner,
+        items=[*_end_access(user), *_new_items(user, known=())],
     )
-    changes = {"folders": folders.value, "heir": heir.email if heir else ""}
+    changes = {"folders": folders.value, "heir": new_owner.email if new_owner else ""}
     audit_log.record(actor=actor, action="accounts.close_user", target=user, changes=changes)
     enqueue_on_commit(TaskName.CONTINUE_OFFBOARDINGS)
     return case
@@ -78,11 +78,11 @@ def reopen_user(*, actor: Actor, user_id: int) -> User:
     """Reopen an account; logins, tokens and memberships are not restored. Resources not resolved
     yet stay with the user.
     """
-    hold_person(actor, user_id, Action.CLOSE)
+    lock_user(actor, user_id, Action.CLOSE)
     user = access_user(actor, user_id, Action.CLOSE)
     for case in OffBoarding.objects.select_for_update().filter(user=user, finished_at=None):
         stays = StoredMessage(gettext_noop("Stays, because the account was opened again."))
-        case.items = [item if item["is_done"] else _line(item, stays) for item in case.items]
+        case.items = [item if item["is_done"] else _resolved_item(item, stays) for item in case.items]
         case.finished_at = clock.now()
         case.save(update_fields=["items", "finished_at"])
     if not user.is_active:
@@ -97,19 +97,19 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
     """Delete a closed account. If history refers to it, an anonymised row without references to
     deletable objects stays. Raises NotFound, PermissionDenied, Conflict (open, or resources left).
     """
-    hold_person(actor, user_id, Action.PURGE)
+    lock_user(actor, user_id, Action.PURGE)
     user = access_user(actor, user_id, Action.PURGE)
     if user.is_active:
         raise Conflict(_("The account of {name} is open.").format(name=user.email), hint=_("Close it first."))
-    if ties := owned_resources.tied_by(user):
+    if ties := owned_resources.blocking_resources(user):
         raise Conflict(
             _("{name} still has: {what}.").format(name=user.email, what=ties),
             hint=_("Close the account again, and say what shall happen to the folders."),
         )
 
     audit_log.record(actor=actor, action="accounts.purge_user", target=user)
-    if owned_resources.history_of(user):
-        _make_nameless(user)
+    if owned_resources.retention_reasons(user):
+        _anonymise(user)
     else:
         user.delete()
 
@@ -130,9 +130,9 @@ def continue_offboardings() -> None:
 def continue_offboarding(case_id: int) -> OffBoarding:
     """Resolve the items of one offboarding that can be resolved now."""
     case = OffBoarding.objects.select_related("user", "asked_by", "heir").get(pk=case_id)
-    actor = _on_behalf_of(case.asked_by)
+    actor = _system_actor(case.asked_by)
     handlers = {handler.NAME: handler for handler in offboarding_handlers.get()}
-    case.items += _planned(case.user, known={(item["step"], item["id"]) for item in case.items})
+    case.items += _new_items(case.user, known={(item["step"], item["id"]) for item in case.items})
     for index, item in enumerate(case.items):
         if item["is_done"] or item["step"] not in handlers:
             continue
@@ -142,21 +142,21 @@ def continue_offboarding(case_id: int) -> OffBoarding:
             log.warning("offboarding.later", case_id=case_id, item=item["id"], error=refusal.message)
             settled = None
         if settled is not None:
-            case.items[index] = _line(item, settled)
-            if not _keep(case):
+            case.items[index] = _resolved_item(item, settled)
+            if not _save_progress(case):
                 return case
     if all(item["is_done"] for item in case.items):
         case.finished_at = clock.now()
-        _keep(case)
+        _save_progress(case)
         log.info("offboarding.finished", case_id=case_id, user_id=case.user_id)
     return case
 
 
-def report_of(case: OffBoarding) -> list[dict[str, Any]]:
+def offboarding_report(case: OffBoarding) -> list[dict[str, Any]]:
     """Return the report as [{"name", "is_done", "sentence"}] in the reader's language."""
     return [
         {
-            "name": owned_resources.label_of(item["step"], item["name"]),
+            "name": owned_resources.item_label(item["step"], item["name"]),
             "is_done": item["is_done"],
             "sentence": str(StoredMessage(item["text"], item["arguments"])) if item["text"] else "",
         }
@@ -164,19 +164,24 @@ def report_of(case: OffBoarding) -> list[dict[str, Any]]:
     ]
 
 
-def _keep(case: OffBoarding) -> bool:
+def _save_progress(case: OffBoarding) -> bool:
     """Save the progress; False if the account was reopened meanwhile."""
     changes = {"items": case.items, "finished_at": case.finished_at}
     return bool(OffBoarding.objects.filter(pk=case.pk, finished_at=None).update(**changes))
 
 
-def _checked_heir(user: User, heir: User | None, folders: Folders) -> User | None:
+def _check_new_owner(user: User, new_owner: User | None, folders: Folders) -> User | None:
     if folders is not Folders.HAND_OVER:
         return None
-    if heir is None or not heir.is_active or heir.domain_id != user.domain_id or heir.pk == user.pk:
+    if (
+        new_owner is None
+        or not new_owner.is_active
+        or new_owner.domain_id != user.domain_id
+        or new_owner.pk == user.pk
+    ):
         sentence = _("Name somebody else of the same domain, with an open account, who gets the folders.")
         raise InvalidInput(sentence, fields={"heir": [sentence]})
-    return heir
+    return new_owner
 
 
 def _end_access(user: User) -> list[dict[str, Any]]:
@@ -186,7 +191,7 @@ def _end_access(user: User) -> list[dict[str, Any]]:
     user.is_active = False
     user.save(update_fields=["is_active"])
     logins = end_logins(user.pk)
-    forget_places(user.pk)
+    forget_devices(user.pk)
     ssh_keys = SshKey.objects.filter(user=user).delete()[0]  # before tokens, which delete their own keys
     tokens = KeyPair.objects.filter(user=user).delete()[1].get("accounts.KeyPair", 0)
     SignInLink.objects.filter(user=user).delete()
@@ -203,10 +208,12 @@ def _end_access(user: User) -> list[dict[str, Any]]:
         (f"project:{name}", StoredMessage(gettext_noop("Taken out of the project “{name}”."), {"name": name}))
         for name in projects
     ]
-    return [_line({"step": OWN_STEP, "id": name, "name": ""}, sentence) for name, sentence in ended]
+    return [
+        _resolved_item({"step": ACCOUNT_STEP, "id": name, "name": ""}, sentence) for name, sentence in ended
+    ]
 
 
-def _planned(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def _new_items(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     """Return new items for resources that are not in the list yet."""
     seen = set(known)
     return [
@@ -218,16 +225,16 @@ def _planned(user: User, *, known: Iterable[tuple[str, str]]) -> list[dict[str, 
             "text": "",
             "arguments": {},
         }
-        for handler, item in owned_resources.items_of(user)
+        for handler, item in owned_resources.owned_items(user)
         if (handler.NAME, item.id) not in seen
     ]
 
 
-def _line(item: Mapping[str, Any], sentence: StoredMessage) -> dict[str, Any]:
+def _resolved_item(item: Mapping[str, Any], sentence: StoredMessage) -> dict[str, Any]:
     return {**item, "is_done": True, "text": sentence.text, "arguments": dict(sentence.arguments)}
 
 
-def _on_behalf_of(person: User | None) -> Actor:
+def _system_actor(person: User | None) -> Actor:
     """Return the system as actor with the requesting user's identity. It finishes what the user was
     allowed to start, even if the user has lost the permission.
     """
@@ -236,7 +243,7 @@ def _on_behalf_of(person: User | None) -> Actor:
     return Actor(kind=ActorKind.SYSTEM, user_id=person.pk, label=person.email, domain_id=person.domain_id)
 
 
-def _make_nameless(user: User) -> None:
+def _anonymise(user: User) -> None:
     for relation in user._meta.get_fields(include_hidden=True):
         if isinstance(relation, ForeignObjectRel) and relation.on_delete is CASCADE:
             relation.related_model._base_manager.filter(**{relation.field.name: user}).delete()
@@ -244,4 +251,4 @@ def _make_nameless(user: User) -> None:
     user.purged_at, user.last_login = clock.now(), None
     user.policy, user.language, user.allowed_networks = None, "", []
     user.set_unusable_password()
-    user.save(update_fields=[*_OF_NAMELESS, "last_login", "password"])
+    user.save(update_fields=[*_ANONYMISED_FIELDS, "last_login", "password"])

@@ -11,20 +11,20 @@ SHOWN = 5
 Owner = User | Project | Domain
 
 
-def items_of(user: User) -> list[tuple[OffboardingHandler, Item]]:
+def owned_items(user: User) -> list[tuple[OffboardingHandler, Item]]:
     """Return the resources of a user that must be resolved, each with its handler."""
     return [(handler, item) for handler in offboarding_handlers.get() for item in handler.items(user)]
 
 
-def label_of(handler_name: str, item_name: str) -> str:
+def item_label(handler_name: str, item_name: str) -> str:
     """Return the name of an item in the reader's language."""
     labels = {handler.NAME: handler.LABEL for handler in offboarding_handlers.get()}
     return _(labels[handler_name]).format(name=item_name) if handler_name in labels else item_name
 
 
-def tied_by(user: User) -> str:
+def blocking_resources(user: User) -> str:
     """Return the resources that block moving or purging the user, joined by commas; "" if none."""
-    names = [label_of(handler.NAME, item.name) for handler, item in items_of(user)]
+    names = [item_label(handler.NAME, item.name) for handler, item in owned_items(user)]
     names += [
         _("membership in “{project}”").format(project=name)
         for name in user.projects.values_list("name", flat=True)
@@ -37,6 +37,6 @@ def objections_to_closing(owner: Project | Domain) -> list[str]:
     return [sentence for handler in handlers if (sentence := handler.objection(owner))]
 
 
-def history_of(owner: Owner) -> list[str]:
+def retention_reasons(owner: Owner) -> list[str]:
     handlers = offboarding_handlers.get()
     return [sentence for handler in handlers if (sentence := handler.history(owner))]

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from accounts.models import ListColumns, User
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common.actors import Actor
 from common.errors import InvalidInput
 from common.values.text import quoted
@@ -27,7 +27,7 @@ def choose_columns(*, actor: Actor, table: str, columns: Iterable[str], shown: C
     columns stay.
     """
     choice = {**column_choice(actor, table), **{name: name in shown for name in columns}}
-    ListColumns.objects.update_or_create(user=user_of(actor), table=table, defaults={"shown": choice})
+    ListColumns.objects.update_or_create(user=get_acting_user(actor), table=table, defaults={"shown": choice})
 
 
 def check_language(language: str) -> str:
@@ -44,4 +44,6 @@ def choose_language(*, actor: Actor, language: str) -> None:
     """Set the language of pages, effective per browser at its next sign-in; "" follows the browser.
     Raises InvalidInput.
     """
-    User.objects.filter(pk=user_of(actor).pk).update(language=check_language(language) if language else "")
+    User.objects.filter(pk=get_acting_user(actor).pk).update(
+        language=check_language(language) if language else ""
+    )

@@ -14,20 +14,20 @@ from guardian.models import UserObjectPermission
 
 from accounts.admission_gate import precede_admissions
 from accounts.core import authorization, token_secrets
-from accounts.core.authorization import Action, Standing
+from accounts.core.authorization import Action, ActorScope
 from accounts.core.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
 from accounts.limits import default_policy
-from accounts.locks import lock_people
+from accounts.locks import lock_users
 from accounts.models import Domain, Membership, Project, SignInLink, User
 from accounts.selectors import (
     access_project,
     access_user,
-    refusal_about,
+    permission_refusal,
+    read_actor_scope,
     require_superadmin,
-    standing_of,
 )
-from accounts.tenancy.membership_rules import people_of_rules, rules_of
-from accounts.tenancy.owned_resources import tied_by
+from accounts.tenancy.membership_rules import matching_users, read_rules
+from accounts.tenancy.owned_resources import blocking_resources
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
@@ -38,10 +38,10 @@ SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
 
 @transaction.atomic
 def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
-    if Action.CREATE not in authorization.on_domain(standing_of(actor), 0):
+    if Action.CREATE not in authorization.domain_actions(read_actor_scope(actor), 0):
         raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
     domain = Domain(name=name, title=title)
-    clean(domain)
+    validate_model(domain)
 
     domain.save()
     audit_log.record(actor=actor, action="accounts.create_domain", target=domain)
@@ -50,10 +50,12 @@ def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
 
 @transaction.atomic
 def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") -> Project:
-    if Action.CREATE not in authorization.on_project(standing_of(actor), project_id=0, domain_id=domain.pk):
-        raise refusal_about(_("You may not create projects in the domain “{name}”."), domain.name)
+    if Action.CREATE not in authorization.project_actions(
+        read_actor_scope(actor), project_id=0, domain_id=domain.pk
+    ):
+        raise permission_refusal(_("You may not create projects in the domain “{name}”."), domain.name)
     project = Project(domain=domain, name=name, title=title)
-    clean(project)
+    validate_model(project)
 
     project.save()
     audit_log.record(actor=actor, action="accounts.create_project", target=project)
@@ -68,15 +70,15 @@ def create_user(
     InvalidInput for a weak password or taken address, PermissionDenied for a role above the actor's
     own.
     """
-    _check_may_create(actor, role, domain)
+    _require_may_create(actor, role, domain)
     precede_admissions()
-    lock_people(actor)
-    _check_may_create(actor, role, domain)
+    lock_users(actor)
+    _require_may_create(actor, role, domain)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value, policy=default_policy())
     _set_password(user, password)
-    clean(user)
+    validate_model(user)
 
-    _save_with_own_address(user)
+    _save_user(user)
     grant_domain_permissions(user)
     audit_log.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
     return user
@@ -98,7 +100,7 @@ def update_user(
     Raises NotFound, PermissionDenied, InvalidInput, and Conflict for the actor's own role, the last
     superadmin, and a user with resources in the old domain.
     """
-    people = hold_person(actor, user_id, Action.EDIT)
+    people = lock_user(actor, user_id, Action.EDIT)
     user = access_user(actor, user_id, Action.EDIT)
     rises = False
     before = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
@@ -108,24 +110,24 @@ def update_user(
         user.role = role.value
     if domain is not None and domain != user.domain:
         access_user(actor, user_id, Action.MOVE)
-        _leave_by_rule(user)
+        _remove_rule_memberships(user)
         _check_can_move(user)
         user.domain = domain
         if user.policy is not None and user.policy.domain_id not in (None, domain.pk):
             user.policy = default_policy()
         user.keypairs.exclude(policy__domain=None).exclude(policy__domain=domain).update(policy=None)
-    if email is not None and email.lower() != user.email and _is_taken(user):
+    if email is not None and email.lower() != user.email and _is_in_use(user):
         # Password reset links go to the address, so changing it can take over the account.
         require_superadmin(actor)
     user.email = user.email if email is None else email
     user.name = user.name if name is None else name
-    clean(user)
+    validate_model(user)
 
-    _save_with_own_address(user, update_fields=["email", "name", "domain", "role", "policy"])
+    _save_user(user, update_fields=["email", "name", "domain", "role", "policy"])
     if user.email != before["email"]:
         EmailAddress.objects.filter(user=user).delete()
     if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):
-        forget_sign_in_links(user)  # they may have been created for other rights
+        delete_sign_in_links(user)  # they may have been created for other rights
     if rises:
         user.keypairs.all().delete()  # they were issued for a lower role
     grant_domain_permissions(user)
@@ -178,7 +180,7 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     precede_admissions()
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     is_member = Membership.objects.filter(project=project, user=user).exists()
-    if is_member and not actor.is_system and _is_wanted_by_rule(project, user):
+    if is_member and not actor.is_system and _matches_rule(project, user):
         raise Conflict(
             _("{name} is in the project “{project}” by a rule.").format(
                 name=user.email, project=project.name
@@ -194,16 +196,16 @@ def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     )
 
 
-def hold_person(actor: Actor, user_id: int, action: Action, *others: int) -> dict[int, User]:
-    """Lock like `lock_people` for an action on one user, before admissions that begin later. Check
+def lock_user(actor: Actor, user_id: int, action: Action, *others: int) -> dict[int, User]:
+    """Lock like `lock_users` for an action on one user, before admissions that begin later. Check
     the right again afterwards. Raises NotFound, PermissionDenied.
     """
     access_user(actor, user_id, action)
     precede_admissions()
-    return lock_people(actor, user_id, *others)
+    return lock_users(actor, user_id, *others)
 
 
-def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
+def require_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
     """Require an active superadmin besides `leaving` among the locked users `people`. Raises
     Conflict.
     """
@@ -215,27 +217,29 @@ def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None
         )
 
 
-def _check_may_create(actor: Actor, role: Role, domain: Domain) -> None:
-    standing = standing_of(actor)
-    if Action.CREATE not in authorization.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
-        raise refused_person(standing, role, domain)
+def _require_may_create(actor: Actor, role: Role, domain: Domain) -> None:
+    actor_scope = read_actor_scope(actor)
+    if Action.CREATE not in authorization.user_actions(
+        actor_scope, user_id=0, role=role, domain_id=domain.pk
+    ):
+        raise creation_refusal(actor_scope, role, domain)
 
 
 def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, User]) -> None:
-    if role not in authorization.roles_to_give(standing_of(actor)):
-        raise _refused_role(role)
+    if role not in authorization.assignable_roles(read_actor_scope(actor)):
+        raise _role_refusal(role)
     if user.pk == actor.user_id:
         raise Conflict(_("You cannot change your own role."), hint=_("Ask another administrator to do it."))
     if user.role == Role.SUPERADMIN and user.is_active:
-        demand_another_superadmin(people, user)
+        require_another_superadmin(people, user)
 
 
-def _leave_by_rule(user: User) -> None:
+def _remove_rule_memberships(user: User) -> None:
     """Remove memberships by rule from a user who changes domain, and those that a rule kept from
     removal by hand.
     """
     for membership in user.memberships.select_related("project"):
-        if not (membership.is_by_rule or _is_wanted_by_rule(membership.project, user)):
+        if not (membership.is_by_rule or _matches_rule(membership.project, user)):
             continue
         facts = {"user": user.email, "by_rule": True}
         audit_log.record(
@@ -245,12 +249,12 @@ def _leave_by_rule(user: User) -> None:
     grant_project_permissions(user)
 
 
-def _is_wanted_by_rule(project: Project, user: User) -> bool:
-    return people_of_rules(project, rules_of(project)).filter(pk=user.pk).exists()
+def _matches_rule(project: Project, user: User) -> bool:
+    return matching_users(project, read_rules(project)).filter(pk=user.pk).exists()
 
 
 def _check_can_move(user: User) -> None:
-    if ties := tied_by(user):
+    if ties := blocking_resources(user):
         raise Conflict(
             _("{name} still has something in the domain “{domain}”: {what}.").format(
                 name=user.email, domain=user.domain.name, what=ties
@@ -260,13 +264,13 @@ def _check_can_move(user: User) -> None:
         )
 
 
-def _save_with_own_address(user: User, update_fields: Sequence[str] | None = None) -> None:
+def _save_user(user: User, update_fields: Sequence[str] | None = None) -> None:
     """Save the user. Raises InvalidInput if a concurrent transaction took the address."""
     try:
         with transaction.atomic():
             user.save(update_fields=update_fields)
     except IntegrityError:
-        clean(user)  # now sees the row of the other transaction
+        validate_model(user)  # now sees the row of the other transaction
         raise
 
 
@@ -279,21 +283,21 @@ def _set_password(user: User, password: str | None) -> None:
     user.set_password(password)
 
 
-def _refused_role(role: Role) -> PermissionDenied:
+def _role_refusal(role: Role) -> PermissionDenied:
     sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
     return PermissionDenied(
         sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
     )
 
 
-def refused_person(standing: Standing, role: Role, domain: Domain) -> PermissionDenied:
+def creation_refusal(actor_scope: ActorScope, role: Role, domain: Domain) -> PermissionDenied:
     """Return the error that explains why the actor may not create such an account."""
-    if standing.role is Role.DOMAIN_ADMIN:
-        return _refused_role(role)
-    return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
+    if actor_scope.role is Role.DOMAIN_ADMIN:
+        return _role_refusal(role)
+    return permission_refusal(_("You may not add people to the domain “{name}”."), domain.name)
 
 
-def _is_taken(user: User) -> bool:
+def _is_in_use(user: User) -> bool:
     """Return true if the user has used the account: a password is set, or a sign-in by a provider
     or directory took place.
     """
@@ -306,7 +310,7 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
     actors who may edit it suffice; for other accounts only superadmins, because the link grants
     full access.
     """
-    if _is_taken(user):
+    if _is_in_use(user):
         require_superadmin(actor)
     access_user(actor, user.pk, Action.EDIT)
     code = token_secrets.new_secret()
@@ -330,12 +334,12 @@ def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
             _("This sign-in link was used already or is too old."),
             hint=_("Start Berth again for a fresh one, or sign in with e-mail and password."),
         )
-    forget_sign_in_links(link.user)
+    delete_sign_in_links(link.user)
     audit_log.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
     return link.user
 
 
-def forget_sign_in_links(user: User) -> None:
+def delete_sign_in_links(user: User) -> None:
     """Delete all sign-in links of a user."""
     SignInLink.objects.filter(user=user).delete()
 
@@ -369,7 +373,7 @@ def _grant(user: User, model: type[Domain | Project], wanted: Mapping[int, Seque
     UserObjectPermission.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def clean(instance: Domain | Project | User) -> None:
+def validate_model(instance: Domain | Project | User) -> None:
     """Validate the model instance. Raises InvalidInput with the errors of each field."""
     try:
         instance.full_clean(exclude=["password"])

@@ -20,7 +20,7 @@ from django.utils.translation import override
 from accounts.core import authorization
 from accounts.core.authorization import Action
 from accounts.core.roles import Role
-from accounts.core.user_csv import LINE, Line, read_people_file
+from accounts.core.user_csv import ROW_FAULT, CsvRow, parse_user_csv
 from accounts.models import Domain, PeopleImport, PeopleImportLine, Project, ResourcePolicy, User
 from accounts.policies.selectors import visible_policies
 from accounts.policies.service import assign_policy
@@ -28,12 +28,12 @@ from accounts.selectors import (
     access_import,
     manageable_projects,
     may_do_everything,
-    standing_of,
+    read_actor_scope,
     visible_domains,
     visible_users,
     with_projects,
 )
-from accounts.tenancy.bulk_users import Newcomer, create_users
+from accounts.tenancy.bulk_users import NewUser, create_users
 from accounts.tenancy.service import add_member, create_sign_in_link, create_user, update_user
 from common import clock
 from common.actors import Actor, ActorKind
@@ -46,17 +46,17 @@ from common.values.text import quoted
 log = structlog.get_logger(__name__)
 
 Outcome = PeopleImportLine.Outcome
-AT_ONCE = 200
+SYNC_ROWS = 200
 # Rows per transaction. It locks the importer and all superadmins, for a fraction of a second.
-BATCH = 100
+BATCH_ROWS = 100
 WORK_S = 60
-NOTED = ("outcome", "changes", "faults", "is_done")
-KEPT = timedelta(days=7)
-KEPT_CHECKS = 10  # unstarted imports kept per user
+RESULT_FIELDS = ("outcome", "changes", "faults", "is_done")
+RETENTION = timedelta(days=7)
+MAX_UNSTARTED = 10  # unstarted imports kept per user
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RowResult:
     """Effect of a row; `changes` are the fields that differ."""
 
     outcome: str
@@ -69,28 +69,32 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
     """Parse a file and store the effect of each row; no user is changed. Raises InvalidInput,
     PermissionDenied.
     """
-    if not authorization.roles_to_give(standing_of(actor)):
+    if not authorization.assignable_roles(read_actor_scope(actor)):
         raise PermissionDenied(_("You may not add people."), hint=_("Ask an administrator of the domain."))
     try:
-        lines = read_people_file(content)
+        lines = parse_user_csv(content)
     except ValueError as error:
         raise InvalidInput(
             str(error), hint=_("Begin with the template."), fields={"file": [str(error)]}
         ) from error
-    verdicts = check_lines(actor, lines)
+    results = check_lines(actor, lines)
 
-    made = PeopleImport.objects.create(asked_by_id=actor.user_id or 0, name=name[:120])
+    people_import = PeopleImport.objects.create(asked_by_id=actor.user_id or 0, name=name[:120])
     PeopleImportLine.objects.bulk_create(
         PeopleImportLine(
-            people_import=made, number=line.number, values=line.values, outcome=verdict.outcome,
-            changes=list(verdict.changes), faults=verdict.faults,
+            people_import=people_import, number=line.number, values=line.values, outcome=result.outcome,
+            changes=list(result.changes), faults=result.faults,
         )
-        for line, verdict in zip(lines, verdicts, strict=True)
+        for line, result in zip(lines, results, strict=True)
     )  # fmt: skip
-    checks = PeopleImport.objects.select_for_update().filter(asked_by=made.asked_by_id, started_at=None)
-    PeopleImport.objects.filter(pk__in=list(checks.values_list("pk", flat=True)[KEPT_CHECKS:])).delete()
-    audit_log.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
-    return made
+    checks = PeopleImport.objects.select_for_update().filter(
+        asked_by=people_import.asked_by_id, started_at=None
+    )
+    PeopleImport.objects.filter(pk__in=list(checks.values_list("pk", flat=True)[MAX_UNSTARTED:])).delete()
+    audit_log.record(
+        actor=actor, action="accounts.check_import", target=people_import, changes={"rows": len(lines)}
+    )
+    return people_import
 
 
 def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
@@ -98,12 +102,12 @@ def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
     import. Raises NotFound.
     """
     with transaction.atomic():
-        found = access_import(actor, import_id, is_locked=True)
-        if found.started_at is None:
-            found.started_at = clock.now()
-            found.save(update_fields=["started_at"])
-            audit_log.record(actor=actor, action="accounts.start_import", target=found)
-        is_small = found.lines.count() <= AT_ONCE
+        people_import = access_import(actor, import_id, is_locked=True)
+        if people_import.started_at is None:
+            people_import.started_at = clock.now()
+            people_import.save(update_fields=["started_at"])
+            audit_log.record(actor=actor, action="accounts.start_import", target=people_import)
+        is_small = people_import.lines.count() <= SYNC_ROWS
         if not is_small:
             enqueue_on_commit(TaskName.CONTINUE_IMPORTS)
     if is_small:
@@ -125,108 +129,108 @@ def continue_import(import_id: int) -> None:
     with try_exclusive(f"import:{import_id}") as is_mine:
         if not is_mine:
             return
-        found = PeopleImport.objects.select_related("asked_by").get(pk=import_id)
-        actor, until = actor_for(found.asked_by), time.monotonic() + WORK_S
-        waiting = found.lines.filter(is_done=False).exclude(outcome=Outcome.REFUSED)
-        with override(found.asked_by.language or None):
-            while batch := list(waiting[:BATCH]):
+        people_import = PeopleImport.objects.select_related("asked_by").get(pk=import_id)
+        actor, until = user_actor(people_import.asked_by), time.monotonic() + WORK_S
+        waiting = people_import.lines.filter(is_done=False).exclude(outcome=Outcome.REFUSED)
+        with override(people_import.asked_by.language or None):
+            while batch := list(waiting[:BATCH_ROWS]):
                 if time.monotonic() > until:
                     return
-                _take_in_many(actor, batch)
+                _apply_batch(actor, batch)
         PeopleImport.objects.filter(pk=import_id, finished_at=None).update(finished_at=clock.now())
 
 
-def _take_in_many(actor: Actor, batch: Sequence[PeopleImportLine]) -> None:
+def _apply_batch(actor: Actor, batch: Sequence[PeopleImportLine]) -> None:
     """Create new users and note rows without changes in one transaction. All other rows, or all
     rows if that fails, are applied one by one.
     """
     try:
         with transaction.atomic():
-            settled = _apply_lines(actor, batch)
+            finished = _apply_lines(actor, batch)
     except (BerthError, IntegrityError):  # caused by one of the rows
-        settled = frozenset()
+        finished = frozenset()
     for line in batch:
-        if line.pk not in settled:
-            _take_in(actor, line)
+        if line.pk not in finished:
+            _apply_row(actor, line)
 
 
 def _apply_lines(actor: Actor, batch: Sequence[PeopleImportLine]) -> frozenset[int]:
     """Create the new users of a batch in bulk, with the result of `apply_line`. Returns the keys of
     the finished rows.
     """
-    scene = Scene(actor, [kept.line for kept in batch])
-    verdicts = {kept.pk: scene.verdict(kept.line) for kept in batch}
-    settled = [kept for kept in batch if verdicts[kept.pk].outcome != Outcome.CHANGED]
-    new = [kept.line for kept in settled if verdicts[kept.pk].outcome == Outcome.NEW]
-    create_users(actor=actor, wanted=[scene.newcomer(line) for line in new])
-    for kept in settled:
-        _note(kept, verdicts[kept.pk])
-    _keep_all(settled)
-    return frozenset(kept.pk for kept in settled)
+    context = ImportContext(actor, [row.line for row in batch])
+    results = {row.pk: context.result(row.line) for row in batch}
+    finished = [row for row in batch if results[row.pk].outcome != Outcome.CHANGED]
+    new = [row.line for row in finished if results[row.pk].outcome == Outcome.NEW]
+    create_users(actor=actor, new_users=[context.new_user(line) for line in new])
+    for row in finished:
+        _set_result(row, results[row.pk])
+    _save_results(finished)
+    return frozenset(row.pk for row in finished)
 
 
-def _keep_all(noted: Sequence[PeopleImportLine]) -> None:
+def _save_results(rows: Sequence[PeopleImportLine]) -> None:
     """Save the results with one query per distinct result; only rows with faults of their own
     differ.
     """
     same: dict[str, list[PeopleImportLine]] = {}
-    for kept in noted:
-        same.setdefault(json.dumps([kept.outcome, kept.changes, kept.faults]), []).append(kept)
+    for row in rows:
+        same.setdefault(json.dumps([row.outcome, row.changes, row.faults]), []).append(row)
     for alike in same.values():
-        values = {name: getattr(alike[0], name) for name in NOTED}
-        PeopleImportLine.objects.filter(pk__in=[kept.pk for kept in alike]).update(**values)
+        values = {name: getattr(alike[0], name) for name in RESULT_FIELDS}
+        PeopleImportLine.objects.filter(pk__in=[row.pk for row in alike]).update(**values)
 
 
-def _take_in(actor: Actor, kept: PeopleImportLine) -> None:
+def _apply_row(actor: Actor, row: PeopleImportLine) -> None:
     try:
         with transaction.atomic():
-            verdict = apply_line(actor=actor, line=kept.line)
-            _keep(kept, verdict)
+            result = apply_line(actor=actor, line=row.line)
+            _save_result(row, result)
     except BerthError as refusal:
         faults = {name: " ".join(map(str, sentences)) for name, sentences in refusal.fields.items()}
-        _keep(kept, Verdict(Outcome.REFUSED, faults=faults or {LINE: refusal.message}))
+        _save_result(row, RowResult(Outcome.REFUSED, faults=faults or {ROW_FAULT: refusal.message}))
 
 
-def _keep(kept: PeopleImportLine, verdict: Verdict) -> None:
-    _note(kept, verdict)
-    kept.save(update_fields=NOTED)
+def _save_result(row: PeopleImportLine, result: RowResult) -> None:
+    _set_result(row, result)
+    row.save(update_fields=RESULT_FIELDS)
 
 
-def _note(kept: PeopleImportLine, verdict: Verdict) -> None:
-    kept.outcome, kept.changes, kept.faults = verdict.outcome, list(verdict.changes), verdict.faults
-    kept.is_done = True
+def _set_result(row: PeopleImportLine, result: RowResult) -> None:
+    row.outcome, row.changes, row.faults = result.outcome, list(result.changes), result.faults
+    row.is_done = True
 
 
-def apply_line(*, actor: Actor, line: Line) -> Verdict:
+def apply_line(*, actor: Actor, line: CsvRow) -> RowResult:
     """Apply one row through the services that pages use, and return its result. Raises
     BerthError.
     """
-    scene = Scene(actor, [line])
-    verdict = scene.verdict(line)
-    if verdict.outcome not in (Outcome.NEW, Outcome.CHANGED):
-        return verdict
-    person, role = scene.people.get(line.email), line.values.get("role")
+    context = ImportContext(actor, [line])
+    result = context.result(line)
+    if result.outcome not in (Outcome.NEW, Outcome.CHANGED):
+        return result
+    person, role = context.people.get(line.email), line.values.get("role")
     name = line.values.get("name")
     if person is None:
         person = create_user(
-            actor=actor, email=line.email, password=None, domain=scene.domain_of(line),
+            actor=actor, email=line.email, password=None, domain=context.domain_of(line),
             role=Role(role or Role.USER), name=name or "",
         )  # fmt: skip
-    elif {"name", "role"} & set(verdict.changes):
-        new_role = Role(role) if "role" in verdict.changes and role else None
+    elif {"name", "role"} & set(result.changes):
+        new_role = Role(role) if "role" in result.changes and role else None
         update_user(actor=actor, user_id=person.pk, name=name, role=new_role)
-    for project in scene.projects_of(line, without=scene.project_ids_of(person)):
+    for project in context.projects_for(line, without=context.project_ids_of(person)):
         add_member(actor=actor, project=project, user=person)
-    policy = scene.policy_of(line, person.domain_id)
+    policy = context.policy_of(line, person.domain_id)
     if policy is not None and policy.pk != person.policy_id:
         assign_policy(actor=actor, target=person, policy=policy)
-    return verdict
+    return result
 
 
-def check_lines(actor: Actor, lines: Sequence[Line]) -> list[Verdict]:
+def check_lines(actor: Actor, lines: Sequence[CsvRow]) -> list[RowResult]:
     """Return the effect of each row now. 9 queries for any number of rows."""
-    scene = Scene(actor, lines)
-    return [scene.verdict(line) for line in lines]
+    context = ImportContext(actor, lines)
+    return [context.result(line) for line in lines]
 
 
 def create_links(*, actor: Actor, import_id: int) -> list[tuple[str, str]]:
@@ -234,8 +238,10 @@ def create_links(*, actor: Actor, import_id: int) -> list[tuple[str, str]]:
     import who never signed in. Raises NotFound.
     """
     emails = access_import(actor, import_id).lines.filter(outcome=Outcome.NEW, is_done=True)
-    wanted = [line.line.email for line in emails]
-    people = visible_users(actor).filter(email__in=wanted, is_active=True, last_login=None).order_by("email")
+    new_users = [line.line.email for line in emails]
+    people = (
+        visible_users(actor).filter(email__in=new_users, is_active=True, last_login=None).order_by("email")
+    )
     return [
         (person.email, create_sign_in_link(actor=actor, user=person))
         for person in people
@@ -245,10 +251,10 @@ def create_links(*, actor: Actor, import_id: int) -> list[tuple[str, str]]:
 
 def purge_imports() -> None:
     """Delete imports older than KEPT."""
-    PeopleImport.objects.filter(asked_at__lt=clock.now() - KEPT).delete()
+    PeopleImport.objects.filter(asked_at__lt=clock.now() - RETENTION).delete()
 
 
-def actor_for(person: User) -> Actor:
+def user_actor(person: User) -> Actor:
     """Return the actor for a user in background work, with current rights."""
     return Actor(
         kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id,
@@ -257,12 +263,12 @@ def actor_for(person: User) -> Actor:
     )  # fmt: skip
 
 
-class Scene:
+class ImportContext:
     """Domains, projects, users and policies that some rows refer to, read at once."""
 
-    def __init__(self, actor: Actor, lines: Collection[Line]) -> None:
+    def __init__(self, actor: Actor, lines: Collection[CsvRow]) -> None:
         emails = {line.email for line in lines}
-        self.actor, self.standing = actor, standing_of(actor)
+        self.actor, self.actor_scope = actor, read_actor_scope(actor)
         seen = visible_users(actor).filter(email__in=emails)
         self.people: dict[str, User] = {person.email: person for person in with_projects(actor, seen)}
         self.taken = set(User.objects.filter(email__in=emails).values_list("email", flat=True)) - set(
@@ -279,7 +285,7 @@ class Scene:
         named = visible_policies(actor).filter(name__in={line.values.get("policy", "") for line in lines})
         self.policies = {(each.domain_id, each.name): each for each in named}
 
-    def domain_of(self, line: Line) -> Domain:
+    def domain_of(self, line: CsvRow) -> Domain:
         """Return the domain of a row without faults."""
         name = line.values.get("domain")
         domain = self.domains.get(name) if name else self._own_domain()
@@ -287,48 +293,48 @@ class Scene:
             raise LookupError(name)
         return domain
 
-    def projects_of(self, line: Line, *, without: Collection[int]) -> list[Project]:
+    def projects_for(self, line: CsvRow, *, without: Collection[int]) -> list[Project]:
         person = self.people.get(line.email)
         domain_id = person.domain_id if person else self.domain_of(line).pk
-        found = (self.projects.get((domain_id, name)) for name in line.projects)
-        return [project for project in found if project is not None and project.pk not in without]
+        people_import = (self.projects.get((domain_id, name)) for name in line.projects)
+        return [project for project in people_import if project is not None and project.pk not in without]
 
-    def policy_of(self, line: Line, domain_id: int) -> ResourcePolicy | None:
+    def policy_of(self, line: CsvRow, domain_id: int) -> ResourcePolicy | None:
         """Return the policy named by the row; one of the domain takes precedence over an
         installation-wide one.
         """
         name = line.values.get("policy", "")
         return self.policies.get((domain_id, name)) or self.policies.get((None, name))
 
-    def newcomer(self, line: Line) -> Newcomer:
+    def new_user(self, line: CsvRow) -> NewUser:
         """Return the account that a row creates."""
         domain = self.domain_of(line)
-        return Newcomer(
+        return NewUser(
             email=line.email,
             name=line.values.get("name", ""),
             role=Role(line.values.get("role") or Role.USER),
             domain=domain,
-            projects=tuple(self.projects_of(line, without=())),
+            projects=tuple(self.projects_for(line, without=())),
             policy=self.policy_of(line, domain.pk),
         )
 
     def project_ids_of(self, person: User | None) -> set[int]:
         return {each.project_id for each in person.memberships.all()} if person else set()
 
-    def verdict(self, line: Line) -> Verdict:
+    def result(self, line: CsvRow) -> RowResult:
         person = self.people.get(line.email)
         faults = {**self._faults(line, person), **line.faults}
         if faults:
-            return Verdict(Outcome.REFUSED, faults=faults)
+            return RowResult(Outcome.REFUSED, faults=faults)
         if person is None:
-            return Verdict(Outcome.NEW)
+            return RowResult(Outcome.NEW)
         changes = self._changes(line, person)
         refused = self._refused_changes(person, changes)
         if refused:
-            return Verdict(Outcome.REFUSED, faults=refused)
-        return Verdict(Outcome.CHANGED if changes else Outcome.UNCHANGED, changes)
+            return RowResult(Outcome.REFUSED, faults=refused)
+        return RowResult(Outcome.CHANGED if changes else Outcome.UNCHANGED, changes)
 
-    def _faults(self, line: Line, person: User | None) -> dict[str, str]:
+    def _faults(self, line: CsvRow, person: User | None) -> dict[str, str]:
         faults: dict[str, str] = {}
         if line.email in self.taken:
             faults["email"] = _("This address is taken.")
@@ -338,7 +344,7 @@ class Scene:
         elif (
             role
             and (person is None or role != person.role)
-            and Role(role) not in authorization.roles_to_give(self.standing)
+            and Role(role) not in authorization.assignable_roles(self.actor_scope)
         ):
             faults["role"] = _("You may not give this role.")
         domain = self._domain_named(line, person, faults)
@@ -352,7 +358,7 @@ class Scene:
                 faults["policy"] = fault
         return {**faults, **(self._of_new(line) if person is None and domain is not None else {})}
 
-    def _policy_fault(self, line: Line, domain: Domain) -> str:
+    def _policy_fault(self, line: CsvRow, domain: Domain) -> str:
         policy = self.policy_of(line, domain.pk)
         if policy is None:
             return _("There is no policy {name}.").format(name=quoted(line.values["policy"], 64))
@@ -361,7 +367,7 @@ class Scene:
             return sentence.format(name=policy.name)
         return ""
 
-    def _domain_named(self, line: Line, person: User | None, faults: dict[str, str]) -> Domain | None:
+    def _domain_named(self, line: CsvRow, person: User | None, faults: dict[str, str]) -> Domain | None:
         name = line.values.get("domain")
         if person is not None:
             if name and name != person.domain.name:
@@ -380,7 +386,7 @@ class Scene:
         """Return the actor's domain; None if it was closed meanwhile."""
         return next((each for each in self.domains.values() if each.pk == self.actor.domain_id), None)
 
-    def _of_new(self, line: Line) -> dict[str, str]:
+    def _of_new(self, line: CsvRow) -> dict[str, str]:
         """Return validation errors of the account fields as {field: sentence}."""
         values = {name: line.values.get(name, "") for name in ("email", "name")}
         try:
@@ -389,13 +395,13 @@ class Scene:
             return {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
         return {}
 
-    def _changes(self, line: Line, person: User) -> tuple[str, ...]:
+    def _changes(self, line: CsvRow, person: User) -> tuple[str, ...]:
         now = {"name": person.name, "role": person.role}
         changes = [name for name, value in now.items() if line.values.get(name, value) != value]
         policy = self.policy_of(line, person.domain_id)  # a domain's policy of the same name takes precedence
         if policy is not None and policy.pk != person.policy_id:
             changes.append("policy")
-        joins = self.projects_of(line, without=self.project_ids_of(person))
+        joins = self.projects_for(line, without=self.project_ids_of(person))
         return (*changes, *(["projects"] if joins else []))
 
     def _refused_changes(self, person: User, changes: Collection[str]) -> dict[str, str]:
@@ -403,11 +409,11 @@ class Scene:
             return {}
         if not person.is_active:
             return {"email": _("The account of {name} is closed.").format(name=person.email)}
-        allowed = authorization.on_person(
-            self.standing, user_id=person.pk, role=Role(person.role), domain_id=person.domain_id
+        allowed = authorization.user_actions(
+            self.actor_scope, user_id=person.pk, role=Role(person.role), domain_id=person.domain_id
         )
         if Action.EDIT not in allowed:
             return {"email": _("You may not do this to the account of {name}.").format(name=person.email)}
-        if "role" in changes and person.pk == self.standing.user_id:
+        if "role" in changes and person.pk == self.actor_scope.user_id:
             return {"role": _("You cannot change your own role.")}
         return {}

@@ -17,9 +17,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.logins import impersonation
-from accounts.logins.required_actions import demand_on
+from accounts.logins.required_actions import find_required_action
 from accounts.models import User, Viewing
-from accounts.web.page_access import administrator
+from accounts.web.page_access import require_administrator
 from common.audit import audit_log
 from common.audit.denied_requests import SAFE
 from common.errors import BerthError, Conflict, InvalidInput, PermissionDenied
@@ -28,13 +28,13 @@ from common.rest.actor import actor_of
 
 # Sent by page scripts with each request: id of the impersonation in which the page was rendered, or
 # "".
-SEEN_IN = "X-Berth-Viewing"
-WAYS_OUT = frozenset({"stop-viewing", "account_logout"})
+VIEWING_HEADER = "X-Berth-Viewing"
+EXIT_URLS = frozenset({"stop-viewing", "account_logout"})
 # Impersonation does not cover sign-in settings and Django admin.
-PRIVATE_PLACES = ("account/", "admin/")
+PRIVATE_PATHS = ("account/", "admin/")
 
 
-class ViewingMiddleware:
+class ImpersonationMiddleware:
     """Sets `request.viewing` to the impersonation in this browser, else None. During an
     impersonation `request.viewer` is the signed-in user and `request.user` the impersonated one. No
     query beyond that for the user, except during an impersonation if a second factor is required.
@@ -47,13 +47,13 @@ class ViewingMiddleware:
         request.viewing = request.viewer = None  # type: ignore[attr-defined]
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
             return self.get_response(request)
-        found = impersonation.viewing_in(request.session.row)  # type: ignore[attr-defined]
-        why = _why_over(request, found) if found is not None else ""
-        if found is not None and not why:
-            _look_as(request, found)
-        refusal = _refusal_to_a_page_of_before(request) if not why else _end(request, found, why)
-        response = self.get_response(request) if refusal is None else _with_reload(request, refusal)
-        if found is not None:
+        viewing = impersonation.find_impersonation(request.session.row)  # type: ignore[attr-defined]
+        reason = _end_reason(request, viewing) if viewing is not None else ""
+        if viewing is not None and not reason:
+            _impersonate(request, viewing)
+        refusal = _stale_page_error(request) if not reason else _end_impersonation(request, viewing, reason)
+        response = self.get_response(request) if refusal is None else _reloading_error_page(request, refusal)
+        if viewing is not None:
             response["Cache-Control"] = "no-store"
         return response
 
@@ -65,48 +65,48 @@ class ViewingMiddleware:
         match: ResolverMatch = request.resolver_match
         is_change = request.method not in SAFE
         if is_change and match.url_name == "account_logout":
-            impersonation.end_viewing(request.viewing, origin=actor_of(request), why="signed_out")
+            impersonation.end_impersonation(request.viewing, origin=actor_of(request), reason="signed_out")
             request.user, request.viewing, request.viewer = request.viewer, None, None
             return None
-        if match.url_name in WAYS_OUT:
+        if match.url_name in EXIT_URLS:
             return None
         if is_change:
             return error_page(request, audit_log.impersonation_refusal())
-        return error_page(request, _private_to(request.user)) if _is_private(match, view) else None
+        return error_page(request, _private_error(request.user)) if _is_private(match, view) else None
 
 
-def _why_over(request: HttpRequest, found: Viewing) -> str:
+def _end_reason(request: HttpRequest, viewing: Viewing) -> str:
     viewer: User = request.user  # type: ignore[assignment]
-    demand = demand_on(viewer, ip=actor_of(request).ip)
-    return impersonation.why_over(found, viewer) or (f"{demand.value}_demanded" if demand else "")
+    action = find_required_action(viewer, ip=actor_of(request).ip)
+    return impersonation.end_reason(viewing, viewer) or (f"{action.value}_demanded" if action else "")
 
 
-def _look_as(request: Any, found: Viewing) -> None:
-    request.viewing, request.viewer, request.user = found, request.user, found.person
+def _impersonate(request: Any, viewing: Viewing) -> None:
+    request.viewing, request.viewer, request.user = viewing, request.user, viewing.person
 
 
-def _end(request: HttpRequest, found: Viewing | None, why: str) -> BerthError | None:
+def _end_impersonation(request: HttpRequest, viewing: Viewing | None, reason: str) -> BerthError | None:
     """End the impersonation. The next page is the user's own; a request from a page rendered during
     the impersonation is refused with the returned error.
     """
-    assert found is not None, "what ends was there"
-    impersonation.end_viewing(found, origin=actor_of(request), why=why)
+    assert viewing is not None, "what ends was there"
+    impersonation.end_impersonation(viewing, origin=actor_of(request), reason=reason)
     rotate_token(request)
-    if request.method in SAFE and not _is_of_a_script(request):
+    if request.method in SAFE and not _is_script_request(request):
         messages.info(request, _("The impersonation has ended; you are yourself again."))
         return None
     return PermissionDenied(
-        _("You no longer impersonate {person}. Nothing was done.").format(person=found.person.email),
+        _("You no longer impersonate {person}. Nothing was done.").format(person=viewing.person.email),
         hint=_("Open the page again: it is your own."),
         code="viewing_over",
     )
 
 
-def _refusal_to_a_page_of_before(request: Any) -> BerthError | None:
+def _stale_page_error(request: Any) -> BerthError | None:
     """Return an error if the calling page was rendered for another user, so that a page never mixes
     content of two users; the page reloads as a whole.
     """
-    seen_in = request.headers.get(SEEN_IN)
+    seen_in = request.headers.get(VIEWING_HEADER)
     now_in = str(request.viewing.pk) if request.viewing is not None else ""
     if seen_in is None or seen_in == now_in:
         return None
@@ -117,11 +117,11 @@ def _refusal_to_a_page_of_before(request: Any) -> BerthError | None:
     )
 
 
-def _is_of_a_script(request: Any) -> bool:
-    return bool(request.htmx) or SEEN_IN in request.headers or request.path.startswith("/api/")
+def _is_script_request(request: Any) -> bool:
+    return bool(request.htmx) or VIEWING_HEADER in request.headers or request.path.startswith("/api/")
 
 
-def _with_reload(request: Any, refusal: BerthError) -> HttpResponse:
+def _reloading_error_page(request: Any, refusal: BerthError) -> HttpResponse:
     response = error_page(request, refusal)
     if request.htmx:
         response["HX-Refresh"] = "true"
@@ -130,10 +130,10 @@ def _with_reload(request: Any, refusal: BerthError) -> HttpResponse:
 
 def _is_private(match: ResolverMatch, view: Callable[..., Any]) -> bool:
     is_marked: bool = getattr(getattr(view, "cls", view), "is_private", False)
-    return is_marked or match.route.startswith(PRIVATE_PLACES)
+    return is_marked or match.route.startswith(PRIVATE_PATHS)
 
 
-def _private_to(person: User) -> PermissionDenied:
+def _private_error(person: User) -> PermissionDenied:
     return PermissionDenied(
         _("This is for {person} alone: what is in files, logs and sessions, and how they sign in.").format(
             person=person.email
@@ -147,24 +147,24 @@ def _private_to(person: User) -> PermissionDenied:
 @require_http_methods(["GET", "HEAD", "POST"])
 def view_as(request: HttpRequest, user_id: int) -> HttpResponse:
     """Ask for the reason; POST starts the impersonation. Requires reauthentication."""
-    impersonation.access_viewed(administrator(request), user_id)
-    answer: HttpResponse = _begin(request, user_id)
+    impersonation.access_impersonated(require_administrator(request), user_id)
+    answer: HttpResponse = _ask_or_start(request, user_id)
     return answer
 
 
 @reauthentication_required  # type: ignore[untyped-decorator]
-def _begin(request: HttpRequest, user_id: int) -> HttpResponse:
+def _ask_or_start(request: HttpRequest, user_id: int) -> HttpResponse:
     actor = actor_of(request)
     if request.method != "POST":
-        return _asking(request, impersonation.access_viewed(actor, user_id))
+        return _reason_page(request, impersonation.access_impersonated(actor, user_id))
     reason = request.POST.get("reason", "")
     try:
-        impersonation.start_viewing(
+        impersonation.start_impersonation(
             actor=actor, login_key=request.session.session_key or "", user_id=user_id, reason=reason
         )
     except InvalidInput as refusal:
-        person = impersonation.access_viewed(actor, user_id)
-        return _asking(request, person, reason=reason, error=refusal.message, status=422)
+        person = impersonation.access_impersonated(actor, user_id)
+        return _reason_page(request, person, reason=reason, error=refusal.message, status=422)
     rotate_token(request)  # forms of pages from before become invalid, and vice versa
     return redirect("start")
 
@@ -173,16 +173,16 @@ def _begin(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 def stop_viewing(request: Any) -> HttpResponse:
     """Stop the impersonation and show the page of that user. Also works without one."""
-    found: Viewing | None = request.viewing
-    if found is None:
+    viewing: Viewing | None = request.viewing
+    if viewing is None:
         return redirect("start")
-    impersonation.end_viewing(found, origin=actor_of(request), why="stopped")
+    impersonation.end_impersonation(viewing, origin=actor_of(request), reason="stopped")
     rotate_token(request)
     messages.info(request, _("The impersonation has ended; you are yourself again."))
-    return redirect("person", found.person_id)
+    return redirect("person", viewing.person_id)
 
 
-def _asking(
+def _reason_page(
     request: HttpRequest, person: User, *, reason: str = "", error: str = "", status: int = 200
 ) -> HttpResponse:
     context = {

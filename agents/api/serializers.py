@@ -11,7 +11,7 @@ from accounts.api.policy_serializers import UNMEASURED, AmountsField
 from accounts.core.limits import HIGHEST_PRIORITY, Level
 from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.forms.limit_fields import MOST_COUNT
-from accounts.models import USE_RULES
+from accounts.models import UTILIZATION_RULES
 from agents.core.group_limits import LONGEST_NAME, MOST_LIMITS, WEEK
 from agents.grantee import level_of, name_of
 from agents.models import (
@@ -242,7 +242,7 @@ class GroupEndsInput(InputSerializer):
     min_device_percent = _least_use("accelerators", UNMEASURED)
     min_device_mem_percent = _least_use("accelerator memory", UNMEASURED)
     use_rule = serializers.ChoiceField(
-        choices=USE_RULES,
+        choices=UTILIZATION_RULES,
         required=False,
         help_text="all: utilization is low if all resources with a minimum are below it; any: if one "
         "of them is.",

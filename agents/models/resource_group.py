@@ -12,8 +12,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import HIGHEST_PRIORITY
-from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S, UseRule
-from accounts.models import USE_RULES, Domain, Project, User, name_validator
+from accounts.core.utilization import (
+    LEAST_GRACE_S,
+    LEAST_WINDOW_S,
+    MOST_PERCENT,
+    MOST_WINDOW_S,
+    UtilizationRule,
+)
+from accounts.models import UTILIZATION_RULES, Domain, Project, User, name_validator
 from agents.core.group_limits import checked
 from common import clock
 from common.values.resources import MAX_AMOUNT, is_slot_name
@@ -180,7 +186,10 @@ class ResourceGroup(models.Model):
     min_device_percent = _percent(gettext_lazy("Minimum accelerator utilization"))
     min_device_mem_percent = _percent(gettext_lazy("Minimum accelerator memory utilization"))
     use_rule = models.CharField(
-        gettext_lazy("Utilization is low if"), max_length=3, choices=USE_RULES, default=UseRule.ALL.value
+        gettext_lazy("Utilization is low if"),
+        max_length=3,
+        choices=UTILIZATION_RULES,
+        default=UtilizationRule.ALL.value,
     )
     use_window_s = models.PositiveIntegerField(
         gettext_lazy("Window"),
@@ -253,7 +262,7 @@ class ResourceGroup(models.Model):
                 condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(use_rule__in=[rule.value for rule in UseRule]),
+                condition=Q(use_rule__in=[rule.value for rule in UtilizationRule]),
                 name="resource_group_use_rule_is_known",
             ),
             models.CheckConstraint(

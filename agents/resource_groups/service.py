@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from accounts.admission_gate import precede_admissions
-from accounts.core.utilization import LEAST_USES, has_least_use, too_late_to_end
+from accounts.core.utilization import MIN_UTILIZATION_COLUMNS, has_min_utilization, ineffective_grace
 from accounts.selectors import require_superadmin
 from agents.capacity.overcommit import apply_overcommit
 from agents.events import CapacityChanged
@@ -33,7 +33,7 @@ from common.values.text import quoted
 OVERCOMMIT_FACTORS = ("cpu_overcommit", "mem_overcommit")
 
 END_RULES = (
-    "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch",
+    "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch",
     "max_extensions", "extension_s",
 )  # fmt: skip
 
@@ -325,7 +325,7 @@ def _check_end_rules(group: ResourceGroup) -> None:
             " lifetime, or leave it empty."
         ).format(lifetime=format_duration(lifetime_s), idle=format_duration(group.max_idle_s))
     needed_s = group.use_window_s + group.use_grace_s
-    if has_least_use(group) and (too_late := too_late_to_end(lifetime_s, needed_s)):
+    if has_min_utilization(group) and (too_late := ineffective_grace(lifetime_s, needed_s)):
         found["use_grace_s"] = too_late
     if group.max_extensions and not group.extension_s:
         found["extension_s"] = _(

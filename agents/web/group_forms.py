@@ -6,7 +6,7 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import HIGHEST_PRIORITY, Level
-from accounts.core.utilization import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S
+from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MIN_UTILIZATION_COLUMNS, MOST_WINDOW_S
 from accounts.forms.limit_fields import (
     SlotsField,
     bytes_field,
@@ -16,7 +16,7 @@ from accounts.forms.limit_fields import (
     percent_field,
     span_field,
 )
-from accounts.models import USE_RULES
+from accounts.models import UTILIZATION_RULES
 from agents.models import (
     LEAST_SPAN_S,
     MOST_OVERCOMMIT,
@@ -39,7 +39,7 @@ DEFAULTS = {
     name: getattr(_NEW, name)
     for name in ("use_rule", "use_window_s", "use_grace_s", "max_extensions", "extension_s")
 }
-_END_FIELDS = ("max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "ends_idle_batch")
+_END_FIELDS = ("max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "ends_idle_batch")
 HALF_LIFE_S = _NEW.usage_half_life_s
 TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
 
@@ -86,7 +86,7 @@ class GroupEndsForm(forms.Form):
     )
     min_device_mem_percent = percent_field(label=gettext_lazy("Minimum accelerator memory utilization, in %"))
     use_rule = forms.ChoiceField(
-        choices=USE_RULES,
+        choices=UTILIZATION_RULES,
         required=False,
         initial=DEFAULTS["use_rule"],
         label=gettext_lazy("Utilization is low if"),

@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from accounts.budgets.selectors import owner_named
+from accounts.budgets.selectors import find_owner
 from accounts.core.limits import Level
 from accounts.models import Domain, Project, User
-from accounts.selectors import domain_named, may_do_everything, person_with_address
+from accounts.selectors import find_domain, find_user, may_do_everything
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import mark
-from accounts.web.page_access import nothing_here, overseer_of_all
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import page_not_found, require_global_overseer
 from agents import grantee as agents_grantee
 from agents.capacity.free_capacity import (
     GroupCapacity,
@@ -69,7 +69,7 @@ SHOWN_AGENTS = 10
 @require_GET
 @login_required
 def group_list(request: HttpRequest) -> HttpResponse:
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
     listing.choices = {
         "state": [("active", _("Active")), ("paused", _("Paused"))],
@@ -116,7 +116,7 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show or change a group. `?agent=` returns the fragment with agents of other groups by part of
     a name.
     """
-    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
         if request.htmx:  # type: ignore[attr-defined]
@@ -240,22 +240,22 @@ def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | U
     of that name.
     """
     if level is Level.DOMAIN:
-        return domain_named(actor, text.strip() or "-")
+        return find_domain(actor, text.strip() or "-")
     if level is Level.USER:
-        return person_with_address(actor, text, field="grantee")
-    if "@" in text:  # `owner_named` takes it for a person
+        return find_user(actor, text, field="grantee")
+    if "@" in text:  # `find_owner` takes it for a person
         sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
         raise NotFound(sentence, fields={"grantee": [sentence]})
-    return owner_named(actor, text)
+    return find_owner(actor, text)
 
 
 def superadmin(request: HttpRequest) -> Actor:
     """Return the actor if superadmin. Raises NotFound for others, also for monitors, who may only
     look.
     """
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     if not may_do_everything(actor):
-        raise nothing_here()
+        raise page_not_found()
     return actor
 
 
@@ -361,4 +361,4 @@ def _title_of(grantee: agents_grantee.Grantee) -> str:
 
 def _mark(form: GroupForm, refusal: BerthError) -> None:
     refusal.fields = {field_of(column): sentences for column, sentences in refusal.fields.items()}
-    mark(form, refusal)
+    add_errors(form, refusal)

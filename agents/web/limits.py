@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.selectors import may_do_everything
-from accounts.web.form_errors import mark
-from accounts.web.page_access import overseer_of_all
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_global_overseer
 from agents.core.group_limits import WEEK, GroupLimit, Hours, limits_in
 from agents.models import ResourceGroup
 from agents.resource_groups.service import limit_named, put_limit, remove_limit
@@ -34,7 +34,7 @@ SHORTEST_SPAN = 3  # days that are written as a range
 @submit_once(otherwise="resource-groups")
 def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
     """List the limits; POST adds one. One query beside the frame's."""
-    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
         return _page(request, actor, group, LimitForm())
@@ -77,7 +77,7 @@ def _put(actor: Actor, group: ResourceGroup, form: LimitForm, *, instead_of: str
     try:
         put_limit(actor=actor, group_id=group.pk, limit=form.limit(), instead_of=instead_of)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return False
     return True
 

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
-from accounts.web.form_errors import mark
-from accounts.web.page_access import overseer_of_all
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_global_overseer
 from agents.models import ResourceGroup
 from agents.reservations import service
 from agents.reservations.selectors import Entry, calendar_with, entry_of
@@ -38,7 +38,7 @@ def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show the calendar; POST reserves. ?view= is week or month, ?day= a day in it, ?time_zone= the
     viewer's zone. Also answers the calendar fragment. At most 6 queries beside the frame's.
     """
-    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     machines = _machines(group)
     if request.method != "POST":
@@ -91,7 +91,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
     try:
         service.reserve_agents(actor=actor, group_id=group.pk, **columns)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return False
     return True
 
@@ -104,7 +104,7 @@ def _change(actor: Actor, group: ResourceGroup, entry: Entry, form: ReservationC
     try:
         service.change_reservation(actor=actor, group_id=group.pk, reservation_id=entry.id, **columns)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return False
     return True
 

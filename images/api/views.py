@@ -7,7 +7,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView
 
-from accounts.limits import scope_ids, scopes_of
+from accounts.limits import read_scopes, scope_ids
 from accounts.selectors import access_usable_project
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -53,4 +53,4 @@ class ImageListView(ListAPIView[ContainerImage]):
         actor = actor_of(self.request)
         name = query_value(self.request, "project")
         project = access_usable_project(actor, name) if name else None
-        return {**context, "scopes": scopes_of(scope_ids(actor, project).keys())}
+        return {**context, "scopes": read_scopes(scope_ids(actor, project).keys())}

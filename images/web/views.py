@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.limits import scope_ids, scopes_of
+from accounts.limits import read_scopes, scope_ids
 from accounts.models import Project
-from accounts.selectors import projects_of, sees_everything
+from accounts.selectors import cached_projects, sees_everything
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_project
 from common.pages.htmx import is_fragment, render_page_or_fragment
@@ -67,7 +67,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
         registries, architectures = zip(*pairs, strict=True) if pairs else ((), ())
         listing.choices = {"registry": _choices(registries), "architecture": _choices(architectures)}
     page = listing.page(images, lambda rows: rows)
-    objections = objection_words(scopes_of(scope_ids(actor, _project(request)).keys()), page)
+    objections = objection_words(read_scopes(scope_ids(actor, _project(request)).keys()), page)
     counts = image_holder_counts.get()(actor, [image.reference for image in page]) if is_admin else {}
     context = {
         "listing": listing,
@@ -89,7 +89,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
 
 def _project(request: HttpRequest) -> Project | None:
     """Return the project chosen in the bar, else the user's only project, else None."""
-    projects = projects_of(request.user)  # type: ignore[arg-type]
+    projects = cached_projects(request.user)  # type: ignore[arg-type]
     chosen = chosen_project(request)
     return next(
         (each for each in projects if each.name == chosen), projects[0] if len(projects) == 1 else None

@@ -16,8 +16,8 @@ import redis.asyncio
 import structlog
 from channels.db import database_sync_to_async
 
-from accounts.logins.service import Login, live_logins
-from accounts.selectors import listeners_of
+from accounts.logins.service import Login, valid_logins
+from accounts.selectors import live_update_listeners
 from common.messaging.access_revocation import RECHECK_S, revocations
 from common.messaging.live_updates import Audience, Listener, stream_name
 from common.messaging.redis import async_client
@@ -167,8 +167,8 @@ dispatcher = UpdateDispatcher()
 
 def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
     """Return the permissions of each login; ended ones are absent. Four queries."""
-    live = live_logins(logins)
-    listeners = listeners_of({user.pk: user for user in live.values()}.values())
+    live = valid_logins(logins)
+    listeners = live_update_listeners({user.pk: user for user in live.values()}.values())
     return {login: listeners[user.pk] for login, user in live.items()}
 
 

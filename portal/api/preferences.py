@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins.mails import why_no_mail
-from accounts.selectors import user_of
+from accounts.logins.mails import mail_obstacle
+from accounts.selectors import get_acting_user
 from accounts.tenancy import preferences
 from common.rest.actor import actor_of
 from common.rest.input import InputSerializer
@@ -84,12 +84,12 @@ class PreferencesView(APIView):
 
 
 def _answer(request: Request) -> Response:
-    person = user_of(actor_of(request))
+    person = get_acting_user(actor_of(request))
     choice = choice_of(person.pk)
     body = {
         "language": person.language,
         "muted_notifications": [kind for kind in MUTABLE_KINDS if kind in choice.muted],
         "mailed_notifications": [kind for kind in KINDS if kind in choice.mailed],
-        "no_mail_because": why_no_mail(person),
+        "no_mail_because": mail_obstacle(person),
     }
     return Response(PreferencesOut(body).data)

@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins.service import login_of
+from accounts.logins.service import request_login
 from common.errors import NotAuthenticated
 from common.rest.errors import ErrorOut
 from common.rest.input import query_value
@@ -121,7 +121,7 @@ class EventStreamView(APIView):
         when you receive one. `news-missed` means that some updates are no longer available: fetch
         everything again. The stream ends within seconds of the end of the login or token.
         """
-        login = login_of(request)
+        login = request_login(request)
         listener = listeners_by_login([login]).get(login)
         if listener is None:
             raise NotAuthenticated(_("This login has ended."), hint=_("Sign in again."))

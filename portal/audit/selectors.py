@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from accounts.core.roles import OVERSEERS_OF_ALL
 from accounts.models import User
 from accounts.selectors import overseen_domain_id, sees_everything
-from accounts.sign_in.audit_events import into_account_of
+from accounts.sign_in.audit_events import account_sign_ins
 from common.actors import Actor
 from common.errors import NotFound
 from common.models import AuditEntry
@@ -15,7 +15,7 @@ from common.models import AuditEntry
 def own_entries(actor: Actor) -> QuerySet[AuditEntry]:
     """Lines of actions by the actor or in their name, and of attempts to sign in as them."""
     person = actor.user_id or 0
-    is_own = Q(actor_id=person) | Q(acted_as_id=person) | into_account_of(actor)
+    is_own = Q(actor_id=person) | Q(acted_as_id=person) | account_sign_ins(actor)
     return AuditEntry.objects.filter(is_own)
 
 

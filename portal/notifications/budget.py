@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from datetime import UTC, datetime, time
 
-from accounts.budgets.selectors import people_bound, states_of, today
-from accounts.core.budget_arithmetic import BudgetState, Unit, rounded
-from accounts.models import Budget, holds_on
+from accounts.budgets.selectors import affected_user_ids, read_budget_states, today
+from accounts.core.budget_arithmetic import BudgetState, Unit, round_amount
+from accounts.models import Budget, period_contains
 from portal.models import ToldNotice
 from portal.notifications.catalogue import Code
 from portal.notifications.service import notify
@@ -20,16 +20,16 @@ def notify_of_budgets() -> None:
     once that a hard budget refuses new sessions; again after a change of its amount. Safe to run at
     any time, twice or late.
     """
-    current = Budget.objects.filter(holds_on(today())).select_related("project", "user").order_by("pk")
+    current = Budget.objects.filter(period_contains(today())).select_related("project", "user").order_by("pk")
     last = 0
     while budgets := list(current.filter(pk__gt=last)[:AT_ONCE]):
         last = budgets[-1].pk
-        _notify_of([state for state in states_of(budgets) if state.is_nearly_used_up])
+        _notify_of([state for state in read_budget_states(budgets) if state.is_nearly_used_up])
 
 
 def _notify_of(states: Collection[BudgetState]) -> None:
     """Notify all users bound by these budgets. 2 queries if all have been notified."""
-    bound = people_bound({(state.level, state.owner_id) for state in states})
+    bound = affected_user_ids({(state.level, state.owner_id) for state in states})
     happenings = {state.id: _happening(state) for state in states}
     sent = ToldNotice.objects.filter(happening__in=happenings.values())
     notified = set(sent.values_list("person_id", "happening"))
@@ -46,7 +46,7 @@ def _notify(person_id: int, state: BudgetState, happening: str) -> None:
         happening=happening,
         arguments={
             "name": state.owner,
-            "left": str(rounded(state.left)),
+            "left": str(round_amount(state.left)),
             "amount": str(state.amount),
             "day": state.last.isoformat(),
         },

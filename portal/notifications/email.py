@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from accounts.logins.mails import why_no_mail
+from accounts.logins.mails import mail_obstacle
 from accounts.models import User
 from common import clock
 from common.db.advisory_locks import try_exclusive
@@ -113,7 +113,7 @@ def message_of(notification: Notification) -> EmailMessage | None:
     person: User = notification.person
     code = Code(notification.code)
     is_wanted = KIND_BY_CODE[code] in choice_of(person.pk).mailed
-    if not (is_wanted and person.is_active and person.domain.is_active) or why_no_mail(person):
+    if not (is_wanted and person.is_active and person.domain.is_active) or mail_obstacle(person):
         return None
     with override(person.language or settings.LANGUAGE_CODE):
         text = text_of(notification)

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from accounts.core.token_secrets import WARNED_BEFORE as WARNED_BEFORE_END
+from accounts.core.token_secrets import EXPIRY_WARNINGS as WARNED_BEFORE_END
 from accounts.core.token_secrets import warning_due
-from accounts.logins.mails import why_no_mail
+from accounts.logins.mails import mail_obstacle
 from accounts.models import KeyPair
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common import clock
 from common.actors import Actor
 from common.errors import InvalidInput
@@ -172,13 +172,13 @@ def choose_notifications(
     """Set the actor's muted and mailed kinds; None keeps the present ones. Raises InvalidInput for
     an unknown kind, and if mail cannot be sent.
     """
-    person = user_of(actor)
+    person = get_acting_user(actor)
     wanted = {}
     if muted is not None:
         wanted["muted"] = _checked(muted, MUTABLE, "muted_notifications")
     if mailed is not None:
         wanted["mailed"] = _checked(mailed, Kind, "mailed_notifications")
-    if mailed and (reason := why_no_mail(person)):
+    if mailed and (reason := mail_obstacle(person)):
         raise InvalidInput(reason, fields={"mailed_notifications": [reason]})
     return NotificationChoice.objects.update_or_create(person=person, defaults=wanted)[0]
 

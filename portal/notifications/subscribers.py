@@ -1,6 +1,6 @@
 """Subscribes to domain events that cause notifications."""
 
-from accounts.events import PasswordsTried
+from accounts.events import PasswordGuessingDetected
 from common import clock
 from common.messaging.events import subscribe
 from portal.notifications.catalogue import Code
@@ -13,7 +13,7 @@ from sessions_app.events import SessionEndsSoon, SessionsEnded
 def listen() -> None:
     subscribe(SessionsEnded, on_sessions_ended)
     subscribe(SessionEndsSoon, on_session_ends_soon)
-    subscribe(PasswordsTried, on_passwords_tried)
+    subscribe(PasswordGuessingDetected, on_passwords_tried)
 
 
 def on_sessions_ended(event: SessionsEnded) -> None:
@@ -24,7 +24,7 @@ def on_session_ends_soon(event: SessionEndsSoon) -> None:
     notify_of_warnings(event.session_id)
 
 
-def on_passwords_tried(event: PasswordsTried) -> None:
+def on_passwords_tried(event: PasswordGuessingDetected) -> None:
     notify(
         person_id=event.user_id,
         code=Code.PASSWORDS_TRIED,

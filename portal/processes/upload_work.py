@@ -12,8 +12,8 @@ from django.urls import Resolver404, resolve
 from rest_framework.exceptions import AuthenticationFailed
 
 from accounts.api.authentication import KeyPairAuthentication
-from accounts.credentials.keypairs import demand_scopes
-from accounts.logins.service import login_of
+from accounts.credentials.keypairs import require_scopes
+from accounts.logins.service import request_login
 from common import clock
 from common.errors import BerthError
 from common.rest.actor import actor_of
@@ -75,12 +75,12 @@ def note_upload(session_id: UUID, headers: Headers, ip: str) -> None:
         by_token = KeyPairAuthentication().authenticate(request)  # type: ignore[arg-type]
         if by_token is not None:
             request.user, request.auth = by_token  # type: ignore[attr-defined]
-            demand_scopes(by_token[1], FOR_SESSIONS)
+            require_scopes(by_token[1], FOR_SESSIONS)
         else:
             request.user = get_user(request)
             if not request.user.is_authenticated:
                 return
-        open_files(actor=actor_of(request), login=login_of(request), session_id=session_id)
+        open_files(actor=actor_of(request), login=request_login(request), session_id=session_id)
         SessionIdle.objects.record_activity(session_id, Interaction.COMMAND, clock.now())
     except (AuthenticationFailed, BerthError, DatabaseError):
         return

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
 
-from accounts.selectors import projects_of
+from accounts.selectors import cached_projects
 from accounts.web.chosen_project import chosen_project
 from common import clock
 from common.messaging.live_updates import id_at
@@ -43,7 +43,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "app_name": "Berth",
         **{name: SimpleLazyObject(partial(_part, menus, name)) for name in MENUS},
-        "project_choices": SimpleLazyObject(lambda: projects_of(user)),
+        "project_choices": SimpleLazyObject(lambda: cached_projects(user)),
         "chosen_project": chosen_project(request),
         # Changes from here on, while the page is rendered and sent, arrive by its event stream.
         "unread_count": SimpleLazyObject(lambda: unread_notifications(actor).count()),

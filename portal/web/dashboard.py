@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.limits import own_scope
+from accounts.limits import actor_user_scope
 from accounts.selectors import sees_everything
 from agents.capacity.free_capacity import GroupCapacity, usable_group_capacities
 from agents.core.states import AgentState
@@ -50,7 +50,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             presentation_session.row(actor, session) for session in running_first(sessions)[:SHOWN_SESSIONS]
         ],
         "more_sessions": max(0, len(sessions) - SHOWN_SESSIONS),
-        "live": share_of_limit(len(sessions), own_session_limit(own_scope(actor))),
+        "live": share_of_limit(len(sessions), own_session_limit(actor_user_scope(actor))),
         "use": use,
         "used": meters(readable(use.used), use.measured, only=(CPU, MEM)),
         "held": format_slots(use.allocated) if use.allocated else "",

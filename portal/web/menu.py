@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from accounts.core.roles import OVERSEERS_OF_ALL
-from accounts.selectors import governs_people, governs_projects
+from accounts.selectors import oversees_people, oversees_projects
 from common.pages.navigation import MenuItem, Section, SettingsPage, set_settings_pages, set_shortcuts
 from common.pages.navigation import register as add_to_menu
 
@@ -45,7 +45,7 @@ def register() -> None:
             "history",
             Section.OPERATIONS,
             order=102,
-            is_visible=governs_people,
+            is_visible=oversees_people,
             purpose=gettext_noop("Who did what, from where, with what outcome."),
         )
     )
@@ -162,10 +162,10 @@ def oversees_all(user: Any) -> bool:
 ELSEWHERE = {"scheduler": r"/resource-groups/\d+/scheduler/"}
 # Administration links that others than superadmins see.
 DELEGATED = {
-    "people": governs_people,
-    "projects": governs_projects,
-    "policies": governs_people,
-    "budgets": governs_people,
+    "people": oversees_people,
+    "projects": oversees_projects,
+    "policies": oversees_people,
+    "budgets": oversees_people,
     "administration": oversees_all,
     "domains": oversees_all,
     "resource-groups": oversees_all,

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from accounts.logins.mails import why_no_mail
+from accounts.logins.mails import mail_obstacle
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
 from portal.notifications import service
@@ -22,7 +22,7 @@ from portal.notifications.selectors import choice_of
 def preferences_page(request: HttpRequest) -> HttpResponse:
     """Show the page; POST sets shown and mailed notifications."""
     user: Any = request.user
-    no_mail = why_no_mail(user)
+    no_mail = mail_obstacle(user)
     if request.method == "POST":
         return _choose(request, can_mail=not no_mail)
     choice = choice_of(user.pk)

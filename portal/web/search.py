@@ -16,9 +16,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import (
     access_usable_project,
-    governs_people,
-    governs_projects,
     manageable_projects,
+    oversees_people,
+    oversees_projects,
     usable_projects,
     visible_users,
 )
@@ -93,8 +93,8 @@ def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
         (_("Pages"), pages(user, words)),
         (_("Sessions"), sessions(actor, words)),
         (_("Folders"), folders(actor, words)),
-        (_("People"), people(actor, words) if governs_people(user) else []),
-        (_("Projects"), managed_projects(actor, words) if governs_projects(user) else []),
+        (_("People"), people(actor, words) if oversees_people(user) else []),
+        (_("Projects"), managed_projects(actor, words) if oversees_projects(user) else []),
         (_("Start a session"), images(actor, words)),
         (_("Stop a session"), stops(actor, words)),
         (_("Work in project"), projects(actor, words)),

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from accounts.core.limits import Scope
-from accounts.limits import scope_ids, scopes_of
-from accounts.selectors import may_do_everything, projects_of, sees_everything
+from accounts.limits import read_scopes, scope_ids
+from accounts.selectors import cached_projects, may_do_everything, sees_everything
 from common.errors import NotFound
 from common.pages.htmx import render_page_or_fragment
 from common.pages.toasts import offer_undo
@@ -43,9 +43,9 @@ def start(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     live = list(own_sessions(actor).live().at_work_first().with_parts()[:SHOWN_SESSIONS])
     ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
-    projects = projects_of(request.user)  # type: ignore[arg-type]
+    projects = cached_projects(request.user)  # type: ignore[arg-type]
     project = projects[0] if projects else None
-    scopes = scopes_of(scope_ids(actor, project).keys())
+    scopes = read_scopes(scope_ids(actor, project).keys())
     context = {
         "rows": [presentation_session.row(actor, session) for session in live],
         "waiting": [session.pk for session in live if session.status == Status.PENDING],

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from accounts.budgets.selectors import budget_states
 from accounts.core.budget_arithmetic import BudgetState
-from accounts.core.limits import Level, Limit, Scope, kind_of, slot_of
-from accounts.limits import ScopeIds, scopes_of
+from accounts.core.limits import Level, Limit, Scope, limit_kind, limit_slot
+from accounts.limits import ScopeIds, read_scopes
 from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
 from agents.reservations.selectors import with_reserved
@@ -262,15 +262,19 @@ def scope_key(level: Level, scope_id: int) -> str:
 
 
 def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
-    return allowances_of(scopes_of(scopes), budget_states(budget_owners(scopes)))
+    return allowances_of(read_scopes(scopes), budget_states(budget_owners(scopes)))
 
 
 def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Allowance]:
     """Return allowances for the limits of these scopes, and one for each exhausted budget."""
     found = {}
     for scope in scopes:
-        limit = {slot_of(name): value for name, value in scope.limits.items() if kind_of(name) is Limit.SLOTS}
-        held = {slot_of(name): used for name, used in scope.used.items() if kind_of(name) is Limit.SLOTS}
+        limit = {
+            limit_slot(name): value for name, value in scope.limits.items() if limit_kind(name) is Limit.SLOTS
+        }
+        held = {
+            limit_slot(name): used for name, used in scope.used.items() if limit_kind(name) is Limit.SLOTS
+        }
         if limit:
             key = scope_key(scope.level, scope.id)
             found[key] = Allowance(key, scope.level.value, scope.name, limit, held)

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from accounts.web.page_access import overseer_of_all
+from accounts.web.page_access import require_global_overseer
 from agents.selectors import access_group, access_visible_group, visible_resource_groups
 from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment
@@ -31,13 +31,13 @@ MOST_EXACT_S = 10  # longer times are shown in whole seconds
 @login_required
 def scheduler(request: HttpRequest) -> HttpResponse:
     """Redirect to the page of the default group. Raises NotFound if there is none."""
-    return redirect("resource-group-scheduler", access_visible_group(overseer_of_all(request)).pk)
+    return redirect("resource-group-scheduler", access_visible_group(require_global_overseer(request)).pk)
 
 
 @require_GET
 @login_required
 def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     group = access_group(actor, group_id)
     page = Paginator(ticks_of(group), TICKS_PER_PAGE).get_page(request.GET.get("page"))
     rows = [{"tick": tick, "took": took_words(tick), "reasons": reasons_of(tick.reasons)} for tick in page]
@@ -56,7 +56,7 @@ def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_GET
 @login_required
 def tick_page(request: HttpRequest, group_id: int, tick_id: int) -> HttpResponse:
-    group = access_group(overseer_of_all(request), group_id)
+    group = access_group(require_global_overseer(request), group_id)
     tick = tick_of(group, tick_id)
     seen = replay(tick)
     context: dict[str, Any] = {

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods
 
 from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
-from accounts.web.form_errors import mark
-from accounts.web.page_access import overseer_of_all
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_global_overseer
 from agents.grantee import name_of
 from agents.models import ResourceGroup, Scheduler
 from agents.selectors import access_group
@@ -69,7 +69,7 @@ def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show the entries of ?level= domain, project or user, filtered by ?q=, page ?page=; POST sets
     a weight.
     """
-    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
         return _page(request, actor, group, WeightForm(initial={"level": _level(request).value}))
@@ -96,7 +96,7 @@ def _mark(form: WeightForm, refusal: BerthError) -> None:
     differently.
     """
     if "weight" in refusal.fields:
-        mark(form, refusal)
+        add_errors(form, refusal)
     else:
         form.add_error("holder", refusal.message)
 

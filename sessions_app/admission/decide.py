@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.budgets import selectors
 from accounts.core import allow_lists
-from accounts.limits import check_room
+from accounts.limits import check_limits
 from common.errors import BerthError, InvalidInput, LimitExceeded
 from common.i18n import paragraph
 from common.values.resources import ResourceSlots, format_slots
@@ -137,14 +137,14 @@ def _no_machine(inputs: AdmissionInputs, elsewhere: Sequence[str]) -> LimitExcee
 def _check_limits(inputs: AdmissionInputs) -> None:
     """Raise a refusal that names every limit, allow-list and budget the request exceeds."""
     scopes, request = inputs.scopes, inputs.request
-    check_room(
+    check_limits(
         (
             *exceeded_limits(scopes, request, len(inputs.requests)),
             *exceeded_priority_limits(inputs.actor, scopes, request.priority),
             *inputs.folder_limits,
         ),
-        selectors.refusals(inputs.budgets),
-        allow_lists.refusals(scopes, lists_asked(inputs.image)),
+        selectors.budget_refusals(inputs.budgets),
+        allow_lists.refusing_lists(scopes, lists_asked(inputs.image)),
     )
 
 

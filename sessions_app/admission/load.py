@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 
 from accounts.admission_gate import enter_admission
 from accounts.budgets.selectors import budget_states
-from accounts.credentials.keypairs import demand_scopes
+from accounts.credentials.keypairs import require_scopes
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
 from accounts.selectors import (
     access_usable_project,
     may_do_everything,
-    refused_project,
+    project_refusal,
     usable_projects,
 )
 from agents.models import ResourceGroup
@@ -184,7 +184,7 @@ def _lock_token(actor: Actor) -> list[PolicyId]:
     keypair = next(iter(lock_by_id(KeyPair, [actor.keypair_id], RowLock.KEY_SHARE)), None)
     if keypair is None or not keypair.is_usable:
         raise NotAuthenticated(_("This token is unknown, revoked or expired."))
-    demand_scopes(keypair, FOR_SESSIONS)
+    require_scopes(keypair, FOR_SESSIONS)
     return [keypair.policy_id]
 
 
@@ -197,7 +197,7 @@ def _lock_project(actor: Actor, name: str) -> Project:
     named = named.annotate(domain_policy_id=F("domain__policy_id"))
     project = next(iter(lock_rows(named, RowLock.SHARE, joined=[Domain, Membership])), None)
     if project is None:
-        raise refused_project(actor, name)
+        raise project_refusal(actor, name)
     return project
 
 

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.api.keypairs import demand_newest_secret
+from accounts.api.keypairs import require_newest_secret
 from common.errors import NotFound
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -85,7 +85,7 @@ class CallbackSecretView(APIView):
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Create a new secret that signs all your callbacks from now on. A token needs the scope `admin`."""
-        demand_newest_secret(request)
+        require_newest_secret(request)
         actor = actor_of(request)
         text = make_callback_secret(actor=actor)
         made = callback_secret(actor)

@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins.service import login_of
+from accounts.logins.service import request_login
 from agents.runtime.port_files import Entry, EntryType
 from common.errors import InvalidInput
 from common.http.downloads import attachment_header
@@ -175,7 +175,7 @@ def _opened(request: Request, session_id: UUID, *, action: str = "") -> OpenFile
     kernel = request.query_params.get("kernel", "main1")
     opened = files.open_files(
         actor=actor_of(request),
-        login=login_of(request),
+        login=request_login(request),
         session_id=session_id,
         kernel_name=kernel,
         action=action,

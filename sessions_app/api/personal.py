@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.api.keypairs import demand_newest_secret
+from accounts.api.keypairs import require_newest_secret
 from common.errors import InvalidInput, NotFound
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -107,7 +107,7 @@ class DotfileView(APIView):
         """Save a dotfile: new sessions get it in their home directory. Replaces the file at the
         same path. At most 32 dotfiles. A token needs the scopes `sessions`, `folders` and `admin`.
         """
-        demand_newest_secret(request)
+        require_newest_secret(request)
         asked = DotfileInput(data=request.data)
         asked.is_valid(raise_exception=True)
         file, is_new = service.put_dotfile(actor=actor_of(request), **asked.validated_data)
@@ -141,7 +141,7 @@ class StartupScriptView(APIView):
         session's log; its failure does not end the session. A token needs the scopes `sessions`,
         `folders` and `admin`.
         """
-        demand_newest_secret(request)
+        require_newest_secret(request)
         asked = ScriptInput(data=request.data)
         asked.is_valid(raise_exception=True)
         script = service.set_startup_script(actor=actor_of(request), **asked.validated_data)

@@ -2,7 +2,7 @@
 
 from rest_framework.request import Request
 
-from accounts.credentials.keypairs import demand_scopes
+from accounts.credentials.keypairs import require_scopes
 from accounts.models import KeyPair
 from common.token_scopes import FOR_ADMIN
 from sessions_app.core.template_rules import Sharing
@@ -13,4 +13,4 @@ def demand_scope_to_share(request: Request, sharing: str) -> None:
     may start sessions could inject commands into the sessions of others. Raises PermissionDenied.
     """
     if isinstance(request.auth, KeyPair) and sharing != Sharing.OWN:
-        demand_scopes(request.auth, FOR_ADMIN)
+        require_scopes(request.auth, FOR_ADMIN)

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.core.limits import HIGHEST_PRIORITY
-from accounts.logins.service import login_of
+from accounts.logins.service import request_login
 from common.rest.actor import actor_of
 from common.rest.content_types import PlainTextRenderer
 from common.rest.errors import ErrorOut
@@ -216,7 +216,7 @@ class SessionLogView(APIView):
         if query_flag(request, "follow"):
             response = StreamingHttpResponse(
                 follow_log(
-                    Follower(actor_of(request), login_of(request)),
+                    Follower(actor_of(request), request_login(request)),
                     kernel,
                     has_previews=query_flag(request, "previews"),
                 ),

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -32,7 +32,7 @@ def make_callback_secret(*, actor: Actor) -> str:
     callbacks of the actor, including those of running sessions.
     """
     row, _is_new = CallbackSecret.objects.update_or_create(
-        user=user_of(actor), defaults={"salt": secrets.token_hex(32), "made_at": clock.now()}
+        user=get_acting_user(actor), defaults={"salt": secrets.token_hex(32), "made_at": clock.now()}
     )
     audit_log.record(actor=actor, action="sessions.make_callback_secret", target=row)
     return secret_text(row.salt)

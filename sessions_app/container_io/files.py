@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.logins.service import Login, live_logins
+from accounts.logins.service import Login, valid_logins
 from agents.models import Agent
 from agents.runtime.port import ContainerGone, RuntimeFault
 from agents.runtime.port_files import (
@@ -254,7 +254,7 @@ def _is_allowed(files: OpenFiles) -> bool:
         session = access_session(files.actor, files.session_id, Action.OPEN_TERMINAL)
     except BerthError:
         return False
-    is_allowed = session.is_running and files.login in live_logins([files.login])
+    is_allowed = session.is_running and files.login in valid_logins([files.login])
     if is_allowed:  # a transfer in progress counts as user activity
         SessionIdle.objects.record_activity(files.session_id, Interaction.COMMAND, clock.now())
     return is_allowed

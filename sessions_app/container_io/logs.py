@@ -15,7 +15,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from accounts.logins.service import Login, live_logins
+from accounts.logins.service import Login, valid_logins
 from agents.runtime.docker.log_entries import START, LogGap, LogPart
 from agents.runtime.port import ContainerGone, RuntimeFault
 from agents.selectors import async_runtime_of, runtime_of
@@ -262,7 +262,7 @@ def _log_state(follower: Follower, kernel: Kernel) -> _State:
 
 
 def _word_for(follower: Follower, session_id: UUID) -> str:
-    user = live_logins([follower.login]).get(follower.login)
+    user = valid_logins([follower.login]).get(follower.login)
     if user is None:
         return "refused"
     actor = replace(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from accounts.core.utilization import UseRule, is_joint
+from accounts.core.utilization import UtilizationRule, is_joint
 
 MARKS_S = (1800, 600, 300)
 """Seconds before an end at which the owner is warned; for a limit shorter than twice the last mark,
@@ -137,7 +137,9 @@ def judged_of(use: Mapping[str, int | None], thresholds: Mapping[str, int]) -> t
     return tuple(Judged(name, use[name], least) for name, least in thresholds.items() if name in use)
 
 
-def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: UseRule) -> bool | None:
+def is_low(
+    use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: UtilizationRule
+) -> bool | None:
     """Return True if utilisation is below the thresholds; None if too little is measured to decide.
 
     `use` is percent of the allocated amount by name: resources that are not allocated are missing,
@@ -148,7 +150,7 @@ def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: U
         for name, threshold in thresholds.items()
         if name in use
     ]
-    deciding = rule is UseRule.ANY
+    deciding = rule is UtilizationRule.ANY
     if deciding in judged:
         return deciding
     if None in judged or not judged:
@@ -173,7 +175,7 @@ class Thresholds:
     """
 
     least: Mapping[str, int]
-    rule: UseRule
+    rule: UtilizationRule
 
     def are_missed_by(self, use: Mapping[str, int | None]) -> bool:
         """Return True if `use` is below the thresholds.
@@ -186,7 +188,7 @@ class Thresholds:
         """Return the parts that can be missed separately: each threshold, or all of them jointly."""
         if is_joint(self.rule, self.least):
             return [self]
-        return [Thresholds({name: least}, UseRule.ANY) for name, least in self.least.items()]
+        return [Thresholds({name: least}, UtilizationRule.ANY) for name, least in self.least.items()]
 
 
 def is_same_lack(
@@ -209,7 +211,7 @@ def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> 
     missed = [each for each in wanted if each.are_missed_by(use)]
     told: dict[str, int] = {}
     for each in wanted:
-        if not missed or each.rule is UseRule.ANY or each in missed:
+        if not missed or each.rule is UtilizationRule.ANY or each in missed:
             told |= {name: max(least, told.get(name, 0)) for name, least in each.least.items()}
     return told
 

@@ -6,9 +6,9 @@ from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.credentials.keypairs import demand_whole_token, still_whole
+from accounts.credentials.keypairs import full_token_filter, require_full_token
 from accounts.models import User
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -53,7 +53,7 @@ def _with_use(model: type[Written]) -> QuerySet[Any]:
 
     A row written with a token is used while that token could still write it; others always.
     """
-    is_used = Q(token_name="") | still_whole("keypair")
+    is_used = Q(token_name="") | full_token_filter("keypair")
     return model._default_manager.annotate(is_used=ExpressionWrapper(is_used, BooleanField()))
 
 
@@ -66,7 +66,7 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
     """
     writer = _writer(actor)
     values = _checked(path=path, content=content, mode=mode)
-    user = User.objects.select_for_update().get(pk=user_of(actor).pk)
+    user = User.objects.select_for_update().get(pk=get_acting_user(actor).pk)
     others = set(Dotfile.objects.filter(user=user).exclude(path=path).values_list("path", flat=True))
     if other := clash_of(path, others):
         raise Conflict(
@@ -109,7 +109,7 @@ def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
         sentence = _("The script is empty. Remove it instead, if none is to run.")
         raise InvalidInput(sentence, fields={"content": [sentence]})
     script, _new = StartupScript.objects.update_or_create(
-        user=user_of(actor), defaults={"content": content, "changed_at": clock.now(), **writer}
+        user=get_acting_user(actor), defaults={"content": content, "changed_at": clock.now(), **writer}
     )
     changes = {"size_bytes": len(content.encode())}
     audit_log.record(actor=actor, action="sessions.set_startup_script", target=script, changes=changes)
@@ -133,7 +133,7 @@ def _writer(actor: Actor) -> dict[str, Any]:
     disabled with the token that wrote them, until saved again. Raises PermissionDenied for a token
     with restricted scopes or its own policy.
     """
-    token = demand_whole_token(
+    token = require_full_token(
         actor,
         missing=_(
             "Your token may not change what your sessions begin with: it does not have the scopes {scopes}."

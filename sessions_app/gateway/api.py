@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins.service import login_of
+from accounts.logins.service import request_login
 from common.errors import NotFound
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -50,7 +50,7 @@ class AppTokenView(APIView):
             sentence = _("The session “{session}” has no app of this name.")
             raise NotFound(sentence.format(session=session.name))
         token, expires_at = issue_app_token(
-            actor=actor_of(request), login=login_of(request), session_id=session_id, app=app
+            actor=actor_of(request), login=request_login(request), session_id=session_id, app=app
         )
         body = {"url": app_url(session, app), "token": token, "expires_at": expires_at}
         return Response(AppTokenOut(body).data, status=201)

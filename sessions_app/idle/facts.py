@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from accounts.core.limits import Level, Limit, Scope
-from accounts.core.utilization import UseRule
-from accounts.limits import ScopeIds, scopes_of
+from accounts.core.utilization import UtilizationRule
+from accounts.limits import ScopeIds, read_scopes
 from agents.models import ResourceGroup
 from common import clock
 from common.values.resources import CPU, MEM
@@ -89,7 +89,7 @@ def required_utilization(session: ComputeSession, scopes: Scopes) -> LeastUse:
     windows_s = limit_values(session, scopes, Limit.USE_WINDOW)
     is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
     return LeastUse(
-        of_group=Thresholds(group_thresholds(group) if is_meant else {}, UseRule(group.use_rule)),
+        of_group=Thresholds(group_thresholds(group) if is_meant else {}, UtilizationRule(group.use_rule)),
         of_policies=_policy_thresholds(session, scopes) if is_meant else (),
         window=timedelta(seconds=_shortest_s(group, group.use_window_s, min(windows_s, default=None))),
         policies_grace_s=min(limit_values(session, scopes, Limit.USE_GRACE), default=None),
@@ -120,7 +120,7 @@ def thresholds_to_json(least: LeastUse) -> list[dict[str, Any]]:
 def thresholds_from_json(idle: SessionIdle, *, with_group: bool = True) -> list[Thresholds]:
     """Return the thresholds of the group and policies as last judged."""
     found = [kept for kept in idle.thresholds if with_group or not kept["is_group"]]
-    return [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in found]
+    return [Thresholds(kept["least"], UtilizationRule(kept["rule"])) for kept in found]
 
 
 def judge_utilization(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
@@ -129,7 +129,7 @@ def judge_utilization(session: ComputeSession, idle: SessionIdle) -> tuple[Judge
     Minimums of policies are as last judged. No query if the session came with its group.
     """
     group = session.resource_group
-    of_group = Thresholds(group_thresholds(group), UseRule(group.use_rule))
+    of_group = Thresholds(group_thresholds(group), UtilizationRule(group.use_rule))
     return judged_of(
         idle.use, told_beside(idle.use, [of_group, *thresholds_from_json(idle, with_group=False)])
     )
@@ -218,7 +218,7 @@ def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
     One query; none without sessions.
     """
     keys = {key for session in sessions for key in scope_keys(session)}
-    return {(scope.level, scope.id): scope for scope in scopes_of(keys)} if keys else {}
+    return {(scope.level, scope.id): scope for scope in read_scopes(keys)} if keys else {}
 
 
 def scope_keys(session: ComputeSession) -> list[tuple[Level, int]]:

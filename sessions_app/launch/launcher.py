@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from accounts.logins.service import standing_memberships
+from accounts.logins.service import active_memberships
 from agents.machines.network_isolation import IsolationMissing, require_isolation
 from agents.runtime.port import (
     ContainerRuntime,
@@ -116,7 +116,7 @@ def _launch(session: ComputeSession) -> None:
 
 def _require_membership(session: ComputeSession) -> None:
     """Raise OwnerLeft if the owner has left the project, whose folders would be mounted. One query."""
-    if not standing_memberships([session.owner_id], [session.project_id]):
+    if not active_memberships([session.owner_id], [session.project_id]):
         raise OwnerLeft(f"{session.owner.email} is not a member of “{session.project.name}”.")
 
 

@@ -7,10 +7,20 @@ from collections.abc import Collection, Mapping, Sequence
 
 from accounts.budgets import selectors
 from accounts.core import allow_lists
-from accounts.core.limits import Level, Limit, LimitState, Scope, ceiling, exceeded, hits, never, not_raised
-from accounts.limits import ScopeIds, check_room, scopes_of
+from accounts.core.limits import (
+    Level,
+    Limit,
+    LimitState,
+    Scope,
+    overused_limits,
+    priority_refusal,
+    refused_limits,
+    tightest_value,
+    unsatisfiable_limits,
+)
+from accounts.limits import ScopeIds, check_limits, read_scopes
 from accounts.selectors import access_usable_project, may_do_everything
-from accounts.tenancy.user_import import actor_for
+from accounts.tenancy.user_import import user_actor
 from agents.models import ResourceGroup
 from agents.selectors import access_resource_group
 from common.actors import Actor
@@ -29,18 +39,18 @@ def check_retry_allowed(session: ComputeSession) -> None:
     Raises NotFound, PermissionDenied, LimitExceeded, and InvalidInput if the group no longer admits
     its type.
     """
-    actor = actor_for(session.owner)
+    actor = user_actor(session.owner)
     project = access_usable_project(actor, session.project.name)
     group = access_resource_group(actor, session.resource_group.name, project)
     check_session_type(group, session.type)
     keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
     mounts = session.mounts.filter(is_readonly=False).select_related("folder")
     scopes, full = load_scopes(keys, [mount.folder for mount in mounts if mount.folder])
-    too_much = never(scopes, slot_limits(Limit.SLOTS, session.slots))
-    check_room(
-        (*too_much, *hits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
-        selectors.refusals(selectors.budget_states(budget_owners(keys))),
-        allow_lists.refusals(scopes, lists_asked(session.image)),
+    too_much = unsatisfiable_limits(scopes, slot_limits(Limit.SLOTS, session.slots))
+    check_limits(
+        (*too_much, *refused_limits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
+        selectors.budget_refusals(selectors.budget_states(budget_owners(keys))),
+        allow_lists.refusing_lists(scopes, lists_asked(session.image)),
     )
 
 
@@ -52,8 +62,10 @@ def load_scopes(
     One query.
     """
     holders = scopes_of_folders(writable)
-    found = scopes_of({*keys, *holders})
-    full = exceeded((scope for scope in found if (scope.level, scope.id) in holders), Limit.FOLDER_BYTES)
+    found = read_scopes({*keys, *holders})
+    full = overused_limits(
+        (scope for scope in found if (scope.level, scope.id) in holders), Limit.FOLDER_BYTES
+    )
     return [scope for scope in found if (scope.level, scope.id) in keys], full
 
 
@@ -69,7 +81,7 @@ def exceeded_limits(
 
     Slots allocated to other sessions do not count: the session waits for them.
     """
-    return hits(scopes, requested_amounts(request, count)) + never(
+    return refused_limits(scopes, requested_amounts(request, count)) + unsatisfiable_limits(
         scopes, slot_limits(Limit.SLOTS, request.slots)
     )
 
@@ -89,8 +101,8 @@ def exceeded_priority_limits(actor: Actor, scopes: Sequence[Scope], priority: in
     If no central policy (`Scope.is_central`) allows a priority above 0, returns that refusal
     instead; superadmins need none.
     """
-    none_allows = () if may_do_everything(actor) else not_raised(scopes, priority, who=actor.label)
-    return none_allows or hits(scopes, {Limit.PRIORITY.value: priority})
+    none_allows = () if may_do_everything(actor) else priority_refusal(scopes, priority, who=actor.label)
+    return none_allows or refused_limits(scopes, {Limit.PRIORITY.value: priority})
 
 
 def slot_limits(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
@@ -102,7 +114,7 @@ def max_lifetime_s(scopes: Sequence[Scope], group: ResourceGroup) -> int | None:
 
     The session keeps it even if policies or the group change.
     """
-    found = (ceiling(scopes, Limit.LIFETIME), group.max_lifetime_s)
+    found = (tightest_value(scopes, Limit.LIFETIME), group.max_lifetime_s)
     return min((seconds for seconds in found if seconds is not None), default=None)
 
 

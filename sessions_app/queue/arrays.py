@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -108,7 +108,7 @@ def schedule_array_stop(*, actor: Actor, array_id: UUID) -> int:
     array = access_array(actor, array_id, Action.TERMINATE)
     stopped = [each for each in _lock_live_elements(array) if not each.stops_at and is_stoppable(each)]
     at = clock.now() + timedelta(seconds=UNDO_S)
-    _elements(stopped).update(stops_at=at, stops_by=user_of(actor))
+    _elements(stopped).update(stops_at=at, stops_by=get_acting_user(actor))
     _record_and_push(actor, "sessions.stop_soon", stopped)
     return len(stopped)
 

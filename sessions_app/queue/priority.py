@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from accounts.limits import ScopeIds, check_room, scopes_of
+from accounts.limits import ScopeIds, check_limits, read_scopes
 from accounts.selectors import may_do_everything, overseen_domain_id
 from common.actors import Actor
 from common.audit import audit_log
@@ -94,7 +94,7 @@ def _require_may_raise(actor: Actor, session: ComputeSession, wanted: int) -> No
     """
     ids = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id)
     keys = {*ids.keys(), *ScopeIds(keypair=actor.keypair_id).keys()}
-    check_room(exceeded_priority_limits(actor, scopes_of(keys), wanted))
+    check_limits(exceeded_priority_limits(actor, read_scopes(keys), wanted))
     if session.owner_id == actor.user_id and not may_do_everything(actor):
         by_others = PriorityChange.objects.filter(session=session, is_by_owner=False).last()
         if by_others is not None and wanted > by_others.priority:

@@ -6,9 +6,15 @@ from typing import Any, Protocol
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from accounts.core.authorization import Action, Standing, on_policy, on_project
+from accounts.core.authorization import Action, ActorScope, policy_actions, project_actions
 from accounts.models import Domain, Project
-from accounts.selectors import domain_named, known_projects, standing_of, visible_domains, visible_projects
+from accounts.selectors import (
+    find_domain,
+    known_projects,
+    read_actor_scope,
+    visible_domains,
+    visible_projects,
+)
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput, NotFound
 from common.values.text import quoted
@@ -48,29 +54,30 @@ def writes_which(actor: Actor) -> Callable[[Shared], bool]:
     """Return a predicate: may the actor change this row? One query for any number of rows."""
     if actor.impersonator_id is not None:
         return lambda thing: False
-    standing = standing_of(actor)
+    standing = read_actor_scope(actor)
     return lambda thing: _writes(standing, actor, thing)
 
 
 def writes(actor: Actor, thing: Shared) -> bool:
     """Return True if the actor may change the row, or create it in its place. One query."""
-    return _writes(standing_of(actor), actor, thing)
+    return _writes(read_actor_scope(actor), actor, thing)
 
 
 def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
     """Return (projects, domains, everybody): where the actor may write shared rows."""
-    standing = standing_of(actor)
+    standing = read_actor_scope(actor)
     projects = [
         project
         for project in known_projects(actor).filter(is_active=True)
-        if Action.MANAGE_MEMBERS in on_project(standing, project_id=project.pk, domain_id=project.domain_id)
+        if Action.MANAGE_MEMBERS
+        in project_actions(standing, project_id=project.pk, domain_id=project.domain_id)
     ]
     domains = [
         domain
         for domain in visible_domains(actor).filter(is_active=True)
-        if Action.EDIT in on_policy(standing, domain.pk)
+        if Action.EDIT in policy_actions(standing, domain.pk)
     ]
-    return projects, domains, Action.EDIT in on_policy(standing, None)
+    return projects, domains, Action.EDIT in policy_actions(standing, None)
 
 
 def place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
         return {"sharing": sharing, "project": _project_named(actor, name)}
     if sharing == Sharing.DOMAIN:
         try:
-            return {"sharing": sharing, "domain": domain_named(actor, name)}
+            return {"sharing": sharing, "domain": find_domain(actor, name)}
         except NotFound as error:
             raise NotFound(error.message, fields={"place": [error.message]}) from error
     if sharing == Sharing.EVERYBODY:
@@ -110,16 +117,16 @@ def _project_named(actor: Actor, text: str) -> Project:
     return found[0]
 
 
-def _writes(standing: Standing, actor: Actor, thing: Shared) -> bool:
+def _writes(standing: ActorScope, actor: Actor, thing: Shared) -> bool:
     match thing.sharing:
         case Sharing.OWN:
             return bool(thing.owner_id == actor.user_id)
         case Sharing.PROJECT:
             project = thing.project
-            return project is not None and Action.MANAGE_MEMBERS in on_project(
+            return project is not None and Action.MANAGE_MEMBERS in project_actions(
                 standing, project_id=project.pk, domain_id=project.domain_id
             )
         case Sharing.DOMAIN:
-            return Action.EDIT in on_policy(standing, thing.domain_id)
+            return Action.EDIT in policy_actions(standing, thing.domain_id)
         case _:
-            return Action.EDIT in on_policy(standing, None)
+            return Action.EDIT in policy_actions(standing, None)

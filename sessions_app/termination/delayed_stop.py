@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.models import User
-from accounts.selectors import user_of
+from accounts.selectors import get_acting_user
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.audit import audit_log
@@ -34,7 +34,7 @@ def schedule_stop(*, actor: Actor, session_id: UUID) -> ComputeSession:
     if session.stops_at or not is_stoppable(session):
         return session
     session.stops_at = clock.now() + timedelta(seconds=UNDO_S)
-    session.stops_by = user_of(actor)
+    session.stops_by = get_acting_user(actor)
     session.save(update_fields=["stops_at", "stops_by"])
     audit_log.record(actor=actor, action="sessions.stop_soon", target=session)
     updates.push_session_change(session)

@@ -6,8 +6,8 @@ from typing import Any
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
-from accounts.core.limits import Limit, never
-from accounts.limits import scope_ids, scopes_of
+from accounts.core.limits import Limit, unsatisfiable_limits
+from accounts.limits import read_scopes, scope_ids
 from accounts.models import Project
 from accounts.selectors import usable_projects
 from agents.models import ResourceGroup
@@ -48,7 +48,7 @@ class LauncherForm(LauncherFields):
         super().__init__(data, **kwargs)
         self.images = list(visible_images(actor))
         self._projects = list(usable_projects(actor))
-        self.scopes = scopes_of(scope_ids(actor, self.chosen_project).keys())
+        self.scopes = read_scopes(scope_ids(actor, self.chosen_project).keys())
         self.image_objections = objection_words(self.scopes, self.images)
         usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
         self.groups = list(usable.order_by("-is_default", "name"))
@@ -155,7 +155,7 @@ class LauncherForm(LauncherFields):
         most_of = max_slots_per_session(group, self.said("type") or SessionType.INTERACTIVE) if group else {}
         if any(slots.get(name, 0) > most for name, most in most_of.items()):
             return _("More than this resource group gives")
-        if never(self.scopes, slot_limits(Limit.SLOTS, ResourceSlots(slots))):
+        if unsatisfiable_limits(self.scopes, slot_limits(Limit.SLOTS, ResourceSlots(slots))):
             return _("More than your limits allow")
         return ""
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
+from accounts.selectors import PROJECT_TITLE, oversees_projects, visible_projects
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_projects
 from agents.selectors import visible_resource_groups
@@ -104,7 +104,7 @@ def session_export(request: HttpRequest) -> StreamingHttpResponse:
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
-    without = () if governs_projects(request.user) else ("owner",)  # type: ignore[arg-type]
+    without = () if oversees_projects(request.user) else ("owner",)  # type: ignore[arg-type]
     return Listing(
         TABLE,
         request.GET,

@@ -2,7 +2,7 @@
 
 from django.utils.translation import gettext_noop
 
-from accounts.selectors import governs_people
+from accounts.selectors import oversees_people
 from common.pages.navigation import MenuItem, Section
 from common.pages.navigation import register as add_to_menu
 
@@ -17,7 +17,7 @@ def register() -> None:
             "session-presets",
             "adjustments",
             Section.INFRASTRUCTURE,
-            is_visible=governs_people,
+            is_visible=oversees_people,
             purpose=gettext_noop("Sizes of sessions that people are offered."),
         )
     )

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.web.form_errors import mark
+from accounts.web.form_errors import add_errors
 from common.errors import BerthError
 from common.pages.form_fields import UncheckedChoice, UncheckedField
 from common.pages.htmx import closed_during_impersonation
@@ -86,7 +86,7 @@ def dotfiles_page(request: HttpRequest) -> HttpResponse:
             mode=asked["mode"] or USUAL_MODE,
         )
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, form, file=file, status=refusal.http_status)
     messages.success(
         request, _("“{path}” is saved: sessions that start from now on have it.").format(path=kept.path)
@@ -114,7 +114,7 @@ def set_startup_script(request: HttpRequest) -> HttpResponse:
     try:
         service.set_startup_script(actor=actor_of(request), content=form.cleaned_data["content"])
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, _form_of(None), script=form, status=refusal.http_status)
     messages.success(request, _("The start-up script is saved: it runs in sessions that start from now on."))
     return redirect("dotfiles")

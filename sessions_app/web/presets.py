@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.forms.limit_fields import SlotsField
-from accounts.web.form_errors import mark
+from accounts.web.form_errors import add_errors
 from common.actors import Actor
 from common.errors import BerthError, PermissionDenied
 from common.pages.form_fields import UncheckedChoice, UncheckedField
@@ -144,7 +144,7 @@ def _mark(form: PresetForm, refusal: BerthError) -> None:
     if isinstance(refusal, PermissionDenied):
         raise refusal
     refusal.fields = {_field_of(path): sentences for path, sentences in refusal.fields.items()}
-    mark(form, refusal)
+    add_errors(form, refusal)
 
 
 def _field_of(path: str) -> str:

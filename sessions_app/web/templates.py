@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from accounts.web.form_errors import mark
+from accounts.web.form_errors import add_errors
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput
 from common.pages.form_fields import UncheckedChoice, UncheckedField
@@ -101,7 +101,7 @@ def new_template(request: HttpRequest) -> HttpResponse:
         try:
             return _save(request, actor, form.cleaned_data)
         except BerthError as refusal:
-            mark(form, refusal)
+            add_errors(form, refusal)
     return _page(request, form, status=422)
 
 

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_GET
 from accounts.budgets.selectors import Owner, budget_states
 from accounts.core.authorization import Action
 from accounts.core.limits import Level
-from accounts.limits import scopes_of_person
+from accounts.limits import user_scopes
 from accounts.models import Project, User
-from accounts.selectors import access_user, projects_in_common
+from accounts.selectors import access_user, shared_projects
 from accounts.web.budgets.budgets import budget_rows
 from accounts.web.policies.limits import limit_rows, list_rows
 from agents.selectors import usable_resource_groups, with_agent_counts
@@ -84,10 +84,10 @@ def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
     """Show the limits of the reader, or of a user whom the reader administers. Changes nothing."""
     actor = actor_of(request)
     person = access_user(actor, user_id, Action.VIEW)
-    projects = list(projects_in_common(actor, person))
+    projects = list(shared_projects(actor, person))
     wanted = request.GET.get("project", "")
     project = next((each for each in projects if each.name == wanted), projects[0] if projects else None)
-    themselves, scopes = _as(person), scopes_of_person(person, project)
+    themselves, scopes = _as(person), user_scopes(person, project)
     form = CouldStartForm(request.GET if "image" in request.GET else None, actor=themselves)
     context = {
         "person": person,

@@ -19,7 +19,7 @@ def patient_portal(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     """Nobody is throttled in it, and no refusal is logged: here they are what is asked for. That a login was seen again after
     a while is not written, so that slow machines count the same queries. Django's tests copy the context of each template that a
     page includes, which nobody looks at here: a page takes a tenth less without."""
-    monkeypatch.setattr(required_action_middleware, "NOTE_USE_EVERY", timedelta(days=1))
+    monkeypatch.setattr(required_action_middleware, "USE_RECORD_INTERVAL", timedelta(days=1))
     monkeypatch.setattr(Template, "_render", _TestState.saved_data.template_render)
     settings.ACCOUNT_RATE_LIMITS = False
     settings.BERTH_TOKEN_REQUESTS = 0

@@ -28,7 +28,7 @@ UNSAFE = [method for method in METHODS if method != "GET"]
 def look_as(person: User, viewer: User, **headers: str) -> Client:
     """A browser of `viewer` that shows the portal as `person` sees it."""
     cookie = sign_in(viewer)
-    impersonation.start_viewing(
+    impersonation.start_impersonation(
         actor=actor_for(viewer), login_key=cookie, user_id=person.pk, reason="A question"
     )
     browser = Client(headers={"host": "localhost:8080", **headers})

@@ -64,7 +64,9 @@ def portal() -> Iterator[Crossing]:
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(own_database())
         cleanup.enter_context(calm)
-        cleanup.enter_context(patch.object(required_action_middleware, "NOTE_USE_EVERY", timedelta(days=1)))
+        cleanup.enter_context(
+            patch.object(required_action_middleware, "USE_RECORD_INTERVAL", timedelta(days=1))
+        )
         root = cleanup.enter_context(TemporaryDirectory(prefix="berth-bench-"))
         logging.disable(logging.CRITICAL)
         far_ids()

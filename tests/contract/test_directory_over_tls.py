@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from structlog.testing import capture_logs
 
-from accounts.core.identity_providers import Admission, Directory
-from accounts.sign_in.ldap import ask_directory
+from accounts.core.identity_providers import LdapDirectory, OnboardingRules
+from accounts.sign_in.ldap import authenticate_by_ldap
 from tests.doubles import directory_server as there
 from tests.doubles.directory_server import DirectoryServer
 
@@ -133,13 +133,13 @@ def test_a_directory_is_believed_with_a_right_certificate_alone(
     }
     front = TlsFront(chains[case](), server.url, starts_tls=starts_tls)
     scheme = "ldap" if starts_tls else "ldaps"
-    its = Directory(
+    its = LdapDirectory(
         url=f"{scheme}://localhost:{front.port}", starts_tls=starts_tls, bind_dn=there.BIND_DN, secret=there.SECRET,
         base=there.BASE, filter="(mail={login})", email_attribute="mail", name_attribute="cn",
-        group_attribute="memberOf", admission=Admission(trusts=("berth.example",)), ca_file=str(ours.path),
+        group_attribute="memberOf", onboarding=OnboardingRules(trusts=("berth.example",)), ca_file=str(ours.path),
     )  # fmt: skip
     with capture_logs() as lines:
-        claim = ask_directory(its, "ada@berth.example", there.PASSWORD)
+        claim = authenticate_by_ldap(its, "ada@berth.example", there.PASSWORD)
     front.close()
     assert (claim is not None) == (case == "right")
     told = [line for line in lines if line["event"] == "ldap.certificate_refused"]

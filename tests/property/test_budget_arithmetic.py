@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from accounts.core.budget_arithmetic import (
     MICROSECOND,
     DayUse,
-    Holding,
+    LiveAllocation,
     Period,
     Price,
-    bounds,
     cost,
+    period_bounds,
     split_by_day,
-    within,
+    uses_between,
 )
 
 instants = st.integers(0, 4000 * 24 * 3600 * 10**6).map(
@@ -40,7 +40,7 @@ def total(uses: list[DayUse]) -> int:
 
 @given(instants, spans, amounts)
 def test_the_days_add_up_to_all_that_was_held(since: datetime, span: timedelta, amount: int) -> None:
-    uses = split_by_day(Holding("cpu", amount, since), since + span)
+    uses = split_by_day(LiveAllocation("cpu", amount, since), since + span)
     assert total(uses) == amount * (span // MICROSECOND)
     assert len({use.day for use in uses}) == len(uses)
 
@@ -49,9 +49,9 @@ def test_the_days_add_up_to_all_that_was_held(since: datetime, span: timedelta, 
 def test_it_does_not_matter_where_time_is_cut(
     since: datetime, one: timedelta, other: timedelta, amount: int, known: list[Price]
 ) -> None:
-    whole = split_by_day(Holding("cpu", amount, since), since + one + other)
-    parts = split_by_day(Holding("cpu", amount, since), since + one)
-    parts += split_by_day(Holding("cpu", amount, since + one), since + one + other)
+    whole = split_by_day(LiveAllocation("cpu", amount, since), since + one + other)
+    parts = split_by_day(LiveAllocation("cpu", amount, since), since + one)
+    parts += split_by_day(LiveAllocation("cpu", amount, since + one), since + one + other)
     assert total(whole) == total(parts)
     assert cost(whole, known) == cost(parts, known)
 
@@ -60,16 +60,16 @@ def test_it_does_not_matter_where_time_is_cut(
 def test_every_day_is_in_one_period_and_periods_follow_each_other(
     since: datetime, span: timedelta, amount: int, period: Period
 ) -> None:
-    uses = split_by_day(Holding("cpu", amount, since), since + span)
+    uses = split_by_day(LiveAllocation("cpu", amount, since), since + span)
     day, counted = since.date(), 0
     while day <= (since + span).date():
-        found = bounds(period, day)
+        found = period_bounds(period, day)
         assert found is not None
         first, end = found
         assert first <= day < end
-        assert bounds(period, end - timedelta(days=1)) == found
-        assert bounds(period, end) != found
-        counted += total(within(uses, first, end))
+        assert period_bounds(period, end - timedelta(days=1)) == found
+        assert period_bounds(period, end) != found
+        counted += total(uses_between(uses, first, end))
         day = end
     assert counted == total(uses)
 

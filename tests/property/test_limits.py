@@ -3,15 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.core.limits import Level, Scope, adds_up, effective, hits, never
-from accounts.core.utilization import UseRule
+from accounts.core.limits import (
+    Level,
+    Scope,
+    effective_limits,
+    is_summed,
+    refused_limits,
+    unsatisfiable_limits,
+)
+from accounts.core.utilization import UtilizationRule
 
 NAMES = st.sampled_from(["sessions", "pending_sessions", "slots.cpu", "slots.cuda", "lifetime_s", "folders"])
 LEASTS = st.sampled_from(["min_cpu_percent", "min_mem_percent", "min_device_percent"])
 leasts = st.lists(
     st.builds(
         Scope, st.sampled_from(Level), st.integers(1, 3), st.just("a"), st.just("p"),
-        st.dictionaries(LEASTS, st.integers(1, 3)), use_rule=st.sampled_from(UseRule),
+        st.dictionaries(LEASTS, st.integers(1, 3)), use_rule=st.sampled_from(UtilizationRule),
     ),
     max_size=5, unique_by=lambda scope: (scope.level, scope.id),
 )  # fmt: skip
@@ -25,13 +32,14 @@ scopes = st.lists(
 def after(scope: Scope, asked: dict[str, int]) -> dict[str, int]:
     """What would be used if `asked` were granted."""
     return {
-        name: asked.get(name, 0) + (scope.used.get(name, 0) if adds_up(name) else 0) for name in scope.limits
+        name: asked.get(name, 0) + (scope.used.get(name, 0) if is_summed(name) else 0)
+        for name in scope.limits
     }
 
 
 @given(scopes, amounts)
 def test_what_hits_nothing_keeps_every_limit_and_every_limit_it_would_break_is_named(found, asked) -> None:
-    named = sorted((state.level, state.limit, state.value) for state in hits(found, asked))
+    named = sorted((state.level, state.limit, state.value) for state in refused_limits(found, asked))
     broken = sorted(
         (scope.level, name, scope.limits[name])
         for scope in found
@@ -43,45 +51,45 @@ def test_what_hits_nothing_keeps_every_limit_and_every_limit_it_would_break_is_n
 
 @given(scopes, amounts)
 def test_a_refusal_never_offers_what_would_be_refused(found, asked) -> None:
-    for state in hits(found, asked):
+    for state in refused_limits(found, asked):
         assert state.asked > state.left
         alone = [
             scope
             for scope in found
             if scope.level == state.level and scope.limits.get(state.limit) == state.value
         ]
-        assert any(not hits([scope], {state.limit: state.left}) for scope in alone)
+        assert any(not refused_limits([scope], {state.limit: state.left}) for scope in alone)
 
 
 @given(scopes, amounts)
 def test_asking_for_less_never_hits_more(found, asked) -> None:
     less = {name: amount // 2 for name, amount in asked.items()}
-    assert len(hits(found, less)) <= len(hits(found, asked))
+    assert len(refused_limits(found, less)) <= len(refused_limits(found, asked))
 
 
 @given(scopes, NAMES, st.integers(1, 6))
 def test_one_amount_is_granted_iff_the_effective_limit_has_it_left(found, name, amount) -> None:
-    left = {state.limit: state.left for state in effective(found)}
-    assert bool(hits(found, {name: amount})) == (name in left and amount > left[name])
+    left = {state.limit: state.left for state in effective_limits(found)}
+    assert bool(refused_limits(found, {name: amount})) == (name in left and amount > left[name])
 
 
 @given(scopes, amounts)
 def test_what_can_never_be_is_refused_at_any_time(found, asked) -> None:
-    names = {(state.level, state.limit, state.value) for state in never(found, asked)}
-    assert names <= {(state.level, state.limit, state.value) for state in hits(found, asked)}
+    names = {(state.level, state.limit, state.value) for state in unsatisfiable_limits(found, asked)}
+    assert names <= {(state.level, state.limit, state.value) for state in refused_limits(found, asked)}
 
 
 @given(st.permutations(list(Level)), amounts, amounts)
 def test_the_order_of_scopes_makes_no_difference(order, limits, used) -> None:
     found = [Scope(level, 1, "a", "p", limits, used) for level in order]
     straight = [Scope(level, 1, "a", "p", limits, used) for level in Level]
-    assert effective(found) == effective(straight)
-    assert hits(found, limits) == hits(straight, limits)
+    assert effective_limits(found) == effective_limits(straight)
+    assert refused_limits(found, limits) == refused_limits(straight, limits)
 
 
 @given(leasts)
 def test_who_counts_together_stands_whole_and_of_the_others_the_largest(found) -> None:
-    told = effective(found)
+    told = effective_limits(found)
     joint = [
         (scope.level, limit, scope.limits[limit])
         for scope in found

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
+from accounts.selectors import PROJECT_TITLE, oversees_projects, visible_projects
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_projects
 from common.actors import Actor
@@ -172,7 +172,7 @@ def _listing(request: HttpRequest, actor: Actor) -> Listing:
     """Return the list with the user's own folders first, and a second tab for administrators. If a
     project is chosen in the bar, only its folders and personal ones are shown.
     """
-    is_admin = governs_projects(request.user)  # type: ignore[arg-type]
+    is_admin = oversees_projects(request.user)  # type: ignore[arg-type]
     chosen = chosen_projects(request)
     own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
     everything = Tab("all", gettext_noop("All that I administer"), Q())

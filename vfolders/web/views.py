@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts.selectors import projects_of
+from accounts.selectors import cached_projects
 from common.errors import BerthError, InvalidInput
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
@@ -181,7 +181,7 @@ def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> Htt
 
 
 def _folder_form(request: HttpRequest) -> FolderForm:
-    projects = [project.name for project in projects_of(request.user)]  # type: ignore[arg-type]
+    projects = [project.name for project in cached_projects(request.user)]  # type: ignore[arg-type]
     typed = request.POST if request.method == "POST" else None
     return FolderForm(typed, projects=projects, hosts=storage_host_names())
 

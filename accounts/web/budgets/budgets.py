@@ -23,26 +23,26 @@ from accounts.budgets.selectors import (
     UNITS,
     BudgetImpact,
     access_budget,
-    amount_words,
+    budget_impact,
     budget_states,
-    impact_of_budget,
+    budget_warning,
+    find_owner,
+    format_budget_amount,
     may_change_budget,
-    owner_named,
-    states_of,
+    read_budget_states,
     today,
     visible_budgets,
-    warning_of,
 )
 from accounts.core.authorization import Action
-from accounts.core.budget_arithmetic import BudgetState, rounded
+from accounts.core.budget_arithmetic import BudgetState, round_amount
 from accounts.core.limits import Level
-from accounts.models import Budget, Project, User, holds_on
-from accounts.policies.service import level_of
-from accounts.selectors import governs_people, sees_everything, visible_domains
+from accounts.models import Budget, Project, User, period_contains
+from accounts.policies.service import target_level
+from accounts.selectors import oversees_people, sees_everything, visible_domains
 from accounts.tenancy.preferences import column_choice
-from accounts.web.budgets.forms import BudgetForm, NewBudgetForm, typed_budget
-from accounts.web.form_errors import digest, mark
-from accounts.web.page_access import nothing_here
+from accounts.web.budgets.forms import BudgetForm, NewBudgetForm, budget_initial
+from accounts.web.form_errors import add_errors, form_digest
+from accounts.web.page_access import page_not_found
 from common.actors import Actor
 from common.errors import BerthError, NotFound
 from common.pages.status_styles import Tone
@@ -86,7 +86,7 @@ TABLE = define_table(
 
 def budget_rows(states: Iterable[BudgetState]) -> list[dict[str, Any]]:
     """Return the context of includes/budgets.html."""
-    return [_row(state) for state in states]
+    return [_budget_row(state) for state in states]
 
 
 def budget_card(owner: Project | User, *, may_limit: bool) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def budget_card(owner: Project | User, *, may_limit: bool) -> dict[str, Any]:
     queries.
     """
     return {
-        "rows": budget_rows(budget_states([(level_of(owner), owner.pk)])),
-        "named": _named(owner),
+        "rows": budget_rows(budget_states([(target_level(owner), owner.pk)])),
+        "named": _owner_input(owner),
         "may_limit": may_limit,
     }
 
@@ -103,7 +103,7 @@ def budget_card(owner: Project | User, *, may_limit: bool) -> dict[str, Any]:
 @require_GET
 @login_required
 def budget_list(request: HttpRequest) -> HttpResponse:
-    actor = _overseer(request)
+    actor = _require_overseer(request)
     listing = Listing(
         TABLE,
         request.GET,
@@ -113,8 +113,8 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     )
     listing.choices = _choices(actor)
     page = listing.page(visible_budgets(actor), lambda budgets: budgets)
-    states = {state.id: state for state in states_of(page)}
-    rows = [{**_row(states[budget.pk]), "budget": budget} for budget in page]
+    states = {state.id: state for state in read_budget_states(page)}
+    rows = [{**_budget_row(states[budget.pk]), "budget": budget} for budget in page]
     context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
     context["can_create"] = not actor.is_read_only
     return render(request, "accounts/budgets.html", context)
@@ -127,50 +127,54 @@ def new_budget(request: HttpRequest) -> HttpResponse:
     """Show an empty form; ?for= prefills the owner. POST previews the effect, and creates the
     budget if it is confirmed.
     """
-    actor = _overseer(request)
+    actor = _require_overseer(request)
     if actor.is_read_only:
-        raise nothing_here()
+        raise page_not_found()
     if request.method != "POST":
-        return _page(request, None, NewBudgetForm(initial={"owner": request.GET.get("for", "")[:254]}))
+        return _budget_page(request, None, NewBudgetForm(initial={"owner": request.GET.get("for", "")[:254]}))
     form = NewBudgetForm(request.POST)
     if not form.is_valid():
-        return _page(request, None, form, status=422)
+        return _budget_page(request, None, form, status=422)
     try:
-        wanted, owner = form.wanted(), owner_named(actor, form.cleaned_data["owner"])
-        budget = service.new_budget(actor, level_of(owner), owner.pk, wanted)
-        said = {**wanted, "owner": owner.pk}
-        if request.POST.get("sure") != digest(said):
-            return _page(request, None, form, impact=impact_of_budget(budget), sure=digest(said))
-        made = service.create_budget(actor=actor, level=level_of(owner), owner_id=owner.pk, **wanted)
+        wanted, owner = form.wanted(), find_owner(actor, form.cleaned_data["owner"])
+        budget = service.build_budget(actor, target_level(owner), owner.pk, wanted)
+        confirmed = {**wanted, "owner": owner.pk}
+        if request.POST.get("sure") != form_digest(confirmed):
+            return _budget_page(
+                request, None, form, impact=budget_impact(budget), sure=form_digest(confirmed)
+            )
+        budget = service.create_budget(actor=actor, level=target_level(owner), owner_id=owner.pk, **wanted)
     except BerthError as refusal:
-        mark(form, refusal)
-        return _page(request, None, form, status=422)
-    messages.success(request, _("{name} has a budget now.").format(name=made.owner_name))
-    return redirect("budget", made.pk)
+        add_errors(form, refusal)
+        return _budget_page(request, None, form, status=422)
+    messages.success(request, _("{name} has a budget now.").format(name=budget.owner_name))
+    return redirect("budget", budget.pk)
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def budget_page(request: HttpRequest, budget_id: int) -> HttpResponse:
     """Show one budget. POST previews the effect of the change, and saves it if it is confirmed."""
-    actor = _overseer(request)
+    actor = _require_overseer(request)
     if request.method != "POST":
         budget = access_budget(actor, budget_id, Action.VIEW)
-        return _page(request, budget, BudgetForm(initial=typed_budget(budget)))
+        return _budget_page(request, budget, BudgetForm(initial=budget_initial(budget)))
     budget = access_budget(actor, budget_id, Action.LIMIT)
     form = BudgetForm(request.POST)
     if not form.is_valid():
-        return _page(request, budget, form, status=422)
+        return _budget_page(request, budget, form, status=422)
     try:
         wanted = form.wanted()
         changed = access_budget(actor, budget_id, Action.LIMIT)
-        service.change_budget(changed, wanted)
-        if request.POST.get("sure") != digest(wanted):
-            return _page(request, budget, form, impact=impact_of_budget(changed), sure=digest(wanted))
+        service.apply_budget_changes(changed, wanted)
+        if request.POST.get("sure") != form_digest(wanted):
+            return _budget_page(
+                request, budget, form, impact=budget_impact(changed), sure=form_digest(wanted)
+            )
         service.update_budget(actor=actor, budget_id=budget_id, changes=wanted)
     except BerthError as refusal:
-        mark(form, refusal)
-        return _page(request, budget, form, status=422)
+        add_errors(form, refusal)
+        return _budget_page(request, budget, form, status=422)
     messages.success(request, _("The budget is changed."))
     return redirect("budget", budget_id)
 
@@ -178,7 +182,7 @@ def budget_page(request: HttpRequest, budget_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete_budget(request: HttpRequest, budget_id: int) -> HttpResponse:
-    actor = _overseer(request)
+    actor = _require_overseer(request)
     budget = access_budget(actor, budget_id, Action.LIMIT)
     try:
         if request.POST.get("confirm", "") != budget.owner_name:
@@ -191,7 +195,7 @@ def delete_budget(request: HttpRequest, budget_id: int) -> HttpResponse:
     return redirect("budgets")
 
 
-def _row(state: BudgetState) -> dict[str, Any]:
+def _budget_row(state: BudgetState) -> dict[str, Any]:
     percent = min(FULL, int(state.spent * FULL / Fraction(state.amount))) if state.amount else FULL
     tone = Tone.BAD if state.is_used_up else Tone.WARN if state.is_nearly_used_up else Tone.BUSY
     return {
@@ -201,13 +205,13 @@ def _row(state: BudgetState) -> dict[str, Any]:
         "owner": _("The project “{name}”").format(name=state.owner)
         if state.level is Level.PROJECT
         else state.owner,
-        "used": amount_words(state.unit, rounded(state.spent)),
-        "left": amount_words(state.unit, rounded(state.left)),
-        "amount": amount_words(state.unit, state.amount),
+        "used": format_budget_amount(state.unit, round_amount(state.spent)),
+        "left": format_budget_amount(state.unit, round_amount(state.left)),
+        "amount": format_budget_amount(state.unit, state.amount),
         "percent": percent,
         "tone": tone,
         "state": _state(state),
-        "warning": warning_of(state),
+        "warning": budget_warning(state),
         "is_hard": state.is_hard,
         "is_used_up": state.is_used_up,
         "is_nearly_used_up": state.is_nearly_used_up,
@@ -227,7 +231,7 @@ def _state(state: BudgetState) -> str:
 def _tabs() -> Sequence[Tab]:
     day = today()
     return (
-        Tab("now", gettext_noop("Now"), holds_on(day)),
+        Tab("now", gettext_noop("Now"), period_contains(day)),
         Tab("to_come", gettext_noop("Upcoming"), Q(starts_on__gt=day)),
         Tab("over", gettext_noop("Past"), Q(ends_on__lt=day)),
         ALL,
@@ -245,19 +249,19 @@ def _choices(actor: Actor) -> dict[str, Any]:
     }
 
 
-def _overseer(request: HttpRequest) -> Actor:
+def _require_overseer(request: HttpRequest) -> Actor:
     """Return the actor if it administers or monitors a domain. Raises NotFound."""
-    if not governs_people(request.user):  # type: ignore[arg-type]
-        raise nothing_here()
+    if not oversees_people(request.user):  # type: ignore[arg-type]
+        raise page_not_found()
     return actor_of(request)
 
 
-def _named(owner: Project | User) -> str:
-    """Return the name of the owner as `owner_named` accepts it."""
+def _owner_input(owner: Project | User) -> str:
+    """Return the name of the owner as `find_owner` accepts it."""
     return f"{owner.domain.name}/{owner.name}" if isinstance(owner, Project) else owner.email
 
 
-def _page(
+def _budget_page(
     request: HttpRequest,
     budget: Budget | None,
     form: BudgetForm,
@@ -270,14 +274,14 @@ def _page(
     context: dict[str, Any] = {"budget": budget, "form": form if can_change else None, "sure": sure}
     if impact:
         context["impact"] = {
-            "row": _row(impact.state),
+            "row": _budget_row(impact.state),
             "people": impact.people_count,
             "refuses": impact.state.refuses,
         }
     if budget:
         level, owner_id = budget.owner_key
         context |= {
-            "row": _row(states_of([budget])[0]),
+            "row": _budget_row(read_budget_states([budget])[0]),
             "owner_url": reverse("project" if level is Level.PROJECT else "person", args=[owner_id]),
         }
     return render(request, "accounts/budget.html", context, status=status)

@@ -10,8 +10,8 @@ from accounts.core.budget_arithmetic import Period, Unit
 from accounts.models import Budget
 from common.values.resources import CPU, MEM
 
-_TYPED = {"autocomplete": "off", "spellcheck": "false"}
-_NUMBER = {**_TYPED, "inputmode": "decimal"}
+_NO_COMPLETION = {"autocomplete": "off", "spellcheck": "false"}
+_NUMBER = {**_NO_COMPLETION, "inputmode": "decimal"}
 _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
@@ -73,12 +73,12 @@ class NewBudgetForm(BudgetForm):
         max_length=254,
         label=gettext_lazy("Applies to"),
         help_text=gettext_lazy("The name of a project, or the e-mail of a person."),
-        widget=forms.TextInput(attrs=_TYPED),
+        widget=forms.TextInput(attrs=_NO_COMPLETION),
     )
     field_order = ("owner",)
 
 
-def typed_budget(budget: Budget) -> dict[str, Any]:
+def budget_initial(budget: Budget) -> dict[str, Any]:
     """Return the initial form values of a budget."""
     shown = {name: getattr(budget, name) for name in BudgetForm.base_fields}
     return {**shown, "is_hard": "yes" if budget.is_hard else ""}
@@ -89,7 +89,7 @@ class PriceForm(forms.Form):
         max_length=32,
         label=gettext_lazy("Resource"),
         help_text=gettext_lazy("cpu, mem, or the name of an accelerator, like cuda."),
-        widget=forms.TextInput(attrs={**_TYPED, "list": "slot-names"}),
+        widget=forms.TextInput(attrs={**_NO_COMPLETION, "list": "slot-names"}),
     )
     per_hour = forms.DecimalField(
         min_value=0,
@@ -106,4 +106,4 @@ class PriceForm(forms.Form):
     )
 
 
-USUAL_SLOTS = (CPU, MEM)
+SUGGESTED_SLOTS = (CPU, MEM)

@@ -14,11 +14,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.budgets import service
 from accounts.budgets.selectors import today, tomorrow
 from accounts.models import Price
-from accounts.selectors import governs_people, may_do_everything
+from accounts.selectors import may_do_everything, oversees_people
 from accounts.tenancy.preferences import column_choice
-from accounts.web.budgets.forms import USUAL_SLOTS, PriceForm
-from accounts.web.form_errors import mark
-from accounts.web.page_access import nothing_here
+from accounts.web.budgets.forms import SUGGESTED_SLOTS, PriceForm
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import page_not_found
 from common.errors import InvalidInput
 from common.pages.tables import Column, Listing, Table, define_table
 from common.rest.actor import actor_of
@@ -51,7 +51,7 @@ _PER_DEVICE = gettext_noop("of one device")
 @submit_once(otherwise="prices")
 def price_list(request: HttpRequest) -> HttpResponse:
     """Show the price list; POST sets a price."""
-    _demand_overseer(request)
+    _require_overseer(request)
     if request.method != "POST":
         return _page(request, PriceForm(initial={"since": tomorrow()}))
     form = PriceForm(request.POST)
@@ -60,18 +60,20 @@ def price_list(request: HttpRequest) -> HttpResponse:
     try:
         price = service.set_price(actor=actor_of(request), **form.cleaned_data)
     except InvalidInput as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, form, status=422)
     sentence = _("An hour of {resource} costs {price} from {day} on.")
-    told = sentence.format(resource=price.slot_name, price=_words(price), day=price.since.isoformat())
-    messages.success(request, told)
+    sentence = sentence.format(
+        resource=price.slot_name, price=_format_price(price), day=price.since.isoformat()
+    )
+    messages.success(request, sentence)
     return redirect("prices")
 
 
 @login_required
 @require_POST
 def delete_price(request: HttpRequest, price_id: int) -> HttpResponse:
-    _demand_overseer(request)
+    _require_overseer(request)
     try:
         service.delete_price(actor=actor_of(request), price_id=price_id)
     except InvalidInput as refusal:
@@ -81,9 +83,9 @@ def delete_price(request: HttpRequest, price_id: int) -> HttpResponse:
     return redirect("prices")
 
 
-def _demand_overseer(request: HttpRequest) -> None:
-    if not governs_people(request.user):  # type: ignore[arg-type]
-        raise nothing_here()
+def _require_overseer(request: HttpRequest) -> None:
+    if not oversees_people(request.user):  # type: ignore[arg-type]
+        raise page_not_found()
 
 
 def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpResponse:
@@ -93,12 +95,12 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
     newest = Price.objects.filter(since__lte=day).order_by("slot_name", "-since").distinct("slot_name")
     holding = {price.pk for price in newest}
     context: dict[str, Any] = {
-        "listing": listing, "columns": listing.columns, "page": page, "slot_names": USUAL_SLOTS,
+        "listing": listing, "columns": listing.columns, "page": page, "slot_names": SUGGESTED_SLOTS,
         "form": form if may_do_everything(actor) else None,
         "rows": [
             {
                 "price": price,
-                "amount": _words(price),
+                "amount": _format_price(price),
                 "per": _(_PER.get(price.slot_name, _PER_DEVICE)),
                 "state": "holds" if price.pk in holding else "to_come" if price.since > day else "over",
                 "can_remove": may_do_everything(actor) and price.since > day,
@@ -109,7 +111,7 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
     return render(request, "accounts/prices.html", context, status=status)
 
 
-def _words(price: Price) -> str:
+def _format_price(price: Price) -> str:
     """Format the price with as few decimals as needed, at least two: 0.05 instead of 0.050000."""
     whole, _dot, decimals = f"{price.per_hour:.6f}".partition(".")
     return format_money(f"{whole}.{decimals.rstrip('0').ljust(2, '0')}")

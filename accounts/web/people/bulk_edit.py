@@ -21,9 +21,9 @@ from accounts.core.roles import ROLE_TITLES, Role
 from accounts.models import Membership, User
 from accounts.policies.selectors import access_policy, assignable_policies
 from accounts.policies.service import assign_policy
-from accounts.selectors import access_project, manageable_projects, standing_of, visible_users
+from accounts.selectors import access_project, manageable_projects, read_actor_scope, visible_users
 from accounts.tenancy import service
-from accounts.web.page_access import administrator, nothing_here
+from accounts.web.page_access import page_not_found, require_administrator
 from accounts.web.people.forms import BulkChangeForm
 from common.actors import Actor
 from common.errors import Conflict, NotFound
@@ -38,9 +38,9 @@ Apply = Callable[[Actor, User, str], tuple[str, Inverse]]
 @login_required
 def edit_many(request: HttpRequest) -> HttpResponse:
     """Show the choice of changes; POST with a change reports the result of each user."""
-    actor = administrator(request)
-    if not authorization.roles_to_give(standing_of(actor)):
-        raise nothing_here()
+    actor = require_administrator(request)
+    if not authorization.assignable_roles(read_actor_scope(actor)):
+        raise page_not_found()
     ids = chosen_numbers(request.POST, "person")
     back = f"{reverse('people')}?{request.POST.get('back', '')}"
     people = {person.pk: person for person in visible_users(actor).filter(pk__in=ids)}
@@ -61,7 +61,7 @@ def edit_many(request: HttpRequest) -> HttpResponse:
         name_of=lambda pk: people[pk].email if pk in people else str(pk),
         url_of=lambda pk: reverse("person", args=[pk]) if pk in people else "",
     )
-    _offer_way_back(request, changed)
+    _offer_undo(request, changed)
     context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
     return render(request, "accounts/edited_many.html", context)
 
@@ -84,7 +84,7 @@ def _set_role(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
     return _("The role is now: {role}.").format(role=_(ROLE_TITLES[role])), f"role:{was}"
 
 
-def _join(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
+def _add_to_project(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
     project = access_project(actor, int(value), Action.MANAGE_MEMBERS)
     if Membership.objects.filter(project=project, user=person).exists():
         raise Conflict(_("Is in the project already."))
@@ -92,7 +92,7 @@ def _join(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
     return _("Is in the project “{name}” now.").format(name=project.name), f"leave:{project.pk}"
 
 
-def _leave(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
+def _remove_from_project(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
     project = access_project(actor, int(value), Action.MANAGE_MEMBERS)
     if not Membership.objects.filter(project=project, user=person).exists():
         raise Conflict(_("Is not in the project."))
@@ -109,12 +109,17 @@ def _set_policy(actor: Actor, person: User, value: str) -> tuple[str, Inverse]:
     return _("The policy is now: {name}.").format(name=policy.name), f"policy:{was}" if was else ""
 
 
-CHANGES: dict[str, Apply] = {"role": _set_role, "join": _join, "leave": _leave, "policy": _set_policy}
+CHANGES: dict[str, Apply] = {
+    "role": _set_role,
+    "join": _add_to_project,
+    "leave": _remove_from_project,
+    "policy": _set_policy,
+}
 
 
 def _choices(actor: Actor) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the possible changes in groups."""
-    roles = authorization.roles_to_give(standing_of(actor))
+    roles = authorization.assignable_roles(read_actor_scope(actor))
     projects = manageable_projects(actor).filter(is_active=True).order_by("name", "domain__name")
     names = [(project.pk, f"{project.name} ({project.domain.name})") for project in projects]
     policies = assignable_policies(actor, Level.USER, actor.domain_id or 0)
@@ -126,7 +131,7 @@ def _choices(actor: Actor) -> list[tuple[str, list[tuple[str, str]]]]:
     ]
 
 
-def _offer_way_back(request: HttpRequest, changed: dict[int, Inverse]) -> None:
+def _offer_undo(request: HttpRequest, changed: dict[int, Inverse]) -> None:
     """Offer an undo if a single change restores all users."""
     inverses = set(changed.values())
     if len(inverses) != 1 or "" in inverses:

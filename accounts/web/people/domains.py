@@ -17,11 +17,11 @@ from accounts.core import authorization
 from accounts.core.authorization import Action
 from accounts.core.sign_up import SignUp
 from accounts.models import Domain, Project, User
-from accounts.selectors import access_domain, standing_of, visible_domains
+from accounts.selectors import access_domain, read_actor_scope, visible_domains
 from accounts.tenancy import archiving, service
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import mark
-from accounts.web.page_access import overseer_of_all
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_global_overseer
 from accounts.web.people.forms import DomainForm, NamedForm, SignUpForm
 from accounts.web.policies.policies import policy_card
 from common.actors import Actor
@@ -56,14 +56,14 @@ TABLE = define_table(
 @submit_once(otherwise="domains")
 def domain_list(request: HttpRequest) -> HttpResponse:
     """List the domains; POST creates one."""
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     form = NamedForm(request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():
         return _list_page(request, actor, form, status=422 if request.method == "POST" else 200)
     try:
         domain = service.create_domain(actor=actor, **form.cleaned_data)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _list_page(request, actor, form, status=422)
     messages.success(request, _("The domain “{name}” is ready.").format(name=domain.name))
     return redirect("domain", domain.pk)
@@ -73,7 +73,7 @@ def domain_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
     """Show one domain; POST changes it."""
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     if request.method != "POST":
         domain = access_domain(actor, domain_id, Action.VIEW)
         initial = {"name": domain.name, "title": domain.title, "second_factor": domain.second_factor}
@@ -85,7 +85,7 @@ def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
     try:
         archiving.update_domain(actor=actor, domain_id=domain_id, **form.cleaned_data)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, domain, form, status=422)
     messages.success(request, _("The domain is changed."))
     return redirect("domain", domain_id)
@@ -95,7 +95,7 @@ def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
 @require_POST
 def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
     """Set the sign-up mode of the domain."""
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     domain = access_domain(actor, domain_id, Action.EDIT)
     named, form = NamedForm(initial={"name": domain.name, "title": domain.title}), SignUpForm(request.POST)
     if not form.is_valid():
@@ -107,7 +107,7 @@ def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
             actor=actor, domain_id=domain_id, sign_up=SignUp(wanted["sign_up"]), mail_domains=names
         )
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, domain, named, sign_up=form, status=422)
     messages.success(request, _("The domain is changed."))
     return redirect("domain", domain_id)
@@ -117,7 +117,7 @@ def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
 @require_POST
 def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
     """Close the domain if its name was typed, or reopen it."""
-    actor, is_active = overseer_of_all(request), request.POST.get("to") == "open"
+    actor, is_active = require_global_overseer(request), request.POST.get("to") == "open"
     domain = access_domain(actor, domain_id, Action.CLOSE)
     try:
         if not is_active and request.POST.get("confirm", "") != domain.name:
@@ -134,7 +134,7 @@ def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def purge_domain(request: HttpRequest, domain_id: int) -> HttpResponse:
-    actor = overseer_of_all(request)
+    actor = require_global_overseer(request)
     domain = access_domain(actor, domain_id, Action.PURGE)
     try:
         if request.POST.get("confirm", "") != domain.name:
@@ -150,7 +150,7 @@ def purge_domain(request: HttpRequest, domain_id: int) -> HttpResponse:
 def _list_page(request: HttpRequest, actor: Actor, form: NamedForm, *, status: int = 200) -> HttpResponse:
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
     page = listing.page(visible_domains(actor), _with_counts)
-    may_add = Action.CREATE in authorization.on_domain(standing_of(actor), 0)
+    may_add = Action.CREATE in authorization.domain_actions(read_actor_scope(actor), 0)
     context = {
         "listing": listing, "columns": listing.columns, "page": page, "form": form if may_add else None,
     }  # fmt: skip
@@ -165,7 +165,7 @@ def _page(
     sign_up: SignUpForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    allowed = authorization.on_domain(standing_of(actor_of(request)), domain.pk)
+    allowed = authorization.domain_actions(read_actor_scope(actor_of(request)), domain.pk)
     names = " ".join(domain.mail_domains.values_list("name", flat=True))
     context = {
         "sign_up": sign_up or SignUpForm(initial={"sign_up": domain.sign_up, "mail_domains": names}),

@@ -14,14 +14,14 @@ from accounts.core.sign_up import SIGN_UP_TITLES
 from accounts.models import OffBoarding
 from accounts.tenancy import invitations
 
-_TYPED = {"autocomplete": "off", "spellcheck": "false"}
-FOLDER_WISHES = {
+_NO_COMPLETION = {"autocomplete": "off", "spellcheck": "false"}
+FOLDER_CHOICES = {
     OffBoarding.Folders.KEEP: gettext_lazy("They stay with the closed account; administrators reach them."),
     OffBoarding.Folders.HAND_OVER: gettext_lazy("They go to the person named below."),
     OffBoarding.Folders.DELETE: gettext_lazy("They are deleted with all that is in them."),
 }
 
-SECOND_FACTOR_WISHES = {
+SECOND_FACTOR_CHOICES = {
     SecondFactor.OPTIONAL.value: gettext_lazy("nobody: who wants one sets it up"),
     SecondFactor.ADMINS.value: gettext_lazy("administrators"),
     SecondFactor.EVERYBODY.value: gettext_lazy("everybody"),
@@ -34,7 +34,7 @@ class PersonForm(forms.Form):
     """
 
     email = forms.CharField(
-        max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs=_TYPED)
+        max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs=_NO_COMPLETION)
     )
     name = forms.CharField(max_length=120, required=False, label=gettext_lazy("Name"))
     role = forms.ChoiceField(label=gettext_lazy("Role"))
@@ -87,7 +87,7 @@ class InvitationForm(PersonForm):
         max_length=254,
         label=gettext_lazy("E-mail"),
         help_text=gettext_lazy("The person it is for. Empty: anybody with the link."),
-        widget=forms.EmailInput(attrs=_TYPED),
+        widget=forms.EmailInput(attrs=_NO_COMPLETION),
     )
     projects = forms.MultipleChoiceField(
         required=False, label=gettext_lazy("Projects"), widget=forms.SelectMultiple(attrs={"size": 4})
@@ -96,12 +96,12 @@ class InvitationForm(PersonForm):
     days = forms.IntegerField(
         min_value=1,
         max_value=invitations.MOST_DAYS,
-        initial=invitations.DAYS,
+        initial=invitations.DEFAULT_DAYS,
         label=gettext_lazy("Valid for (days)"),
     )
     uses = forms.IntegerField(
         min_value=1,
-        max_value=invitations.MOST_USES,
+        max_value=invitations.MAX_USES,
         initial=1,
         label=gettext_lazy("Number of uses"),
     )
@@ -137,14 +137,14 @@ class SignUpForm(forms.Form):
         help_text=gettext_lazy(
             "The part of addresses after the @, several with spaces between them: uni.example lab.example"
         ),
-        widget=forms.TextInput(attrs=_TYPED),
+        widget=forms.TextInput(attrs=_NO_COMPLETION),
     )
 
 
-class ClosingForm(forms.Form):
+class CloseUserForm(forms.Form):
     folders = forms.ChoiceField(
         label=gettext_lazy("What happens to the folders?"),
-        choices=list(FOLDER_WISHES.items()),
+        choices=list(FOLDER_CHOICES.items()),
         initial=OffBoarding.Folders.KEEP.value,
         widget=forms.RadioSelect(attrs={"class": "form-check-input"}),
     )
@@ -153,7 +153,7 @@ class ClosingForm(forms.Form):
         max_length=254,
         label=gettext_lazy("New owner of the folders"),
         help_text=gettext_lazy("The e-mail of somebody in the same domain."),
-        widget=forms.EmailInput(attrs=_TYPED),
+        widget=forms.EmailInput(attrs=_NO_COMPLETION),
     )
 
 
@@ -164,7 +164,7 @@ class NamedForm(forms.Form):
         max_length=64,
         label=gettext_lazy("Name"),
         help_text=gettext_lazy("Lower-case letters, digits, dots, dashes and underscores."),
-        widget=forms.TextInput(attrs=_TYPED),
+        widget=forms.TextInput(attrs=_NO_COMPLETION),
     )
     title = forms.CharField(max_length=120, required=False, label=gettext_lazy("Title"))
 
@@ -172,7 +172,7 @@ class NamedForm(forms.Form):
 class DomainForm(NamedForm):
     second_factor = forms.ChoiceField(
         label=gettext_lazy("Second factor required for"),
-        choices=list(SECOND_FACTOR_WISHES.items()),
+        choices=list(SECOND_FACTOR_CHOICES.items()),
         initial=SecondFactor.OPTIONAL.value,
         required=False,
     )
@@ -197,7 +197,7 @@ class MemberForm(forms.Form):
     email = forms.CharField(
         max_length=254,
         label=gettext_lazy("E-mail"),
-        widget=forms.EmailInput(attrs={**_TYPED, "placeholder": "ada@example.org"}),
+        widget=forms.EmailInput(attrs={**_NO_COMPLETION, "placeholder": "ada@example.org"}),
     )
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),

@@ -19,17 +19,17 @@ from accounts.core.roles import ROLE_TITLES, Role
 from accounts.core.sign_up import InvitationState, SignUp
 from accounts.models import Invitation, ResourcePolicy
 from accounts.selectors import (
-    governs_people,
     manageable_projects,
     may_do_everything,
+    oversees_people,
+    read_actor_scope,
     sees_everything,
-    standing_of,
     visible_domains,
 )
 from accounts.tenancy import invitations
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import mark
-from accounts.web.page_access import nothing_here
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import page_not_found
 from accounts.web.people.forms import InvitationForm
 from common import clock
 from common.actors import Actor
@@ -66,7 +66,7 @@ TABLE = define_table(
 @submit_once(otherwise="invitations")
 def invitation_list(request: HttpRequest) -> HttpResponse:
     """List the invitations; POST creates one, and only its response shows the link."""
-    actor = _overseer(request)
+    actor = _require_overseer(request)
     form = _form(actor, request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():
         return _page(request, actor, form, status=422 if request.method == "POST" else 200)
@@ -80,7 +80,7 @@ def invitation_list(request: HttpRequest) -> HttpResponse:
             policy=ResourcePolicy.objects.filter(pk=policy).first() if policy else None,
         )
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, actor, form, status=422)
     made = {"invitation": invitation, "url": url, "is_mailed": bool(invitation.email) and settings.BERTH_MAIL}
     return _page(request, actor, _form(actor), made=made, status=201)
@@ -89,14 +89,14 @@ def invitation_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
-    invitations.revoke_invitation(actor=_overseer(request), invitation_id=invitation_id)
+    invitations.revoke_invitation(actor=_require_overseer(request), invitation_id=invitation_id)
     messages.success(request, _("The invitation is revoked; its link lets nobody in."))
     return redirect("invitations")
 
 
-def _overseer(request: HttpRequest) -> Actor:
-    if not governs_people(request.user):  # type: ignore[arg-type]
-        raise nothing_here()
+def _require_overseer(request: HttpRequest) -> Actor:
+    if not oversees_people(request.user):  # type: ignore[arg-type]
+        raise page_not_found()
     return actor_of(request)
 
 
@@ -110,7 +110,7 @@ def _form(actor: Actor, data: object = None) -> InvitationForm:
     )
     return InvitationForm(
         data,
-        roles=authorization.roles_to_give(standing_of(actor)),
+        roles=authorization.assignable_roles(read_actor_scope(actor)),
         domains=[name for name, _title in offered["domain"]],
         projects=[name for name, _title in offered["project"]],
         policies=offered["policy"],
@@ -149,7 +149,7 @@ def _tabs() -> tuple[Tab, ...]:
 
 
 def _row(invitation: Invitation, can_invite: bool) -> dict[str, Any]:
-    state = invitations.state_of(invitation)
+    state = invitations.current_state(invitation)
     return {
         "invitation": invitation,
         "state": state.value,

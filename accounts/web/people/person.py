@@ -12,27 +12,27 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.core import authorization
-from accounts.core.authorization import Action, Standing
+from accounts.core.authorization import Action, ActorScope
 from accounts.core.roles import ROLE_TITLES, Role
-from accounts.logins.impersonation import viewing_lasts
+from accounts.logins.impersonation import max_duration
 from accounts.logins.required_actions import has_second_factor
 from accounts.models import OffBoarding, SshKey, User
 from accounts.selectors import (
     access_user,
+    access_user_in,
     actions_on_user,
-    domain_named,
+    find_domain,
+    find_user,
     known_memberships,
-    person_with_address,
-    standing_of,
-    user_among,
+    read_actor_scope,
     visible_domains,
     visible_users,
 )
 from accounts.tenancy import offboarding, owned_resources, service
 from accounts.web.budgets.budgets import budget_card
-from accounts.web.form_errors import mark
-from accounts.web.page_access import administrator
-from accounts.web.people.forms import ClosingForm, PersonForm
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_administrator
+from accounts.web.people.forms import CloseUserForm, PersonForm
 from accounts.web.policies.policies import policy_card
 from accounts.web.profile.keypairs import token_row
 from common.actors import Actor
@@ -44,22 +44,22 @@ from common.rest.actor import actor_of
 @require_http_methods(["GET", "HEAD", "POST"])
 def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
     """Show one user; POST changes the account."""
-    actor = administrator(request)
-    standing, is_post = standing_of(actor), request.method == "POST"
-    person = user_among(_with_facts(actor), user_id, Action.EDIT if is_post else Action.VIEW, standing)
-    form = _form(standing, person, request.POST if is_post else None)
+    actor = require_administrator(request)
+    actor_scope, is_post = read_actor_scope(actor), request.method == "POST"
+    person = access_user_in(_with_facts(actor), user_id, Action.EDIT if is_post else Action.VIEW, actor_scope)
+    form = _form(actor_scope, person, request.POST if is_post else None)
     if not is_post:
-        return _page(request, person, form, standing)
+        return _page(request, person, form, actor_scope)
     if not form.is_valid():
-        return _page(request, person, form, standing, status=422)
+        return _page(request, person, form, actor_scope, status=422)
     wanted = dict(form.cleaned_data)
     try:
         if domain := wanted.pop("domain", ""):
-            wanted["domain"] = domain_named(actor, domain)
+            wanted["domain"] = find_domain(actor, domain)
         service.update_user(actor=actor, user_id=user_id, **{**wanted, "role": Role(wanted["role"])})
     except BerthError as refusal:
-        mark(form, refusal)
-        return _page(request, person, form, standing, status=422)
+        add_errors(form, refusal)
+        return _page(request, person, form, actor_scope, status=422)
     messages.success(request, _("The account is changed."))
     return redirect("person", user_id)
 
@@ -70,19 +70,19 @@ def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
     """Show the user's resources and ask for confirmation; POST closes the account if its address
     was typed.
     """
-    actor = administrator(request)
+    actor = require_administrator(request)
     person = access_user(actor, user_id, Action.CLOSE)
-    form = ClosingForm(request.POST if request.method == "POST" else None)
+    form = CloseUserForm(request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():
         return _closing_page(request, person, form, status=422 if request.method == "POST" else 200)
     try:
         _check_typed(request, person)
-        heir_email = form.cleaned_data["heir"]
-        heir = person_with_address(actor, heir_email, field="heir") if heir_email else None
+        new_owner_email = form.cleaned_data["heir"]
+        new_owner = find_user(actor, new_owner_email, field="heir") if new_owner_email else None
         folders = OffBoarding.Folders(form.cleaned_data["folders"])
-        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, heir=heir)
+        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, new_owner=new_owner)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _closing_page(request, person, form, status=422, error=refusal.fields.get("confirm", [""])[0])
     messages.success(
         request,
@@ -94,7 +94,7 @@ def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def reopen_person(request: HttpRequest, user_id: int) -> HttpResponse:
-    person = offboarding.reopen_user(actor=administrator(request), user_id=user_id)
+    person = offboarding.reopen_user(actor=require_administrator(request), user_id=user_id)
     messages.success(
         request,
         _("The account of {person} is open. Memberships and tokens do not come back by themselves.").format(
@@ -107,7 +107,7 @@ def reopen_person(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def purge_person(request: HttpRequest, user_id: int) -> HttpResponse:
-    actor = administrator(request)
+    actor = require_administrator(request)
     person = access_user(actor, user_id, Action.PURGE)
     try:
         _check_typed(request, person)
@@ -142,14 +142,14 @@ def _with_facts(actor: Actor) -> QuerySet[User]:
     )
 
 
-def _form(standing: Standing, person: Any, data: object = None) -> PersonForm:
+def _form(actor_scope: ActorScope, person: Any, data: object = None) -> PersonForm:
     """Return the form of a user that was read by `_with_facts`."""
     own = Role(person.role)
-    can_give = person.pk != standing.user_id and own in authorization.roles_to_give(standing)
-    can_move = Action.MOVE in actions_on_user(standing, person)
+    can_give = person.pk != actor_scope.user_id and own in authorization.assignable_roles(actor_scope)
+    can_move = Action.MOVE in actions_on_user(actor_scope, person)
     return PersonForm(
         data,
-        roles=authorization.roles_to_give(standing) if can_give else [own],
+        roles=authorization.assignable_roles(actor_scope) if can_give else [own],
         domains=person.domain_names if can_move else [],
         initial={
             "email": person.email, "name": person.name, "role": person.role, "domain": person.domain.name,
@@ -158,10 +158,10 @@ def _form(standing: Standing, person: Any, data: object = None) -> PersonForm:
 
 
 def _page(
-    request: HttpRequest, person: Any, form: PersonForm, standing: Standing, *, status: int = 200
+    request: HttpRequest, person: Any, form: PersonForm, actor_scope: ActorScope, *, status: int = 200
 ) -> HttpResponse:
     actor = actor_of(request)
-    allowed = actions_on_user(standing, person)
+    allowed = actions_on_user(actor_scope, person)
     case = person.offboardings.select_related("heir", "asked_by").first() if person.has_case else None
     context = {
         "person": person,
@@ -169,16 +169,16 @@ def _page(
         "role_title": _(ROLE_TITLES[Role(person.role)]),
         "memberships": known_memberships(actor).filter(user=person),
         "form": form if Action.EDIT in allowed else None,
-        "policy_card": policy_card(actor, person, may_limit=Action.LIMIT in allowed, standing=standing),
+        "policy_card": policy_card(actor, person, may_limit=Action.LIMIT in allowed, actor_scope=actor_scope),
         "budget_card": budget_card(person, may_limit=Action.LIMIT in allowed),
         "has_second_factor": person.has_second_factor and Action.EDIT in allowed,
         "is_oneself": person.pk == actor.user_id,
-        "can_view_as": Action.VIEW_AS in allowed and person.is_active and bool(viewing_lasts()),
+        "can_view_as": Action.VIEW_AS in allowed and person.is_active and bool(max_duration()),
         "can_close": Action.CLOSE in allowed and person.is_active,
         "can_reopen": Action.CLOSE in allowed and not person.is_active,
         "can_purge": Action.PURGE in allowed and not person.is_active,
         "case": case if Action.CLOSE in allowed else None,
-        "report": offboarding.report_of(case) if case else [],
+        "report": offboarding.offboarding_report(case) if case else [],
         "tokens": [token_row(each) for each in person.keypairs.all()] if Action.EDIT in allowed else [],
         "ssh_keys": person.ssh_keys.select_related("keypair")
         if person.has_ssh_keys and Action.EDIT in allowed
@@ -188,15 +188,15 @@ def _page(
 
 
 def _closing_page(
-    request: HttpRequest, person: User, form: ClosingForm, *, status: int = 200, error: str = ""
+    request: HttpRequest, person: User, form: CloseUserForm, *, status: int = 200, error: str = ""
 ) -> HttpResponse:
     context: dict[str, Any] = {
         "person": person,
         "form": form,
         "error": error,
         "affected": [
-            owned_resources.label_of(handler.NAME, item.name)
-            for handler, item in owned_resources.items_of(person)
+            owned_resources.item_label(handler.NAME, item.name)
+            for handler, item in owned_resources.owned_items(person)
         ],
         "memberships": person.memberships.select_related("project").order_by("project__name"),
     }

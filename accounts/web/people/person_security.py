@@ -9,16 +9,16 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from accounts.sign_in import admin_control, second_factor
-from accounts.web.page_access import administrator
+from accounts.web.page_access import require_administrator
 from common.errors import Conflict, InvalidInput, TooManyRequests
 
 
 @login_required
 @require_POST
 def change_sign_in(request: HttpRequest, user_id: int) -> HttpResponse:
-    actor = administrator(request)
+    actor = require_administrator(request)
     try:
-        admin_control.control_sign_in(
+        admin_control.update_sign_in(
             actor=actor,
             user_id=user_id,
             must_change_password="must_change_password" in request.POST,
@@ -34,9 +34,9 @@ def change_sign_in(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def end_logins(request: HttpRequest, user_id: int) -> HttpResponse:
-    count = admin_control.end_user_logins(actor=administrator(request), user_id=user_id)
-    text = ngettext("{count} browser is signed out.", "{count} browsers are signed out.", count)
-    messages.success(request, text.format(count=count))
+    count = admin_control.end_user_logins(actor=require_administrator(request), user_id=user_id)
+    sentence = ngettext("{count} browser is signed out.", "{count} browsers are signed out.", count)
+    messages.success(request, sentence.format(count=count))
     return redirect("person", user_id)
 
 
@@ -44,7 +44,7 @@ def end_logins(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 def mail_password_link(request: HttpRequest, user_id: int) -> HttpResponse:
     try:
-        admin_control.mail_password_link(actor=administrator(request), user_id=user_id)
+        admin_control.mail_password_link(actor=require_administrator(request), user_id=user_id)
     except (Conflict, TooManyRequests) as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("person", user_id)
@@ -56,7 +56,7 @@ def mail_password_link(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 def reset_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
     try:
-        person = second_factor.reset_second_factor(actor=administrator(request), user_id=user_id)
+        person = second_factor.reset_second_factor(actor=require_administrator(request), user_id=user_id)
     except Conflict as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("person", user_id)

@@ -16,9 +16,9 @@ from accounts.core.membership_rules import MemberRule, RuleKind
 from accounts.models import Project
 from accounts.selectors import access_project
 from accounts.tenancy import membership_sync
-from accounts.tenancy.membership_rules import known_providers, rules_of
+from accounts.tenancy.membership_rules import group_providers, read_rules
 from accounts.tenancy.membership_sync import RuleImpact
-from accounts.web.form_errors import digest, mark
+from accounts.web.form_errors import add_errors, form_digest
 from common.errors import InvalidInput
 from common.pages.form_fields import UncheckedField
 from common.rest.actor import actor_of
@@ -60,18 +60,18 @@ def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
     actor = actor_of(request)
     project = access_project(actor, project_id, Action.EDIT)
     if request.method != "POST":
-        return _page(request, project, RulesForm(initial=_typed(rules_of(project))))
+        return _page(request, project, RulesForm(initial=_rules_initial(read_rules(project))))
     form = RulesForm(request.POST)
     form.is_valid()
     try:
-        wanted = membership_sync.rules_asked_for(form.rules())
-        impact = membership_sync.impact_of_rules(project, wanted)
-        sure = digest({"rules": wanted})
+        wanted = membership_sync.parse_rules(form.rules())
+        impact = membership_sync.rules_impact(project, wanted)
+        sure = form_digest({"rules": wanted})
         if not impact.is_none and request.POST.get("sure") != sure:
-            return _page(request, project, form, impact=_words(impact), sure=sure)
+            return _page(request, project, form, impact=_impact_words(impact), sure=sure)
         membership_sync.set_member_rules(actor=actor, project_id=project_id, rules=form.rules())
     except InvalidInput as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, project, form, status=422)
     messages.success(
         request, _("The rules hold. Everybody whom they concern joins or leaves within a minute.")
@@ -79,7 +79,7 @@ def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
     return redirect("project", project_id)
 
 
-def rule_words(rules: tuple[MemberRule, ...]) -> list[str]:
+def rule_sentences(rules: tuple[MemberRule, ...]) -> list[str]:
     """Return one sentence per rule."""
     sentences = {
         RuleKind.ALL: _("Everybody of the domain"),
@@ -89,7 +89,7 @@ def rule_words(rules: tuple[MemberRule, ...]) -> list[str]:
     return [sentences[rule.kind].format(value=rule.value) for rule in rules]
 
 
-def _typed(rules: tuple[MemberRule, ...]) -> dict[str, Any]:
+def _rules_initial(rules: tuple[MemberRule, ...]) -> dict[str, Any]:
     lines = {
         kind.value: "\n".join(rule.value for rule in rules if rule.kind is kind)
         for kind in (RuleKind.MAIL, RuleKind.GROUP)
@@ -97,7 +97,7 @@ def _typed(rules: tuple[MemberRule, ...]) -> dict[str, Any]:
     return {"everybody": any(rule.kind is RuleKind.ALL for rule in rules), **lines}
 
 
-def _words(impact: RuleImpact) -> list[dict[str, Any]]:
+def _impact_words(impact: RuleImpact) -> list[dict[str, Any]]:
     """Return the impact for display as [{"title", "people", "more"}]."""
     joining = ngettext("{count} person joins:", "{count} people join:", impact.joining_count)
     leaving = ngettext("{count} person leaves:", "{count} people leave:", impact.leaving_count)
@@ -115,6 +115,6 @@ def _words(impact: RuleImpact) -> list[dict[str, Any]]:
 def _page(
     request: HttpRequest, project: Project, form: RulesForm, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    providers = sorted(known_providers())
+    providers = sorted(group_providers())
     context |= {"project": project, "form": form, "providers": ", ".join(providers)}
     return render(request, "accounts/project_rules.html", context, status=status)

@@ -21,22 +21,22 @@ from accounts.selectors import (
     access_member,
     access_project,
     actions_on_project,
-    domain_named,
-    looks_after_others,
+    find_domain,
+    find_domain_user,
     overseen_projects,
-    person_of_domain,
+    oversees_others,
+    read_actor_scope,
     sees_everything,
-    standing_of,
     visible_domains,
 )
 from accounts.tenancy import archiving, service
-from accounts.tenancy.membership_rules import failures_of_rules, rules_of
+from accounts.tenancy.membership_rules import read_rules, rule_failures
 from accounts.tenancy.preferences import column_choice
 from accounts.web.budgets.budgets import budget_card
-from accounts.web.form_errors import mark
-from accounts.web.page_access import administrator
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_administrator
 from accounts.web.people.forms import MemberForm, NamedForm, NewProjectForm
-from accounts.web.people.project_rules import rule_words
+from accounts.web.people.project_rules import rule_sentences
 from accounts.web.policies.policies import policy_card
 from common.actors import Actor
 from common.errors import BerthError
@@ -72,7 +72,7 @@ TABLE = define_table(
 @submit_once(otherwise="projects")
 def project_list(request: HttpRequest) -> HttpResponse:
     """List the projects that the actor administers or monitors; POST creates one."""
-    actor = administrator(request)
+    actor = require_administrator(request)
     domains = list(visible_domains(actor).values_list("name", "is_active"))
     in_use = [name for name, is_active in domains if is_active]
     form = NewProjectForm(request.POST if request.method == "POST" else None, domains=in_use)
@@ -81,10 +81,10 @@ def project_list(request: HttpRequest) -> HttpResponse:
         return show(status=422 if request.method == "POST" else 200)
     wanted = dict(form.cleaned_data)
     try:
-        domain = domain_named(actor, wanted.pop("domain", ""))
+        domain = find_domain(actor, wanted.pop("domain", ""))
         project = service.create_project(actor=actor, domain=domain, **wanted)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return show(status=422)
     messages.success(request, _("The project “{name}” is ready. Add its members.").format(name=project.name))
     return redirect("project", project.pk)
@@ -105,7 +105,7 @@ def project_page(request: HttpRequest, project_id: int) -> HttpResponse:
     try:
         archiving.update_project(actor=actor, project_id=project_id, **form.cleaned_data)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, project, form, status=422)
     messages.success(request, _("The project is changed."))
     return redirect("project", project_id)
@@ -121,11 +121,11 @@ def add_member(request: HttpRequest, project_id: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, project, _named_form(project), member_form=form, status=422)
     try:
-        user = person_of_domain(project, form.cleaned_data["email"])
+        user = find_domain_user(project, form.cleaned_data["email"])
         role = ProjectRole(form.cleaned_data["role"])
         membership = service.add_member(actor=actor, project=project, user=user, role=role)
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, project, _named_form(project), member_form=form, status=422)
     sentence = _("{person} is in the project “{name}” now, as: {role}.")
     messages.success(
@@ -148,7 +148,7 @@ def remove_member(request: HttpRequest, project_id: int, user_id: int) -> HttpRe
     )
     if user_id != actor.user_id:
         return redirect("project", project_id)
-    return redirect("projects" if looks_after_others(actor) else "start")
+    return redirect("projects" if oversees_others(actor) else "start")
 
 
 @login_required
@@ -192,8 +192,10 @@ def _list_page(
     if not without:
         listing.choices = {"domain": [(name, name) for name in domains]}
     page = listing.page(overseen_projects(actor), _with_counts)
-    standing = standing_of(actor)
-    may_add = Action.CREATE in authorization.on_project(standing, project_id=0, domain_id=standing.domain_id)
+    actor_scope = read_actor_scope(actor)
+    may_add = Action.CREATE in authorization.project_actions(
+        actor_scope, project_id=0, domain_id=actor_scope.domain_id
+    )
     context = {
         "listing": listing, "columns": listing.columns, "page": page, "form": form if may_add else None,
     }  # fmt: skip
@@ -208,16 +210,16 @@ def _page(
     member_form: MemberForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    allowed = actions_on_project(standing_of(actor_of(request)), project)
-    rules = rules_of(project)
+    allowed = actions_on_project(read_actor_scope(actor_of(request)), project)
+    rules = read_rules(project)
     context: dict[str, Any] = {
         "project": project,
         "state": "open" if project.is_active else "archived",
         "members": project.memberships.select_related("user").order_by("user__email"),
         "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
-        "rules": rule_words(rules),
-        "rule_failures": failures_of_rules(project)[:SHOWN_FAILURES] if Action.EDIT in allowed else (),
+        "rules": rule_sentences(rules),
+        "rule_failures": rule_failures(project)[:SHOWN_FAILURES] if Action.EDIT in allowed else (),
         "policy_card": policy_card(actor_of(request), project, may_limit=Action.LIMIT in allowed),
         "budget_card": budget_card(project, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed,

@@ -17,12 +17,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from accounts.core import authorization
 from accounts.core.roles import Role
-from accounts.core.user_csv import COLUMNS, LINE, MOST_BYTES, MOST_ROWS, TEMPLATE
+from accounts.core.user_csv import COLUMNS, MOST_BYTES, MOST_ROWS, ROW_FAULT, TEMPLATE
 from accounts.models import PeopleImport, PeopleImportLine
-from accounts.selectors import access_import, standing_of
+from accounts.selectors import access_import, read_actor_scope
 from accounts.tenancy import user_import
-from accounts.web.form_errors import mark
-from accounts.web.page_access import administrator, nothing_here
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import page_not_found, require_administrator
 from accounts.web.people.forms import PeopleFileForm
 from common.actors import Actor
 from common.errors import BerthError
@@ -42,15 +42,15 @@ TONES = {
     Outcome.UNCHANGED: ("is-quiet", "circle-check"),
     Outcome.REFUSED: ("is-bad", "alert-circle"),
 }
-ROWS_A_PAGE = 100
-REPORTED = ("row", *COLUMNS, "outcome", "changes", "faults")
+PAGE_ROWS = 100
+REPORT_COLUMNS = ("row", *COLUMNS, "outcome", "changes", "faults")
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_form(request: HttpRequest) -> HttpResponse:
     """Show the upload form; POST checks a file and redirects to the preview."""
-    actor = _importer(request)
+    actor = _require_importer(request)
     form = PeopleFileForm(request.POST, request.FILES) if request.method == "POST" else PeopleFileForm()
     if request.method != "POST" or not form.is_valid():
         return _form_page(request, actor, form)
@@ -59,7 +59,7 @@ def import_form(request: HttpRequest) -> HttpResponse:
         # One byte more than the limit shows that the file is too large.
         made = user_import.check_import(actor=actor, name=file.name, content=file.read(MOST_BYTES + 1))
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _form_page(request, actor, form)
     return redirect("people-import", made.pk)
 
@@ -67,7 +67,7 @@ def import_form(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def import_template(request: HttpRequest) -> HttpResponse:
-    _importer(request)
+    _require_importer(request)
     return csv_file("people-template.csv", TEMPLATE)
 
 
@@ -77,13 +77,13 @@ def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
     """Show the planned effect or result of each row. The htmx fragment that shows progress is the
     same view.
     """
-    found = access_import(administrator(request), import_id)
+    found = access_import(require_administrator(request), import_id)
     tally = found.tally()
     counts = tally.counts
     total = sum(counts.values())
     chosen = request.GET.get("outcome", "")
     lines = found.lines.filter(outcome=chosen) if chosen in Outcome.values else found.lines.all()
-    page = Paginator(lines, ROWS_A_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(lines, PAGE_ROWS).get_page(request.GET.get("page"))
     good = counts.get(Outcome.NEW, 0) + counts.get(Outcome.CHANGED, 0)
     context = {
         "people_import": found,
@@ -102,7 +102,7 @@ def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def start_import(request: HttpRequest, import_id: int) -> HttpResponse:
-    found = user_import.start_import(actor=_importer(request), import_id=import_id)
+    found = user_import.start_import(actor=_require_importer(request), import_id=import_id)
     if found.finished_at:
         messages.success(request, _("The rows are taken in; what came of each stands below."))
     return redirect("people-import", found.pk)
@@ -112,8 +112,8 @@ def start_import(request: HttpRequest, import_id: int) -> HttpResponse:
 @login_required
 def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     """Return the rows with their results as CSV."""
-    found = access_import(administrator(request), import_id)
-    return csv_file(f"people-import-{found.pk}.csv", [REPORTED, *map(_cells, found.lines.all())])
+    found = access_import(require_administrator(request), import_id)
+    return csv_file(f"people-import-{found.pk}.csv", [REPORT_COLUMNS, *map(_cells, found.lines.all())])
 
 
 @require_POST
@@ -121,7 +121,7 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
 @never_cache
 def import_links(request: HttpRequest, import_id: int) -> HttpResponse:
     """Return a CSV file with a new sign-in link for each imported user who never signed in."""
-    links = user_import.create_links(actor=_importer(request), import_id=import_id)
+    links = user_import.create_links(actor=_require_importer(request), import_id=import_id)
     rows = [(email, settings.BERTH_URL + reverse("sign-in-once", args=[code])) for email, code in links]
     return csv_file(f"sign-in-links-{import_id}.csv", [("email", "link"), *rows])
 
@@ -134,10 +134,10 @@ def csv_file(name: str, rows: Iterable[Row]) -> HttpResponse:
     return response
 
 
-def _importer(request: HttpRequest) -> Actor:
-    actor = administrator(request)
-    if not authorization.roles_to_give(standing_of(actor)):
-        raise nothing_here()
+def _require_importer(request: HttpRequest) -> Actor:
+    actor = require_administrator(request)
+    if not authorization.assignable_roles(read_actor_scope(actor)):
+        raise page_not_found()
     return actor
 
 
@@ -145,7 +145,7 @@ def _form_page(request: HttpRequest, actor: Actor, form: PeopleFileForm) -> Http
     context: dict[str, Any] = {
         "form": form,
         "most": MOST_ROWS,
-        "roles": [role.value for role in authorization.roles_to_give(standing_of(actor))],
+        "roles": [role.value for role in authorization.assignable_roles(read_actor_scope(actor))],
         "recent": PeopleImport.objects.filter(asked_by_id=actor.user_id)[:5],
         "usual_role": Role.USER.value,
     }
@@ -183,7 +183,7 @@ def _row(line: PeopleImportLine) -> dict[str, Any]:
         "tone": tone,
         "icon": icon,
         "changes": ", ".join(line.changes),
-        "faults": [("" if name == LINE else name, sentence) for name, sentence in line.faults.items()],
+        "faults": [("" if name == ROW_FAULT else name, sentence) for name, sentence in line.faults.items()],
         "is_done": line.is_done,
     }
 

@@ -23,8 +23,8 @@ from accounts.selectors import (
     actions_on_user,
     known_projects,
     manageable_projects,
+    read_actor_scope,
     sees_everything,
-    standing_of,
     visible_domains,
     visible_users,
     with_projects,
@@ -32,8 +32,8 @@ from accounts.selectors import (
 from accounts.sign_in import onboarding
 from accounts.tenancy import offboarding
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import mark
-from accounts.web.page_access import administrator, nothing_here
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import page_not_found, require_administrator
 from accounts.web.people.forms import NewPersonForm
 from common.actors import Actor
 from common.errors import BerthError
@@ -79,7 +79,7 @@ EXPORTED = ("id", "e-mail", "name", "role", "domain", "projects", "state", "last
 @require_GET
 @login_required
 def people_list(request: HttpRequest) -> HttpResponse:
-    actor = administrator(request)
+    actor = require_administrator(request)
     listing = _listing(request, actor)
     listing.choices = {
         "role": [(role.value, _(title)) for role, title in ROLE_TITLES.items()],
@@ -88,15 +88,15 @@ def people_list(request: HttpRequest) -> HttpResponse:
         ),
     }
     page = listing.page(visible_users(actor), partial(with_projects, actor))
-    standing = standing_of(actor)
-    rows = [person_row(person, can_close=Action.CLOSE in _actions(standing, person)) for person in page]
+    actor_scope = read_actor_scope(actor)
+    rows = [person_row(person, can_close=Action.CLOSE in _actions(actor_scope, person)) for person in page]
     context = {
         "listing": listing,
         "columns": listing.columns,
         "page": page,
         "rows": rows,
-        "can_add": bool(authorization.roles_to_give(standing)),
-        "sees_invitations": standing.role is not Role.USER,
+        "can_add": bool(authorization.assignable_roles(actor_scope)),
+        "sees_invitations": actor_scope.role is not Role.USER,
         "has_picks": any(row["can_close"] for row in rows),
     }
     return render(request, "accounts/people.html", context)
@@ -106,7 +106,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
 @login_required
 def people_export(request: HttpRequest) -> StreamingHttpResponse:
     """Return the list with its current search, filters and order as CSV, all pages."""
-    actor = administrator(request)
+    actor = require_administrator(request)
     rows = _listing(request, actor).of_tab(visible_users(actor))
     return csv_response("people.csv", EXPORTED, rows, partial(_with_names, actor), _cells)
 
@@ -119,9 +119,9 @@ def new_person(request: HttpRequest) -> HttpResponse:
     """Show the form; POST creates a user. Without a password, only its response shows the link for
     the first sign-in.
     """
-    actor = administrator(request)
-    if not authorization.roles_to_give(standing_of(actor)):
-        raise nothing_here()
+    actor = require_administrator(request)
+    if not authorization.assignable_roles(read_actor_scope(actor)):
+        raise page_not_found()
     form = _new_form(request, actor)
     if request.method != "POST" or not form.is_valid():
         status = 422 if request.method == "POST" else 200
@@ -129,11 +129,11 @@ def new_person(request: HttpRequest) -> HttpResponse:
     wanted = dict(form.cleaned_data)
     project = wanted.pop("project")
     try:
-        person, url = onboarding.add_person(
+        person, url = onboarding.onboard_user(
             actor=actor, **{**wanted, "role": Role(wanted["role"])}, projects=[project] if project else []
         )
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return render(request, "accounts/new_person.html", {"form": form}, status=422)
     if url:
         return render(request, "accounts/new_person.html", {"person": person, "url": url}, status=201)
@@ -147,7 +147,7 @@ def close_many(request: HttpRequest) -> HttpResponse:
     """Ask for typed confirmation, then close the accounts and keep their folders. Reports the
     result of each user.
     """
-    actor = administrator(request)
+    actor = require_administrator(request)
     ids = chosen_numbers(request.POST, "person")
     back = f"{reverse('people')}?{request.POST.get('back', '')}"
     people = {person.pk: person for person in visible_users(actor).filter(pk__in=ids)}
@@ -187,11 +187,15 @@ def _close(actor: Actor, user_id: int) -> str:
     return _("The account is closed; its sessions are being stopped, its folders stay.")
 
 
-def _actions(standing: authorization.Standing, person: User) -> authorization.Actions:
+def _actions(actor_scope: authorization.ActorScope, person: User) -> authorization.Actions:
     """Return the allowed actions without the query for common projects: project admins cannot act
     on users in this list.
     """
-    return actions_on_user(standing, person) if standing.role is not Role.USER else authorization.NOTHING
+    return (
+        actions_on_user(actor_scope, person)
+        if actor_scope.role is not Role.USER
+        else authorization.NO_ACTIONS
+    )
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
@@ -203,7 +207,7 @@ def _new_form(request: HttpRequest, actor: Actor) -> NewPersonForm:
     data = request.POST if request.method == "POST" else None
     return NewPersonForm(
         data,
-        roles=authorization.roles_to_give(standing_of(actor)),
+        roles=authorization.assignable_roles(read_actor_scope(actor)),
         domains=_names(visible_domains(actor).filter(is_active=True)),
         projects=_names(manageable_projects(actor).filter(is_active=True).order_by("name")),
     )

@@ -10,7 +10,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
 from accounts.core.allow_lists import AllowList
-from accounts.core.utilization import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S, UseRule
+from accounts.core.utilization import (
+    LEAST_GRACE_S,
+    LEAST_WINDOW_S,
+    MIN_UTILIZATION_COLUMNS,
+    MOST_WINDOW_S,
+    UtilizationRule,
+)
 from accounts.forms.limit_fields import (
     BROWSERS,
     PRIORITY,
@@ -23,7 +29,7 @@ from accounts.forms.limit_fields import (
     percent_field,
     span_field,
 )
-from accounts.models import ALLOW_COLUMNS, USE_RULES, ResourcePolicy
+from accounts.models import ALLOW_COLUMNS, UTILIZATION_RULES, ResourcePolicy
 from common.values.resources import CPU, MEM
 
 # Fields of the page by heading, with the text below it.
@@ -47,7 +53,7 @@ SECTIONS = (
             "Running sessions end for it as well, whatever the resource group and other policies say. Batch sessions are"
             " exempt, unless the group ends these for low utilization as well."
         ),
-        (*LEAST_USES, "use_rule", "use_window_s", "use_grace_s"),
+        (*MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s"),
     ),
     (
         gettext_noop("Allocated resources"),
@@ -79,7 +85,7 @@ ALLOWED = (
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 SINGLE_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions",
-    "max_extension_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
+    "max_extension_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -140,9 +146,9 @@ class PolicyForm(forms.Form):
     )
     min_device_mem_percent = percent_field(label=gettext_lazy("Minimum accelerator memory utilization, in %"))
     use_rule = forms.ChoiceField(
-        choices=USE_RULES,
+        choices=UTILIZATION_RULES,
         required=False,
-        initial=UseRule.ANY.value,
+        initial=UtilizationRule.ANY.value,
         label=gettext_lazy("Utilization is low if"),
         help_text=gettext_lazy(
             "Of the resources that have a minimum utilization here: each policy is judged by itself."
@@ -221,7 +227,7 @@ class PolicyForm(forms.Form):
         """Return the input as columns of ResourcePolicy. Valid forms only."""
         typed = self.cleaned_data
         found: dict[str, Any] = {name: typed[name] for name in (*SINGLE_FIELDS, *ALLOW_COLUMNS.values())}
-        found["use_rule"] = found["use_rule"] or UseRule.ANY.value
+        found["use_rule"] = found["use_rule"] or UtilizationRule.ANY.value
         for column in SLOT_FIELDS:
             single = {CPU: typed[f"{column}_cpu"], MEM: typed[f"{column}_mem"]}
             given = {slot: amount for slot, amount in single.items() if amount is not None}
@@ -240,7 +246,7 @@ class PolicyForm(forms.Form):
         return {"title": _(title), "text": _(text), "fields": [self[name] for name in names]}
 
 
-def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
+def limits_initial(policy: ResourcePolicy) -> dict[str, Any]:
     """Return the initial form values of a policy."""
     shown = {name: getattr(policy, name) for name in (*SINGLE_FIELDS, *ALLOW_COLUMNS.values())}
     for column in SLOT_FIELDS:
@@ -250,7 +256,7 @@ def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
     return shown
 
 
-def field_of(column: str) -> str:
+def form_field(column: str) -> str:
     """Return the form field of a service's field name, e.g. max_slots.cpu or max_sessions."""
     name, _dot, slot = column.partition(".")
     if not slot:

@@ -6,8 +6,17 @@ from typing import Any
 from accounts.budgets.selectors import budget_states
 from accounts.core import allow_lists
 from accounts.core.allow_lists import AllowList
-from accounts.core.limits import Level, LimitState, Scope, adds_up, effective, every, format_limit, is_floor
-from accounts.limits import scope_ids, scopes_of
+from accounts.core.limits import (
+    Level,
+    LimitState,
+    Scope,
+    all_limits,
+    effective_limits,
+    format_limit,
+    is_floor,
+    is_summed,
+)
+from accounts.limits import read_scopes, scope_ids
 from accounts.selectors import usable_projects
 from accounts.web.budgets.budgets import budget_rows
 from common.actors import Actor
@@ -23,10 +32,10 @@ def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
     projects = list(usable_projects(actor).order_by("name"))
     project = next((each for each in projects if each.name == chosen), projects[0] if projects else None)
     owners = [(Level.USER, actor.user_id or 0), *([(Level.PROJECT, project.pk)] if project else [])]
-    scopes = scopes_of(scope_ids(actor, project).keys())
+    scopes = read_scopes(scope_ids(actor, project).keys())
     return {
         "project": project,
-        "rows": [_row(state) for state in effective(scopes)],
+        "rows": [_row(state) for state in effective_limits(scopes)],
         "lists": list_rows(scopes),
         "budgets": budget_rows(budget_states(owners)),
     }
@@ -34,14 +43,14 @@ def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
 
 def limit_rows(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
     """Return each limit of each scope; `counts` marks the one with the least rest."""
-    tightest = {(state.limit, state.level, state.scope) for state in effective(scopes)}
+    tightest = {(state.limit, state.level, state.scope) for state in effective_limits(scopes)}
     return [
         {
             **_row(state),
             "who": state.scope_name,
             "counts": (state.limit, state.level, state.scope) in tightest,
         }
-        for state in every(scopes)
+        for state in all_limits(scopes)
     ]
 
 
@@ -52,12 +61,12 @@ def list_rows(scopes: Sequence[Scope], kinds: Iterable[AllowList] = AllowList) -
             "title": each.title, "who": each.scope_name, "set_by": each.scope_title, "policy": each.policy,
             "entries": each.entries, "words": each.words,
         }
-        for each in allow_lists.every(scopes, kinds)
+        for each in allow_lists.all_lists(scopes, kinds)
     ]  # fmt: skip
 
 
 def _row(state: LimitState) -> dict[str, Any]:
-    is_counted = adds_up(state.limit) and state.value > 0
+    is_counted = is_summed(state.limit) and state.value > 0
     percent = min(FULL, round(FULL * state.used / state.value)) if state.value else FULL
     tone = Tone.BAD if not state.left else Tone.WARN if percent >= NEARLY_FULL else Tone.BUSY
     return {

@@ -16,32 +16,32 @@ from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.core import authorization
-from accounts.core.allow_lists import TITLES, AllowList, entry_words
-from accounts.core.authorization import Action, Standing
-from accounts.core.limits import Level, format_limit, is_floor, title_of
-from accounts.core.utilization import LEAST_USES, is_joint
-from accounts.models import ALLOW_COLUMNS, Domain, ResourcePolicy, limits_of
+from accounts.core.allow_lists import TITLES, AllowList, format_entries
+from accounts.core.authorization import Action, ActorScope
+from accounts.core.limits import Level, format_limit, is_floor, limit_title
+from accounts.core.utilization import MIN_UTILIZATION_COLUMNS, is_joint
+from accounts.models import ALLOW_COLUMNS, Domain, ResourcePolicy, policy_limits
 from accounts.policies import service
 from accounts.policies.selectors import (
     Impact,
     access_policy,
     assignable_policies,
-    impact_of,
+    limited_objects,
+    policy_impact,
     use_counts,
-    users_of,
     visible_policies,
 )
 from accounts.selectors import (
-    domain_named,
+    find_domain,
     may_do_everything,
+    read_actor_scope,
     sees_everything,
-    standing_of,
     visible_domains,
 )
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import digest, mark
-from accounts.web.page_access import administrator, nothing_here
-from accounts.web.policies.forms import PolicyForm, field_of, typed_limits
+from accounts.web.form_errors import add_errors, form_digest
+from accounts.web.page_access import page_not_found, require_administrator
+from accounts.web.policies.forms import PolicyForm, form_field, limits_initial
 from common.actors import Actor
 from common.errors import BerthError, Conflict, NotFound
 from common.pages.tables import Column, Filter, Listing, Table, define_table
@@ -71,10 +71,10 @@ _PAGES = {Level.DOMAIN: "domain", Level.PROJECT: "project", Level.USER: "person"
 @require_GET
 @login_required
 def policy_list(request: HttpRequest) -> HttpResponse:
-    actor = administrator(request)
+    actor = require_administrator(request)
     allowed = _actions(actor)
     if Action.VIEW not in allowed:
-        raise nothing_here()
+        raise page_not_found()
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
     if sees_everything(actor):
         names = visible_domains(actor).values_list("name", flat=True)
@@ -95,9 +95,9 @@ def policy_list(request: HttpRequest) -> HttpResponse:
 @submit_once(otherwise="policies")
 def new_policy(request: HttpRequest) -> HttpResponse:
     """Show an empty form, with ?from= a copy of another policy. POST creates a policy."""
-    actor = _governor(request, Action.CREATE)
+    actor = _require_policy_access(request, Action.CREATE)
     if request.method != "POST":
-        return _form_page(request, PolicyForm(domains=_domains(actor), initial=_copied(request, actor)))
+        return _form_page(request, PolicyForm(domains=_domains(actor), initial=_copy_initial(request, actor)))
     form = PolicyForm(request.POST, domains=_domains(actor))
     if not form.is_valid():
         return _form_page(request, form, status=422)
@@ -122,20 +122,23 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
     """Show one policy. POST previews affected objects, and saves if none are affected or it is
     confirmed.
     """
-    actor = _governor(request)
+    actor = _require_policy_access(request)
     if request.method != "POST":
         policy = access_policy(actor, policy_id, Action.VIEW)
-        initial = {"name": policy.name, **typed_limits(policy)}
+        initial = {"name": policy.name, **limits_initial(policy)}
         return _policy_page(request, actor, policy, PolicyForm(domains=(), initial=initial))
     policy = access_policy(actor, policy_id, Action.EDIT)
     form = PolicyForm(request.POST, domains=())
     if not form.is_valid():
         return _policy_page(request, actor, policy, form, status=422)
     limits = form.limits()
-    impact = impact_of(actor, policy, limits)
+    impact = policy_impact(actor, policy, limits)
     is_same = all(getattr(policy, column) == value for column, value in limits.items())
-    if impact.scope_count and not is_same and request.POST.get("sure") != digest(limits):
-        context: dict[str, Any] = {"impact": _impact_words(impact, policy, limits), "sure": digest(limits)}
+    if impact.scope_count and not is_same and request.POST.get("sure") != form_digest(limits):
+        context: dict[str, Any] = {
+            "impact": _impact_words(impact, policy, limits),
+            "sure": form_digest(limits),
+        }
         return _policy_page(request, actor, policy, form, **context)
     try:
         service.update_policy(actor=actor, policy_id=policy_id, name=form.cleaned_data["name"], limits=limits)
@@ -150,7 +153,7 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
 @require_POST
 def make_default(request: HttpRequest, policy_id: int) -> HttpResponse:
     try:
-        policy = service.make_default(actor=_governor(request), policy_id=policy_id)
+        policy = service.make_default(actor=_require_policy_access(request), policy_id=policy_id)
     except Conflict as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("policy", policy_id)
@@ -161,7 +164,7 @@ def make_default(request: HttpRequest, policy_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
-    actor = _governor(request)
+    actor = _require_policy_access(request)
     policy = access_policy(actor, policy_id, Action.PURGE)
     try:
         if request.POST.get("confirm", "") != policy.name:
@@ -178,13 +181,13 @@ def delete_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
 @require_POST
 def assign(request: HttpRequest, level: str, scope_id: int) -> HttpResponse:
     """Assign a policy on the page of a domain, project or user, and return there."""
-    actor = administrator(request)
+    actor = require_administrator(request)
     if level not in _PAGES:
-        raise nothing_here()
+        raise page_not_found()
     target = service.access_limited(actor, Level(level), scope_id)
     try:
         wanted = request.POST.get("policy", "")
-        policies = assignable_policies(actor, Level(level), service.domain_id_of(target))
+        policies = assignable_policies(actor, Level(level), service.target_domain_id(target))
         policy = policies.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 18 else None
         if wanted and policy is None:
             raise NotFound(_("There is no such resource policy among those that you may see."))
@@ -198,14 +201,14 @@ def assign(request: HttpRequest, level: str, scope_id: int) -> HttpResponse:
 
 
 def policy_card(
-    actor: Actor, target: service.Limited, *, may_limit: bool, standing: Standing | None = None
+    actor: Actor, target: service.LimitedObject, *, may_limit: bool, actor_scope: ActorScope | None = None
 ) -> dict[str, Any]:
     """Return the context of includes/policy_card.html: the policy of `target` and those that may be
     assigned. At most 3 queries.
     """
-    level = service.level_of(target)
-    home = service.domain_id_of(target)
-    choices = assignable_policies(actor, level, home, standing) if may_limit else ()
+    level = service.target_level(target)
+    home = service.target_domain_id(target)
+    choices = assignable_policies(actor, level, home, actor_scope) if may_limit else ()
     policy = target.policy
     return {
         "policy": policy,
@@ -221,11 +224,13 @@ def limit_words(policy: ResourcePolicy, most: int = SHOWN_LIMITS) -> str:
     """Return the first limits as text, e.g. "Live sessions: 10, CPU in sessions: 16 cores". Limits
     not set are unlimited.
     """
-    joint = is_joint(policy.use_rule, [name for name in LEAST_USES if vars(policy)[name] is not None])
+    joint = is_joint(
+        policy.use_rule, [name for name in MIN_UTILIZATION_COLUMNS if vars(policy)[name] is not None]
+    )
     pairs = [
         *(
-            (title_of(limit), _value_words(limit, value, joint=joint))
-            for limit, value in limits_of(vars(policy)).items()
+            (limit_title(limit), _value_words(limit, value, joint=joint))
+            for limit, value in policy_limits(vars(policy)).items()
         ),
         *((_(TITLES[kind]), _entries(vars(policy)[column])) for kind, column in _lists(policy)),
     ]
@@ -245,7 +250,7 @@ def _lists(policy: ResourcePolicy) -> list[tuple[AllowList, str]]:
 
 def _entries(entries: Sequence[str] | None) -> str:
     """Return an allow-list as text."""
-    return _("all") if entries is None else entry_words(entries) or _("none")
+    return _("all") if entries is None else format_entries(entries) or _("none")
 
 
 def count_words(counts: dict[Level, int]) -> str:
@@ -283,17 +288,17 @@ def _impact_words(impact: Impact, policy: ResourcePolicy, limits: Mapping[str, A
     }
 
 
-def _governor(request: HttpRequest, action: Action = Action.VIEW) -> Actor:
+def _require_policy_access(request: HttpRequest, action: Action = Action.VIEW) -> Actor:
     """Return the actor if it may take the action on any policy. Raises NotFound."""
-    actor = administrator(request)
+    actor = require_administrator(request)
     if action not in _actions(actor):
-        raise nothing_here()
+        raise page_not_found()
     return actor
 
 
 def _actions(actor: Actor) -> authorization.Actions:
-    standing = standing_of(actor)
-    return authorization.on_policy(standing, standing.domain_id)
+    actor_scope = read_actor_scope(actor)
+    return authorization.policy_actions(actor_scope, actor_scope.domain_id)
 
 
 def _domains(actor: Actor) -> list[str]:
@@ -303,20 +308,20 @@ def _domains(actor: Actor) -> list[str]:
 
 def _wanted_domain(actor: Actor, form: PolicyForm) -> Domain | None:
     name = form.cleaned_data.get("domain", "")
-    return domain_named(actor, name) if name or not may_do_everything(actor) else None
+    return find_domain(actor, name) if name or not may_do_everything(actor) else None
 
 
-def _copied(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+def _copy_initial(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     wanted = request.GET.get("from", "")
     if not (wanted.isdecimal() and len(wanted) < 18):
         return {}
     policy = access_policy(actor, int(wanted), Action.VIEW)
-    return {"name": _("{name} copy").format(name=policy.name)[:64], **typed_limits(policy)}
+    return {"name": _("{name} copy").format(name=policy.name)[:64], **limits_initial(policy)}
 
 
 def _mark(form: PolicyForm, refusal: BerthError) -> None:
-    refusal.fields = {field_of(column): sentences for column, sentences in refusal.fields.items()}
-    mark(form, refusal)
+    refusal.fields = {form_field(column): sentences for column, sentences in refusal.fields.items()}
+    add_errors(form, refusal)
 
 
 def _form_page(request: HttpRequest, form: PolicyForm, *, status: int = 200) -> HttpResponse:
@@ -334,17 +339,17 @@ def _policy_page(
 ) -> HttpResponse:
     used_by = [
         {"level": level, "name": name, "url": reverse(_PAGES[level], args=[pk]) if level in _PAGES else ""}
-        for level, pk, name in users_of(actor, policy, most=SHOWN_USERS)
+        for level, pk, name in limited_objects(actor, policy, most=SHOWN_USERS)
     ]
-    standing = standing_of(actor)
-    allowed = authorization.on_policy(standing, policy.domain_id)
+    actor_scope = read_actor_scope(actor)
+    allowed = authorization.policy_actions(actor_scope, policy.domain_id)
     context = {
         "policy": policy,
         "form": form if Action.EDIT in allowed else None,
         "limits": limit_words(policy, most=100),
         "used_by": used_by,
         "users": count_words(use_counts(actor, [policy])[policy.pk]),
-        "can_copy": Action.CREATE in authorization.on_policy(standing, standing.domain_id),
+        "can_copy": Action.CREATE in authorization.policy_actions(actor_scope, actor_scope.domain_id),
         "can_delete": Action.PURGE in allowed,
         "can_make_default": may_do_everything(actor) and policy.domain_id is None and not policy.is_default,
         **extra,

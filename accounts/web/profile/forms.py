@@ -6,11 +6,11 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from accounts.core.token_secrets import USUAL_LIFE
+from accounts.core.token_secrets import DEFAULT_LIFETIME
 from common.pages.form_fields import UncheckedChoice, UncheckedField, UncheckedMultipleChoice
 from common.token_scopes import TITLES, TokenScope
 
-LIVES_DAYS = (7, 30, 90, 180, 365)
+LIFETIMES_DAYS = (7, 30, 90, 180, 365)
 NEVER = "never"
 GRACES_HOURS = (0, 1, 24)
 
@@ -40,18 +40,18 @@ class TokenForm(TokenChangeForm):
     life = UncheckedChoice(label=gettext_lazy("Expires"), required=False)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        usual = {"scopes": [scope.value for scope in TokenScope], "life": str(USUAL_LIFE.days)}
+        usual = {"scopes": [scope.value for scope in TokenScope], "life": str(DEFAULT_LIFETIME.days)}
         super().__init__(*arguments, initial=usual, **options)
         self.fields["life"].choices = [  # type: ignore[attr-defined]
             *(
                 (str(days), ngettext("in {count} day", "in {count} days", days).format(count=days))
-                for days in LIVES_DAYS
+                for days in LIFETIMES_DAYS
             ),
             (NEVER, _("never; delete it yourself")),
         ]
 
 
-class AcceptForm(forms.Form):
+class AcceptInvitationForm(forms.Form):
     """Form that accepts an invitation. With `has_address` the invitation sets the address."""
 
     email = forms.CharField(
@@ -80,7 +80,7 @@ class AcceptForm(forms.Form):
             del self.fields["email"]
 
 
-class SignUpAskForm(forms.Form):
+class SignUpRequestForm(forms.Form):
     email = forms.CharField(
         max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs={"autocomplete": "email"})
     )

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.credentials import keypairs
 from accounts.credentials.keypairs import access_keypair, visible_keypairs
 from accounts.models import KeyPair
-from accounts.web.form_errors import mark
-from accounts.web.page_access import administrator
-from accounts.web.profile.forms import GRACES_HOURS, LIVES_DAYS, NEVER, TokenChangeForm, TokenForm
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_administrator
+from accounts.web.profile.forms import GRACES_HOURS, LIFETIMES_DAYS, NEVER, TokenChangeForm, TokenForm
 from common import clock
 from common.errors import BerthError, InvalidInput
 from common.rest.actor import actor_of
@@ -46,10 +46,10 @@ def keys_page(request: HttpRequest) -> HttpResponse:
             actor=actor_of(request),
             name=asked["name"],
             scopes=asked["scopes"],
-            expires_at=_end_of(asked["life"]),
+            expires_at=_expiry(asked["life"]),
         )
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _page(request, form, status=refusal.http_status)
     return _page(request, TokenForm(), keypair=keypair, token=token, status=201)
 
@@ -72,7 +72,7 @@ def token_page(request: HttpRequest, keypair_id: int) -> HttpResponse:
             actor=actor, keypair_id=keypair_id, name=asked["name"], scopes=asked["scopes"]
         )
     except BerthError as refusal:
-        mark(form, refusal)
+        add_errors(form, refusal)
         return _token_page(request, keypair, form, status=refusal.http_status)
     messages.success(request, _("The token is changed."))
     return redirect("keys")
@@ -123,7 +123,7 @@ def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
 @require_POST
 def revoke_token(request: HttpRequest, user_id: int, keypair_id: int) -> HttpResponse:
     """Revoke a token of another user, as an administrator of the account."""
-    keypairs.revoke_keypair(actor=administrator(request), user_id=user_id, keypair_id=keypair_id)
+    keypairs.revoke_keypair(actor=require_administrator(request), user_id=user_id, keypair_id=keypair_id)
     messages.success(request, _("The token is deleted and works no more."))
     return redirect("person", user_id)
 
@@ -139,11 +139,11 @@ def token_row(keypair: KeyPair) -> dict[str, Any]:
     }
 
 
-def _end_of(life: str) -> datetime | None:
+def _expiry(life: str) -> datetime | None:
     """Return the expiry of a chosen life, None for NEVER. Raises InvalidInput for other values."""
     if life == NEVER:
         return None
-    if life not in map(str, LIVES_DAYS):
+    if life not in map(str, LIFETIMES_DAYS):
         sentence = _("Choose when the token expires.")
         raise InvalidInput(sentence, fields={"life": [sentence]})
     return clock.now() + timedelta(days=int(life))

@@ -47,7 +47,7 @@ def choose_language(request: HttpRequest) -> HttpResponse:
     return redirect(local_url(request, request.POST.get("back", "")))
 
 
-def bring_language(request: HttpRequest | None, user: User, **_: Any) -> None:
+def restore_language(request: HttpRequest | None, user: User, **_: Any) -> None:
     """Take the stored language over at sign-in. Receiver of `user_logged_in`."""
     if request is not None and user.language:
         request.chosen_language = user.language  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.logins import concurrent_logins, service
-from accounts.logins.required_actions import is_asked_for_second_factor
+from accounts.logins.required_actions import must_have_second_factor
 from accounts.models import BrowserLogin
 from common.http.user_agent import device_name
 from common.pages.htmx import closed_during_impersonation
@@ -36,9 +36,9 @@ def security(request: HttpRequest) -> HttpResponse:
         ],
         "has_second_factor": any(row.type != Authenticator.Type.RECOVERY_CODES for row in factors),
         "codes_left": _codes_left(_first(factors, Authenticator.Type.RECOVERY_CODES)),
-        "is_required": is_asked_for_second_factor(user),
+        "is_required": must_have_second_factor(user),
         "has_password": user.has_usable_password(),
-        "most_logins": concurrent_logins.most_browsers(user),
+        "most_logins": concurrent_logins.login_limit(user),
         "logins": [_login_row(request, row) for row in service.visible_logins(actor_of(request))],
     }
     return render(request, "accounts/security.html", context)
@@ -56,7 +56,7 @@ def end_login(request: HttpRequest, login_id: str) -> HttpResponse:
 @login_required
 @require_POST
 def end_other_logins(request: HttpRequest) -> HttpResponse:
-    count = service.end_other_logins(actor=actor_of(request), but=request.session.session_key or "")
+    count = service.end_other_logins(actor=actor_of(request), except_key=request.session.session_key or "")
     text = ngettext("{count} other browser is signed out.", "{count} other browsers are signed out.", count)
     messages.success(request, text.format(count=count))
     return redirect("security")

@@ -11,10 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.core.ssh_key_format import MAX_NAME_LENGTH, PrivateKeyGiven
+from accounts.core.ssh_key_format import MAX_NAME_LENGTH, PrivateKeyError
 from accounts.credentials import ssh_keys
-from accounts.web.form_errors import mark
-from accounts.web.page_access import administrator
+from accounts.web.form_errors import add_errors
+from accounts.web.page_access import require_administrator
 from common.errors import BerthError
 from common.pages.form_fields import UncheckedField
 from common.rest.actor import actor_of
@@ -59,8 +59,8 @@ def ssh_keys_page(request: HttpRequest) -> HttpResponse:
             actor=actor_of(request), public_key=asked["public_key"], name=asked["name"]
         )
     except BerthError as refusal:
-        mark(form, refusal)
-        if isinstance(refusal.__cause__, PrivateKeyGiven):
+        add_errors(form, refusal)
+        if isinstance(refusal.__cause__, PrivateKeyError):
             form.data = {"name": asked["name"]}
         return _page(request, form, status=refusal.http_status)
     messages.success(request, _("The SSH key “{name}” is added.").format(name=added.name))
@@ -79,7 +79,7 @@ def remove_ssh_key(request: HttpRequest, ssh_key_id: int) -> HttpResponse:
 @require_POST
 def revoke_ssh_key(request: HttpRequest, user_id: int, ssh_key_id: int) -> HttpResponse:
     """Remove a key of another user, as an administrator of the account."""
-    ssh_keys.revoke_ssh_key(actor=administrator(request), user_id=user_id, ssh_key_id=ssh_key_id)
+    ssh_keys.revoke_ssh_key(actor=require_administrator(request), user_id=user_id, ssh_key_id=ssh_key_id)
     messages.success(request, _("The SSH key is removed."))
     return redirect("person", user_id)
 

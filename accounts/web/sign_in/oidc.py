@@ -18,9 +18,15 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.core.identity_providers import OidcProvider
 from accounts.core.throttle import Purpose
 from accounts.sign_in.audit_events import record_refused_sign_in
-from accounts.sign_in.federation import Claim, NoAccount, ProofNeeded, admit_person, wait_for_proof
-from accounts.sign_in.oidc import FAULTS, OidcClient, refusal_of
-from accounts.sign_in.throttle import count_attempt, return_form
+from accounts.sign_in.federation import (
+    ProofRequired,
+    ProviderIdentity,
+    SignInRefused,
+    admit_user,
+    store_pending_link,
+)
+from accounts.sign_in.oidc import FAULTS, OidcClient, provider_error
+from accounts.sign_in.throttle import count_attempt, undo_attempt
 from common.errors import NotFound, PermissionDenied
 from common.pages.htmx import closed_during_impersonation, local_url
 from common.rest.actor import actor_of
@@ -36,17 +42,17 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     sign-in. A page instead of a redirect, because browsers apply the CSP directive form-action,
     which allows this site only, to redirects of forms as well.
     """
-    its = _provider_named(provider)
+    oidc_provider = _find_provider(provider)
     next_url = local_url(request, request.POST.get("next", ""))
     if request.user.is_authenticated:
         return redirect(next_url)
     count_attempt(request, Purpose.PROVIDER, "")
     try:
-        url = _client(request, its).begin(next_url)
+        url = _client(request, oidc_provider).begin(next_url)
     except FAULTS as fault:
-        _note(request, its, fault)
-        raise refusal_of(fault, its) from fault
-    return render(request, "accounts/to_provider.html", {"url": url, "name": its.name})
+        _record_fault(request, oidc_provider, fault)
+        raise provider_error(fault, oidc_provider) from fault
+    return render(request, "accounts/to_provider.html", {"url": url, "name": oidc_provider.name})
 
 
 @closed_during_impersonation
@@ -54,9 +60,11 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD"])
 def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     """Complete the sign-in. Callback address of the provider."""
-    its = _provider_named(provider)
-    kept = statekit.unstash_state(request, provider_id=its.id, state_id=request.GET.get("state", ""))
-    if kept is None:
+    oidc_provider = _find_provider(provider)
+    stored = statekit.unstash_state(
+        request, provider_id=oidc_provider.id, state_id=request.GET.get("state", "")
+    )
+    if stored is None:
         record_refused_sign_in(request, "", reason="stale_sign_in")
         raise PermissionDenied(
             _("This sign-in was begun in another browser, was used already, or took too long."),
@@ -64,48 +72,55 @@ def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
             code="sign_in_refused",
         )
     if request.GET.get("error") == "access_denied":
-        messages.info(request, _("Nobody is signed in: you went back from {name}.").format(name=its.name))
+        messages.info(
+            request, _("Nobody is signed in: you went back from {name}.").format(name=oidc_provider.name)
+        )
         return redirect(settings.LOGIN_URL)
-    claim = _claim_of(request, its, kept)
+    identity = _read_identity(request, oidc_provider, stored)
     try:
-        user = admit_person(actor=actor_of(request), provider_id=its.id, admission=its.admission, claim=claim)
-    except ProofNeeded as need:
-        record_refused_sign_in(request, claim.email, reason=need.reason)
-        wait_for_proof(request, its.id, claim)
+        user = admit_user(
+            actor=actor_of(request),
+            provider_id=oidc_provider.id,
+            onboarding=oidc_provider.onboarding,
+            identity=identity,
+        )
+    except ProofRequired as need:
+        record_refused_sign_in(request, identity.email, reason=need.reason)
+        store_pending_link(request, oidc_provider.id, identity)
         messages.info(request, f"{need.message} {need.hint}")
-        return redirect(f"{reverse(settings.LOGIN_URL)}?{urlencode({'next': kept['next']})}")
-    except NoAccount as refusal:
-        record_refused_sign_in(request, claim.email, reason=refusal.reason)
+        return redirect(f"{reverse(settings.LOGIN_URL)}?{urlencode({'next': stored['next']})}")
+    except SignInRefused as refusal:
+        record_refused_sign_in(request, identity.email, reason=refusal.reason)
         raise
-    return_form(request, Purpose.PROVIDER, "")
-    request.signed_in_by = its.id  # type: ignore[attr-defined]  # for the audit log
+    undo_attempt(request, Purpose.PROVIDER, "")
+    request.signed_in_by = oidc_provider.id  # type: ignore[attr-defined]  # for the audit log
     answer: HttpResponse = perform_login(
-        request, user, email_verification=settings.ACCOUNT_EMAIL_VERIFICATION, redirect_url=kept["next"]
+        request, user, email_verification=settings.ACCOUNT_EMAIL_VERIFICATION, redirect_url=stored["next"]
     )
     return answer
 
 
-def _claim_of(request: HttpRequest, its: OidcProvider, kept: dict[str, Any]) -> Claim:
+def _read_identity(request: HttpRequest, provider: OidcProvider, stored: dict[str, Any]) -> ProviderIdentity:
     try:
-        return _client(request, its).finish(request.GET["code"], kept)
+        return _client(request, provider).finish(request.GET["code"], stored)
     except FAULTS as fault:
-        _note(request, its, fault)
-        raise refusal_of(fault, its) from fault
+        _record_fault(request, provider, fault)
+        raise provider_error(fault, provider) from fault
 
 
-def _note(request: HttpRequest, its: OidcProvider, fault: Exception) -> None:
+def _record_fault(request: HttpRequest, provider: OidcProvider, fault: Exception) -> None:
     """Log the type of the fault only: its text may contain secrets sent by the provider."""
-    log.warning("oidc.refused", provider=its.id, fault=type(fault).__name__)
+    log.warning("oidc.refused", provider=provider.id, fault=type(fault).__name__)
     record_refused_sign_in(request, "", reason="provider_failed")
 
 
-def _provider_named(name: str) -> OidcProvider:
-    for its in settings.BERTH_OIDC_PROVIDERS:
-        if its.id == name:
-            found: OidcProvider = its
-            return found
+def _find_provider(name: str) -> OidcProvider:
+    provider: OidcProvider
+    for provider in settings.BERTH_OIDC_PROVIDERS:
+        if provider.id == name:
+            return provider
     raise NotFound(_("There is no such way to sign in here."))
 
 
-def _client(request: HttpRequest, its: OidcProvider) -> OidcClient:
-    return OidcClient(request, its, settings.BERTH_URL + reverse("oidc-callback", args=[its.id]))
+def _client(request: HttpRequest, provider: OidcProvider) -> OidcClient:
+    return OidcClient(request, provider, settings.BERTH_URL + reverse("oidc-callback", args=[provider.id]))

@@ -11,18 +11,18 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, resolve_url
 from django.utils.translation import gettext_lazy
 
-from accounts.core.sign_in_requirements import Demand
-from accounts.logins.concurrent_logins import keep_reason
-from accounts.logins.required_actions import demand_on, refusal_for
-from accounts.logins.trusted_devices import keep_device
+from accounts.core.sign_in_requirements import RequiredAction
+from accounts.logins.concurrent_logins import set_reason_cookie
+from accounts.logins.required_actions import find_required_action, required_action_error
+from accounts.logins.trusted_devices import set_device_cookie
 from accounts.models import BrowserLogin
 from common import clock
 from common.pages.error_pages import error_page
 from common.pages.returned_forms import FirstStep, return_form
 from common.rest.actor import actor_of
 
-NOTE_USE_EVERY = timedelta(minutes=1)
-ALWAYS = frozenset({"account_logout", "choose-language", "api-health"})
+USE_RECORD_INTERVAL = timedelta(minutes=1)
+ALWAYS_OPEN = frozenset({"account_logout", "choose-language", "api-health"})
 PASSWORD_PAGES = frozenset({"account_change_password", "account_set_password"})
 SECOND_FACTOR_PAGES = frozenset(
     {
@@ -31,14 +31,14 @@ SECOND_FACTOR_PAGES = frozenset(
     }
 )  # fmt: skip
 # Pages that stay open, the page that resolves the action, and the text of its link.
-WAYS = {
-    Demand.ADDRESS: (frozenset[str](), "", ""),
-    Demand.PASSWORD: (
+ACTION_PAGES = {
+    RequiredAction.ADDRESS: (frozenset[str](), "", ""),
+    RequiredAction.PASSWORD: (
         PASSWORD_PAGES,
         "account_change_password",
         gettext_lazy("Choose a new password, in a new tab"),
     ),
-    Demand.SECOND_FACTOR: (
+    RequiredAction.SECOND_FACTOR: (
         SECOND_FACTOR_PAGES,
         "mfa_index",
         gettext_lazy("Set up a second factor, in a new tab"),
@@ -46,7 +46,7 @@ WAYS = {
 }
 
 
-class GateMiddleware:
+class RequiredActionMiddleware:
     """Enforces required actions. No query without a session cookie; with one none beyond that for
     the user, unless the domain requires a second factor, and one write a minute for the last use.
     """
@@ -56,8 +56,8 @@ class GateMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        keep_device(request, response)
-        keep_reason(request, response)
+        set_device_cookie(request, response)
+        set_reason_cookie(request, response)
         return response
 
     def process_view(
@@ -65,25 +65,25 @@ class GateMiddleware:
     ) -> HttpResponse | None:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
             return None
-        _note_use(request)
+        _record_use(request)
         if request.viewing is not None:  # type: ignore[attr-defined]
             return None  # required actions of the impersonated user do not apply to the impersonating one
         ip = actor_of(request).ip
-        demand = demand_on(request.user, ip=ip)
-        if demand is None:
+        action = find_required_action(request.user, ip=ip)
+        if action is None:
             return None
-        open_pages, way, words = WAYS[demand]
+        open_pages, way, words = ACTION_PAGES[action]
         match = request.resolver_match
         name = match.url_name if match is not None else ""
-        if name in ALWAYS | open_pages:
+        if name in ALWAYS_OPEN | open_pages:
             return None
         if not way or request.path.startswith("/api/"):
-            return error_page(request, refusal_for(demand, ip))
+            return error_page(request, required_action_error(action, ip))
         first = FirstStep(resolve_url(way), str(words))
-        return return_form(request, refusal_for(demand, ip), first) or redirect(way)
+        return return_form(request, required_action_error(action, ip), first) or redirect(way)
 
 
-def _note_use(request: Any) -> None:
+def _record_use(request: Any) -> None:
     row: BrowserLogin | None = request.session.row
-    if row is not None and (row.seen_at is None or clock.now() - row.seen_at > NOTE_USE_EVERY):
+    if row is not None and (row.seen_at is None or clock.now() - row.seen_at > USE_RECORD_INTERVAL):
         BrowserLogin.objects.filter(pk=row.pk).update(seen_at=clock.now())

@@ -9,10 +9,10 @@ from django.utils.translation import gettext_lazy
 
 from accounts.core.throttle import Purpose
 from accounts.sign_in.throttle import count_attempt
-from accounts.web.sign_in.sign_up_forms import InOurWords
+from accounts.web.sign_in.sign_up_forms import BerthLabels
 
 
-class CountedCode(BaseAuthenticateForm):
+class ThrottledCode(BaseAuthenticateForm):
     """Counts the attempt before a code is verified. Raises TooManyRequests."""
 
     def clean_code(self) -> str:
@@ -22,19 +22,19 @@ class CountedCode(BaseAuthenticateForm):
         return code
 
 
-class CodeForm(InOurWords, CountedCode, AuthenticateForm):
+class CodeForm(BerthLabels, ThrottledCode, AuthenticateForm):
     pass
 
 
-class ReauthenticationCodeForm(InOurWords, CountedCode, ReauthenticateForm):
+class ReauthenticationCodeForm(BerthLabels, ThrottledCode, ReauthenticateForm):
     pass
 
 
-class ActivateAppForm(InOurWords, ActivateTOTPForm):
+class ActivateAppForm(BerthLabels, ActivateTOTPForm):
     pass
 
 
-class RenamePasskeyForm(InOurWords, EditWebAuthnForm):
+class RenamePasskeyForm(BerthLabels, EditWebAuthnForm):
     pass
 
 

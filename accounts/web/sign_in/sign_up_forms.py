@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.throttle import Purpose
-from accounts.sign_in.audit_events import record_asked_reset
+from accounts.sign_in.audit_events import record_reset_request
 from accounts.sign_in.throttle import count_attempt
 
 LABELS = {
@@ -26,7 +26,7 @@ LABELS = {
 }
 
 
-class InOurWords:
+class BerthLabels:
     """Mixin that sets Berth's labels and removes placeholders that repeat them."""
 
     fields: dict[str, forms.Field]
@@ -40,7 +40,7 @@ class InOurWords:
                 field.widget.attrs.pop("placeholder", None)
 
 
-class TypedTwice(InOurWords):
+class RepeatedPassword(BerthLabels):
     def clean(self) -> dict[str, Any]:
         """Report differing passwords with Berth's message instead of allauth's."""
         typed: dict[str, Any] = forms.Form.clean(self) or {}  # type: ignore[arg-type]
@@ -49,23 +49,23 @@ class TypedTwice(InOurWords):
         return typed
 
 
-class SignInForm(InOurWords, allauth_forms.LoginForm):
+class SignInForm(BerthLabels, allauth_forms.LoginForm):
     pass
 
 
-class ProvePasswordForm(InOurWords, allauth_forms.ReauthenticateForm):
+class ConfirmPasswordForm(BerthLabels, allauth_forms.ReauthenticateForm):
     pass
 
 
-class FirstPasswordForm(TypedTwice, allauth_forms.SetPasswordForm):
+class SetPasswordForm(RepeatedPassword, allauth_forms.SetPasswordForm):
     pass
 
 
-class ForgottenPasswordForm(TypedTwice, allauth_forms.ResetPasswordKeyForm):
+class ResetPasswordForm(RepeatedPassword, allauth_forms.ResetPasswordKeyForm):
     pass
 
 
-class NewPasswordForm(TypedTwice, allauth_forms.ChangePasswordForm):
+class ChangePasswordForm(RepeatedPassword, allauth_forms.ChangePasswordForm):
     def clean_oldpassword(self) -> str:
         """Count the attempt before the password is verified, also for signed-in users. Raises
         TooManyRequests.
@@ -76,11 +76,11 @@ class NewPasswordForm(TypedTwice, allauth_forms.ChangePasswordForm):
         return password
 
 
-class AskResetForm(InOurWords, allauth_forms.ResetPasswordForm):
+class RequestResetForm(BerthLabels, allauth_forms.ResetPasswordForm):
     def save(self, request: HttpRequest, **more: Any) -> str:
         """Send the reset mail. Raises TooManyRequests, for existing and unknown addresses alike."""
         count_attempt(request, Purpose.RESET, self.cleaned_data["email"])
         for user in self.users:
-            record_asked_reset(request, user)
+            record_reset_request(request, user)
         email: str = super().save(request, **more)
         return email

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from accounts.core.token_secrets import hash_secret, new_secret
 from accounts.logins.required_actions import has_second_factor
-from accounts.logins.service import Login, has_standing_membership
+from accounts.logins.service import Login, has_active_membership
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -139,7 +139,7 @@ def find_app_grant(endpoint: AppEndpoint, secret: str) -> AppLogin | None:
         main_kernel=FilteredRelation(
             "session__kernels", condition=Q(session__kernels__role="main", session__kernels__index=1)
         ),
-        owner_stands=has_standing_membership("session__owner_id", "session__project_id"),
+        owner_stands=has_active_membership("session__owner_id", "session__project_id"),
         has_second_factor=has_second_factor("browser__user_id"),
     )
     logins = logins.select_related(*_GRANT_RELATIONS)

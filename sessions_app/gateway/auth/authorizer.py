@@ -11,7 +11,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from accounts.logins.service import Login, lets_in, live_logins, standing_memberships
+from accounts.logins.service import Login, active_memberships, is_login_valid, valid_logins
 from accounts.models import User
 from common.actors import Actor, ActorKind
 from common.errors import BerthError
@@ -102,7 +102,7 @@ def _still_opens(grant: Any, login: Login) -> bool:
     """Return True if the sign-in of the grant is valid and its user may open the app, with the same
     result as `access_session`: only owners may open apps, and owners see their sessions.
     """
-    is_signed_in = lets_in(
+    is_signed_in = is_login_valid(
         login,
         user=grant.user,
         browser=grant.browser,
@@ -137,10 +137,10 @@ def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
     """Return the presences whose sign-in or token, permission, membership and running session are
     still valid. 5 queries for any number.
     """
-    users = live_logins({presence.login for presence in presences})
+    users = valid_logins({presence.login for presence in presences})
     sessions = ComputeSession.objects.filter(status=Status.RUNNING).in_bulk({p.session_id for p in presences})
     known = [p for p in presences if p.login in users and p.session_id in sessions]
-    members = standing_memberships(
+    members = active_memberships(
         {p.login.user_id for p in known}, {sessions[p.session_id].project_id for p in known}
     )
     return frozenset(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from accounts.logins.impersonation import seen_as, viewed_in
+from accounts.logins.impersonation import impersonated_actor, impersonated_user
 from accounts.models import KeyPair, User
 from common.actors import Actor, ActorKind, Via
 from common.audit import audit_log
@@ -45,11 +45,11 @@ def enter_session(
 
 def require_no_impersonation(scope: Scope, user: User, login_key: str) -> None:
     """Raise PermissionDenied under impersonation: terminals are not open to impersonators."""
-    person = viewed_in(login_key)
+    person = impersonated_user(login_key)
     if person is None:
         return
     refusal = audit_log.impersonation_refusal()
-    actor = seen_as(websocket_actor(scope, user, None), person)
+    actor = impersonated_actor(websocket_actor(scope, user, None), person)
     session_id = str(scope["url_route"]["kwargs"]["session_id"])
     record_refused_request(
         actor=actor,

@@ -8,10 +8,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.credentials.keypairs import demand_scopes
-from accounts.credentials.rate_limit import count_request, demand_rate
-from accounts.logins.required_actions import demand_on, refusal_for
-from accounts.logins.service import keypair_of_token, login_by, note_use
+from accounts.credentials.keypairs import require_scopes
+from accounts.credentials.rate_limit import check_rate, count_request
+from accounts.logins.required_actions import find_required_action, required_action_error
+from accounts.logins.service import authenticate_token, keypair_login, record_use
 from agents.models import Agent
 from agents.runtime.port import RuntimeFault
 from agents.runtime.port_async import Channel, Process, ProcessSpec
@@ -68,20 +68,20 @@ class ExecSocket(ProcessSocket):
 
     def _authorize(self) -> tuple[Presence, str, Agent]:
         token = bearer_of(dict(self.scope["headers"]), self.scope["subprotocols"])
-        keypair = keypair_of_token(token)
+        keypair = authenticate_token(token)
         if keypair is None:
             raise NotAuthenticated(
                 _("There is no token, or it is unknown, revoked or expired."),
                 hint=_("Send “Authorization: Bearer <token>”."),
             )
         ip = client_address(self.scope)
-        if demand := demand_on(keypair.user, ip=ip, is_program=True):
-            raise refusal_for(demand, ip)
-        note_use(keypair, ip)
-        demand_rate(count_request(keypair))
-        demand_scopes(keypair, FOR_SESSIONS)
+        if demand := find_required_action(keypair.user, ip=ip, is_program=True):
+            raise required_action_error(demand, ip)
+        record_use(keypair, ip)
+        check_rate(count_request(keypair))
+        require_scopes(keypair, FOR_SESSIONS)
         session, kernel = enter_session(self.scope, keypair.user, action=RUN_PROCESS, keypair=keypair)
-        login = login_by(keypair, TokenScope.SESSIONS.value, ip=ip)
+        login = keypair_login(keypair, TokenScope.SESSIONS.value, ip=ip)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         return presence, kernel.container_name, kernel.placed_agent
 

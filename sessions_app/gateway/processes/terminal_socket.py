@@ -12,7 +12,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from accounts.logins.service import Login, live_logins
+from accounts.logins.service import Login, valid_logins
 from agents.runtime.port_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from sessions_app.gateway.auth.authorizer import in_database
@@ -57,7 +57,7 @@ class TerminalSocket(ProcessSocket):
     def _authorize(self) -> ProcessOrder:
         key = self.scope["session"].session_key or ""
         login = Login(user_id=self.scope["user"].pk or 0, session_key=key, ip=client_address(self.scope))
-        user = live_logins([login]).get(login)
+        user = valid_logins([login]).get(login)
         if user is None:
             raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
         require_no_impersonation(self.scope, user, key)

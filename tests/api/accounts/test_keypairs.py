@@ -9,7 +9,7 @@ import redis
 from rest_framework.test import APIClient
 
 from accounts.credentials import keypairs, rate_limit
-from accounts.logins.service import keypair_of_token, live_logins, login_by
+from accounts.logins.service import authenticate_token, keypair_login, valid_logins
 from accounts.models import KeyPair, User
 from common import clock
 from common.models import AuditEntry
@@ -163,16 +163,16 @@ def test_a_rotated_token_has_a_new_secret_and_the_old_one_ends(people: People) -
 
 def test_the_old_secret_works_for_its_grace_and_what_it_opened_no_longer(people: People) -> None:
     token = make_token(people.member)
-    keypair = keypair_of_token(token)
+    keypair = authenticate_token(token)
     assert keypair is not None
-    login = login_by(keypair, ip="127.0.0.1")
+    login = keypair_login(keypair, ip="127.0.0.1")
     keypairs.rotate_keypair(actor=actor_for(people.member), keypair_id=keypair.pk, grace=timedelta(hours=1))
-    assert keypair_of_token(token) is not None
-    assert login in live_logins([login])
+    assert authenticate_token(token) is not None
+    assert login in valid_logins([login])
 
     KeyPair.objects.filter(pk=keypair.pk).update(old_secret_until=clock.now())
-    assert keypair_of_token(token) is None
-    assert live_logins([login]) == {}
+    assert authenticate_token(token) is None
+    assert valid_logins([login]) == {}
 
 
 @pytest.mark.parametrize("hours", [-1, 25, "soon", "nan", True])
@@ -203,8 +203,8 @@ def test_a_second_rotation_ends_the_grace_of_the_first(people: People) -> None:
     actor, keypair_id = actor_for(people.member), keypair_of(first).pk
     _, second = keypairs.rotate_keypair(actor=actor, keypair_id=keypair_id, grace=timedelta(hours=24))
     keypairs.rotate_keypair(actor=actor, keypair_id=keypair_id, grace=timedelta(hours=1))
-    assert keypair_of_token(first) is None
-    assert keypair_of_token(second) is not None
+    assert authenticate_token(first) is None
+    assert authenticate_token(second) is not None
 
 
 # Changing
@@ -219,12 +219,12 @@ def test_a_token_that_is_switched_off_opens_nothing_until_it_is_on_again(people:
 
 
 def test_a_scope_that_is_taken_ends_what_was_opened_by_it(people: People) -> None:
-    keypair = keypair_of_token(make_token(people.member))
+    keypair = authenticate_token(make_token(people.member))
     assert keypair is not None
-    login = login_by(keypair, "sessions", ip="127.0.0.1")
-    assert login in live_logins([login])
+    login = keypair_login(keypair, "sessions", ip="127.0.0.1")
+    assert login in valid_logins([login])
     keypairs.update_keypair(actor=actor_for(people.member), keypair_id=keypair.pk, scopes=["read"])
-    assert live_logins([login]) == {}
+    assert valid_logins([login]) == {}
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_without_redis_nobody_is_refused_and_few_wait_for_it(
 ) -> None:
     lost = LostRedis()
     monkeypatch.setattr(rate_limit, "quick_client", lambda: lost)
-    monkeypatch.setattr(rate_limit, "_silent_until", 0.0)
+    monkeypatch.setattr(rate_limit, "_redis_retry_at", 0.0)
     client = with_scopes(people.member)
     answers = [client.get("/api/v1/me/") for _ in range(4)]
     assert {answer.status_code for answer in answers} == {200}

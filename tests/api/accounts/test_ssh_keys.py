@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from accounts.core.roles import Role
 from accounts.credentials import keypairs
-from accounts.credentials.ssh_keys import MOST_KEYS, add_ssh_key, keys_of
+from accounts.credentials.ssh_keys import MOST_KEYS, add_ssh_key, usable_ssh_keys
 from accounts.models import KeyPair, SshKey, User
 from accounts.tenancy import offboarding
 from accounts.tenancy.service import update_user
@@ -111,8 +111,8 @@ def test_a_key_ends_with_the_token_that_added_it(people: People) -> None:
     end = clock.now() + timedelta(days=3)
     KeyPair.objects.filter(user=people.member).update(expires_at=end)
     client.post(SSH_KEYS, {"public_key": make_public_key()})
-    assert keys_of(people.member, ip=HERE).count() == 1
-    assert keys_of(people.member, ip=HERE, at=end).count() == 0
+    assert usable_ssh_keys(people.member, ip=HERE).count() == 1
+    assert usable_ssh_keys(people.member, ip=HERE, at=end).count() == 0
 
 
 def test_a_key_stays_with_a_token_that_gets_another_secret(people: People) -> None:
@@ -120,7 +120,7 @@ def test_a_key_stays_with_a_token_that_gets_another_secret(people: People) -> No
     api_client(people.member).post(SSH_KEYS, {"public_key": make_public_key()})
     token = KeyPair.objects.get(user=people.member)
     keypairs.rotate_keypair(actor=actor_for(people.member), keypair_id=token.pk)
-    assert keys_of(people.member, ip=HERE).get().keypair == token
+    assert usable_ssh_keys(people.member, ip=HERE).get().keypair == token
 
 
 @pytest.mark.parametrize("change", ["deleted", "off", "narrowed", "bound", "risen"])
@@ -128,7 +128,7 @@ def test_a_key_opens_nothing_once_its_token_would_not(people: People, change: st
     client = api_client(people.member)
     client.post(SSH_KEYS, {"public_key": make_public_key()})
     own = add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
-    assert keys_of(people.member, ip=HERE).count() == 2
+    assert usable_ssh_keys(people.member, ip=HERE).count() == 2
     actor, token = actor_for(people.member), KeyPair.objects.get(user=people.member)
     match change:
         case "deleted":
@@ -141,30 +141,30 @@ def test_a_key_opens_nothing_once_its_token_would_not(people: People, change: st
             limit(token, max_sessions=1)
         case "risen":
             update_user(actor=actor_for(people.superadmin), user_id=people.member.pk, role=Role.DOMAIN_ADMIN)
-    assert keys_of(people.member, ip=HERE).get() == own
+    assert usable_ssh_keys(people.member, ip=HERE).get() == own
 
 
 def test_what_is_asked_of_a_person_first_is_asked_of_keys_too(people: People) -> None:
     add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
     people.member.allowed_networks = ["198.51.100.0/24"]
-    assert not keys_of(people.member, ip=HERE).exists()
-    assert keys_of(people.member, ip="198.51.100.1").exists()
+    assert not usable_ssh_keys(people.member, ip=HERE).exists()
+    assert usable_ssh_keys(people.member, ip="198.51.100.1").exists()
     User.objects.filter(pk=people.member.pk).update(must_change_password=True)
-    assert not keys_of(people.member, ip="198.51.100.1").exists()
+    assert not usable_ssh_keys(people.member, ip="198.51.100.1").exists()
 
 
 def test_nobody_signs_in_with_keys_of_those_who_left(people: People) -> None:
     add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
     case = offboarding.close_user(actor=SYSTEM, user_id=people.member.pk)
     assert not SshKey.objects.exists()
-    assert "SSH keys removed: 1." in [line["sentence"] for line in offboarding.report_of(case)]
+    assert "SSH keys removed: 1." in [line["sentence"] for line in offboarding.offboarding_report(case)]
 
 
 def test_a_closed_domain_opens_to_no_key(people: People) -> None:
     add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
     people.member.domain.is_active = False
     people.member.domain.save(update_fields=["is_active"])
-    assert not keys_of(people.member, ip=HERE).exists()
+    assert not usable_ssh_keys(people.member, ip=HERE).exists()
 
 
 def test_an_administrator_removes_the_key_of_somebody(people: People, browser_of: BrowserOf) -> None:

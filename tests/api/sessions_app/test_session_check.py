@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from accounts.models import USUAL_LIMITS
+from accounts.models import DEFAULT_LIMITS
 from agents.core.states import AgentState
 from agents.models import Agent
 from sessions_app.models import ComputeSession
@@ -66,7 +66,7 @@ def test_a_request_with_room_starts_now_and_says_where(place: Place, api: APICli
             },
         },
         "live_sessions": 1,
-        "live_limit": USUAL_LIMITS["max_sessions"],
+        "live_limit": DEFAULT_LIMITS["max_sessions"],
     }
     assert ComputeSession.objects.count() == 1
 

@@ -9,10 +9,10 @@ from django.test import Client
 
 from accounts.core.roles import Role
 from accounts.logins import service
-from accounts.logins.impersonation import seen_as, start_viewing
-from accounts.logins.service import Login, live_logins
+from accounts.logins.impersonation import impersonated_actor, start_impersonation
+from accounts.logins.service import Login, valid_logins
 from accounts.models import BrowserLogin, OffBoarding, User, Viewing
-from accounts.sign_in.admin_control import control_sign_in
+from accounts.sign_in.admin_control import update_sign_in
 from accounts.tenancy import offboarding
 from accounts.tenancy.service import update_user
 from common import clock
@@ -169,7 +169,7 @@ def time_passes(people: People) -> None:
 
 def person_is_closed(people: People) -> None:
     offboarding.close_user(
-        actor=SYSTEM, user_id=people.member.pk, folders=OffBoarding.Folders.KEEP, heir=None
+        actor=SYSTEM, user_id=people.member.pk, folders=OffBoarding.Folders.KEEP, new_owner=None
     )
 
 
@@ -182,7 +182,7 @@ def viewer_falls(people: People) -> None:
 
 
 def viewer_has_to_change_the_password(people: People) -> None:
-    control_sign_in(actor=SYSTEM, user_id=people.domain_admin.pk, must_change_password=True)
+    update_sign_in(actor=SYSTEM, user_id=people.domain_admin.pk, must_change_password=True)
 
 
 ENDS = {
@@ -200,9 +200,9 @@ def test_what_ends_it_ends_it_at_the_next_request_and_streams_within_seconds(
 ) -> None:
     browser = look_as(people.member, people.domain_admin)
     stream = Login(user_id=people.member.pk, session_key=browser.session.session_key or "")
-    assert live_logins([stream]) == {stream: people.member}
+    assert valid_logins([stream]) == {stream: people.member}
     end(people)
-    assert live_logins([stream]) == {}
+    assert valid_logins([stream]) == {}
 
     refused = browser.post("/data/", {"name": "mine"})  # a page that was open meanwhile
     assert refused.status_code == 403
@@ -230,7 +230,7 @@ def test_it_ends_with_the_login_and_that_is_in_the_access_log(people: People, wa
         assert (signed_out.actor_id, signed_out.acted_as_id) == (people.domain_admin.pk, None)
     elif way == "closed":
         keep = OffBoarding.Folders.KEEP
-        offboarding.close_user(actor=SYSTEM, user_id=people.domain_admin.pk, folders=keep, heir=None)
+        offboarding.close_user(actor=SYSTEM, user_id=people.domain_admin.pk, folders=keep, new_owner=None)
     else:
         service.end_logins(people.domain_admin.pk)
     assert browser.get("/profile/").status_code == 302
@@ -284,15 +284,15 @@ def test_a_second_person_takes_the_place_of_the_first(people: People) -> None:
     browser = look_as(people.member, people.domain_admin)
     key = browser.session.session_key or ""
     actor = actor_for(people.domain_admin)
-    start_viewing(actor=actor, login_key=key, user_id=people.outsider.pk, reason="Another")
+    start_impersonation(actor=actor, login_key=key, user_id=people.outsider.pk, reason="Another")
     assert who(browser) == people.outsider.email
     assert ends() == ["stopped"]
     with pytest.raises(NotAuthenticated):
-        start_viewing(actor=actor, login_key="absent", user_id=people.outsider.pk, reason="Another")
+        start_impersonation(actor=actor, login_key="absent", user_id=people.outsider.pk, reason="Another")
 
 
 def test_nothing_that_records_is_done_for_a_viewer_whatever_let_it_through(people: People) -> None:
-    looking = seen_as(actor_for(people.superadmin), people.domain_admin)
+    looking = impersonated_actor(actor_for(people.superadmin), people.domain_admin)
     with pytest.raises(PermissionDenied, match="Impersonation is read-only"):
         update_user(actor=looking, user_id=people.domain_admin.pk, name="Mallory")
     people.domain_admin.refresh_from_db()
@@ -304,7 +304,7 @@ def test_own_terminals_of_before_go_on_and_others_do_not_look(people: People) ->
     key = browser.session.session_key or ""
     own = Login(user_id=people.domain_admin.pk, session_key=key)
     someone = Login(user_id=people.outsider.pk, session_key=key)
-    assert set(live_logins([own, someone])) == {own}
+    assert set(valid_logins([own, someone])) == {own}
 
 
 def test_whoever_views_as_somebody_is_shown_no_variables_by_templates(people: People) -> None:

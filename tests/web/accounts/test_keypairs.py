@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from accounts.logins.service import keypair_of_token
+from accounts.logins.service import authenticate_token
 from accounts.models import KeyPair, User
 from common import clock
 from tests.conftest import People
@@ -35,7 +35,7 @@ def test_a_new_token_is_shown_once_and_works(people: People, browser_of: Browser
     assert made.status_code == 201
     assert "no-store" in made["Cache-Control"]
     token = token_in(made)
-    keypair = keypair_of_token(token)
+    keypair = authenticate_token(token)
     assert keypair is not None
     assert keypair.scopes == ["read", "sessions"]
     assert keypair.expires_at is not None
@@ -82,7 +82,7 @@ def test_a_token_is_changed_switched_off_and_on(people: People, browser_of: Brow
     browser.post(reverse("token", args=[keypair_id]), {"name": "other", "scopes": ["folders"]})
     for to, is_active in (("off", False), ("on", True)):
         browser.post(reverse("token-state", args=[keypair_id]), {"to": to})
-        assert (keypair_of_token(token) is not None) == is_active
+        assert (authenticate_token(token) is not None) == is_active
         assert browser.get(reverse("token", args=[keypair_id])).status_code == 200
     row = KeyPair.objects.get(pk=keypair_id)
     assert (row.name, row.scopes) == ("other", ["folders"])
@@ -99,8 +99,8 @@ def test_a_new_secret_is_shown_once(
     assert browser.post(address, {"grace_hours": "7"}).status_code == 400
     made = browser.post(address, {"grace_hours": hours})
     assert made.status_code == 201
-    assert keypair_of_token(token_in(made)) is not None
-    assert (keypair_of_token(token) is not None) == old_works
+    assert authenticate_token(token_in(made)) is not None
+    assert (authenticate_token(token) is not None) == old_works
 
 
 def test_a_token_is_deleted_by_its_owner_alone_who_types_its_name(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.core.identity_providers import Admission, Directory, Unknown
+from accounts.core.identity_providers import LdapDirectory, OnboardingRules, UnknownUser
 from accounts.core.membership_rules import group_name
 from accounts.models import User
 from accounts.sign_in import ldap
@@ -31,15 +31,15 @@ def server() -> Iterator[DirectoryServer]:
 
 
 @pytest.fixture(autouse=True)
-def its(server: DirectoryServer, people: People, settings: Any) -> Directory:
-    settings.BERTH_DIRECTORY = Directory(
+def its(server: DirectoryServer, people: People, settings: Any) -> LdapDirectory:
+    settings.BERTH_DIRECTORY = LdapDirectory(
         url=server.url, starts_tls=False, bind_dn=there.BIND_DN, secret=there.SECRET, base=there.BASE,
         filter="(mail={login})", email_attribute="mail", name_attribute="cn", group_attribute="memberOf",
-        admission=Admission(
-            trusts=("berth.example",), unknown=Unknown.CREATE, domain=people.domain.name
+        onboarding=OnboardingRules(
+            trusts=("berth.example",), unknown=UnknownUser.CREATE, domain=people.domain.name
         ),
     )  # fmt: skip
-    found: Directory = settings.BERTH_DIRECTORY
+    found: LdapDirectory = settings.BERTH_DIRECTORY
     return found
 
 
@@ -71,20 +71,22 @@ def test_nobody_else_is_let_in(email: str, password: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "x" * 2000])
-def test_no_password_is_never_sent(its: Directory, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
-    monkeypatch.setattr(ldap, "_entry_of", lambda *arguments: pytest.fail("asked"))
-    assert ldap.ask_directory(its, "ada@berth.example", password) is None
+def test_no_password_is_never_sent(
+    its: LdapDirectory, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    monkeypatch.setattr(ldap, "_find_entry", lambda *arguments: pytest.fail("asked"))
+    assert ldap.authenticate_by_ldap(its, "ada@berth.example", password) is None
 
 
 @pytest.mark.parametrize("login", ["*", "ada*", "*)(uid=*", "ada@berth.example)(|(uid=*", "\\2a", "a\0b"])
-def test_signs_of_filters_are_only_letters(its: Directory, login: str) -> None:
-    assert ldap.ask_directory(its, login, there.PASSWORD) is None
+def test_signs_of_filters_are_only_letters(its: LdapDirectory, login: str) -> None:
+    assert ldap.authenticate_by_ldap(its, login, there.PASSWORD) is None
 
 
 def test_the_reason_is_said_to_who_proved_their_password(
-    people: People, its: Directory, settings: Any
+    people: People, its: LdapDirectory, settings: Any
 ) -> None:
-    settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, unknown=Unknown.REFUSE))
+    settings.BERTH_DIRECTORY = replace(its, onboarding=replace(its.onboarding, unknown=UnknownUser.REFUSE))
     answer = sign_in("ada@berth.example")
     assert answer.status_code == 403
     assert "Nobody here has the address" in answer.content.decode()
@@ -115,21 +117,21 @@ def test_a_closed_account_stays_closed(people: People) -> None:
     assert sign_in("ada@berth.example").status_code == 403
 
 
-def test_projects_follow_groups(people: People, its: Directory, settings: Any) -> None:
+def test_projects_follow_groups(people: People, its: LdapDirectory, settings: Any) -> None:
     staff = make_project(people.domain)
     groups = {"staff": (staff.name,), "cold": (people.project.name,)}
-    settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, groups=groups))
+    settings.BERTH_DIRECTORY = replace(its, onboarding=replace(its.onboarding, groups=groups))
     sign_in("ada@berth.example")
     assert list(User.objects.get(email="ada@berth.example").projects.all()) == [staff]
 
 
 def test_a_group_by_its_place_is_no_other_group_of_that_name(
-    people: People, its: Directory, settings: Any
+    people: People, its: LdapDirectory, settings: Any
 ) -> None:
     right, wrong = (group_name(f"CN=Staff, OU={unit}, {there.BASE}") for unit in ("Groups", "Others"))
     staff = make_project(people.domain)
     groups = {right: (staff.name,), wrong: (people.project.name,)}
-    settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, groups=groups))
+    settings.BERTH_DIRECTORY = replace(its, onboarding=replace(its.onboarding, groups=groups))
     sign_in("ada@berth.example")
     assert list(User.objects.get(email="ada@berth.example").projects.all()) == [staff]
 
@@ -139,7 +141,7 @@ def test_a_group_by_its_place_is_no_other_group_of_that_name(
     [{"secret": "wrong"}, {"starts_tls": True}, {"url": "ldaps://{address}"}, {"url": "ldap://127.0.0.1:1"}],
 )
 def test_a_directory_that_cannot_be_asked_lets_local_people_in(
-    people: People, its: Directory, settings: Any, changes: dict[str, Any]
+    people: People, its: LdapDirectory, settings: Any, changes: dict[str, Any]
 ) -> None:
     address = its.url.removeprefix("ldap://")
     changes = {
@@ -151,7 +153,7 @@ def test_a_directory_that_cannot_be_asked_lets_local_people_in(
 
 
 def test_a_directory_that_says_nothing_is_given_up(
-    its: Directory, settings: Any, monkeypatch: pytest.MonkeyPatch
+    its: LdapDirectory, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ldap, "ANSWER_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -186,9 +188,9 @@ def test_a_second_factor_and_networks_hold_for_the_directorys_password(people: P
     ],
 )
 def test_an_entry_that_cannot_be_kept_is_nobody(
-    its: Directory, monkeypatch: pytest.MonkeyPatch, dn: str, mail: str
+    its: LdapDirectory, monkeypatch: pytest.MonkeyPatch, dn: str, mail: str
 ) -> None:
     entry = {"dn": dn, "attributes": {"mail": [mail], "cn": ["Ada"]}}
-    monkeypatch.setattr(ldap, "_entry_of", lambda *arguments: entry)
-    monkeypatch.setattr(ldap, "_is_password_of", lambda *arguments: True)
-    assert ldap.ask_directory(its, "ada@berth.example", there.PASSWORD) is None
+    monkeypatch.setattr(ldap, "_find_entry", lambda *arguments: entry)
+    monkeypatch.setattr(ldap, "_is_password_valid", lambda *arguments: True)
+    assert ldap.authenticate_by_ldap(its, "ada@berth.example", there.PASSWORD) is None

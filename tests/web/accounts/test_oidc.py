@@ -13,8 +13,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
 
-from accounts.core.identity_providers import Admission, OidcProvider, Unknown, Variables, read_admission
-from accounts.core.throttle import Limit, Purpose, Rate
+from accounts.core.identity_providers import (
+    OidcProvider,
+    OnboardingRules,
+    UnknownUser,
+    Variables,
+    read_onboarding_rules,
+)
+from accounts.core.throttle import AttemptLimit, Purpose, Rate
 from accounts.models import User
 from accounts.tenancy import archiving, offboarding, service
 from common import clock
@@ -38,27 +44,29 @@ def idp() -> Iterator[IdentityProvider]:
 
 
 @pytest.fixture
-def admission(people: People) -> Admission:
-    return Admission(
+def onboarding(people: People) -> OnboardingRules:
+    return OnboardingRules(
         trusts=("berth.example",),
-        unknown=Unknown.CREATE,
+        unknown=UnknownUser.CREATE,
         domain=people.domain.name,
         projects=(people.project.name,),
     )
 
 
 @pytest.fixture(autouse=True)
-def provider(idp: IdentityProvider, admission: Admission, people: People, settings: Any) -> OidcProvider:
+def provider(
+    idp: IdentityProvider, onboarding: OnboardingRules, people: People, settings: Any
+) -> OidcProvider:
     idp.fault, idp.userinfo = "", {}
     idp.person = {"sub": "42", "email": people.member.email, "email_verified": True, "name": "Ada"}
-    its = OidcProvider("harbour", "Harbour ID", idp.issuer, CLIENT_ID, SECRET, "groups", admission)
+    its = OidcProvider("harbour", "Harbour ID", idp.issuer, CLIENT_ID, SECRET, "groups", onboarding)
     settings.BERTH_OIDC_PROVIDERS = (its,)
     return its
 
 
 def admit(settings: Any, **changes: Any) -> None:
     its = settings.BERTH_OIDC_PROVIDERS[0]
-    settings.BERTH_OIDC_PROVIDERS = (replace(its, admission=replace(its.admission, **changes)),)
+    settings.BERTH_OIDC_PROVIDERS = (replace(its, onboarding=replace(its.onboarding, **changes)),)
 
 
 def sign_in(idp: IdentityProvider, browser: Client | None = None, **query: str) -> Any:
@@ -129,7 +137,7 @@ def test_who_is_unknown_is_made_in_the_domain_and_its_projects(people: People, i
 
 
 def test_who_is_unknown_is_refused_where_the_settings_say_so(idp: IdentityProvider, settings: Any) -> None:
-    admit(settings, unknown=Unknown.REFUSE)
+    admit(settings, unknown=UnknownUser.REFUSE)
     idp.person |= {"sub": "44", "email": "grace@berth.example"}
     answer = sign_in(idp)
     assert answer.status_code == 403
@@ -340,7 +348,7 @@ def test_nobody_is_sent_to_another_site_afterwards(idp: IdentityProvider) -> Non
 def test_who_begins_too_often_keeps_out_no_known_browser_and_who_comes_in_is_not_counted(
     people: People, idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = dict.fromkeys((Limit.PLACE, Limit.ADDRESS), Rate(2, timedelta(hours=1)))
+    few = dict.fromkeys((AttemptLimit.PLACE, AttemptLimit.ADDRESS), Rate(2, timedelta(hours=1)))
     monkeypatch.setattr("accounts.sign_in.throttle.RATES", {Purpose.PROVIDER: few})
     known = Client()
     for browser in (Client(), Client(), known):
@@ -394,7 +402,7 @@ def test_groups_are_one_in_all_their_forms_and_a_subject_is_kept_as_it_came(
 ) -> None:
     second, apart = make_project(people.domain), "e\u0301quipe"
     its = Variables({"X_TRUSTS": "berth.example", "X_GROUPS": f"{apart}:{second.name}"}, "X_")
-    admit(settings, groups=read_admission(its).groups)
+    admit(settings, groups=read_onboarding_rules(its).groups)
     idp.person |= {"sub": apart, "groups": [apart]}
     for groups in ([apart], ["\u00e9quipe"]):
         idp.person["groups"] = groups

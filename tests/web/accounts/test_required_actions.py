@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from accounts.core.roles import Role
-from accounts.logins.service import Login, live_logins
+from accounts.logins.service import Login, valid_logins
 from accounts.models import KeyPair, User
 from accounts.sign_in import admin_control
 from accounts.tenancy.service import update_user
@@ -44,7 +44,7 @@ def test_who_has_to_change_the_password_does_nothing_else(people: People) -> Non
     assert browser.get("/sessions/")["Location"] == "/account/password/change/"
     for answer in (browser.get("/api/v1/me/"), program.get("/api/v1/me/")):
         assert (answer.status_code, answer.json()["code"]) == (403, "password_change_required")
-    assert not live_logins([login])
+    assert not valid_logins([login])
 
     assert "Choose another one" in change_password(browser, PASSWORD)
     change_password(browser, NEW)
@@ -62,7 +62,7 @@ def test_an_account_is_used_from_its_networks_alone(people: People) -> None:
         assert client.get("/api/v1/me/", REMOTE_ADDR="192.0.2.7").status_code == 200
     assert "may not be used from 127.0.0.1" in browser.get("/profile/").content.decode()
     near, far = (Login(user_id=people.member.pk, session_key=key, ip=ip) for ip in ("192.0.2.7", "127.0.0.1"))
-    assert set(live_logins([near, far])) == {near}
+    assert set(valid_logins([near, far])) == {near}
 
 
 def test_the_right_password_from_elsewhere_opens_nothing(people: People) -> None:
@@ -127,7 +127,7 @@ def test_who_has_no_password_here_cannot_be_asked_for_another(people: People) ->
 def test_an_administrator_does_not_lift_networks_that_others_set_on_them(people: People) -> None:
     own, superadmin = people.domain_admin, actor_for(people.superadmin)
     bound = ["127.0.0.0/8"]
-    admin_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=bound)
+    admin_control.update_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=bound)
     assert control(people, own, allowed_networks="") == 403
     assert own.allowed_networks == bound
-    admin_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=[])
+    admin_control.update_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=[])

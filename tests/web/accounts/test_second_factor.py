@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from accounts.core.sign_in_requirements import SecondFactor
-from accounts.logins.required_actions import with_second_factor
+from accounts.logins.required_actions import users_with_second_factor
 from accounts.models import User
 from accounts.sign_in import second_factor
 from accounts.tenancy.service import create_sign_in_link
@@ -177,7 +177,7 @@ def test_an_administrator_takes_away_a_lost_one(people: People) -> None:
     address = f"/people/{people.member.pk}/second-factor/reset/"
     assert browser_of(people.member).post(address).status_code == 404
     assert admin.post(address).status_code == 302
-    assert not with_second_factor([people.member.pk])
+    assert not users_with_second_factor([people.member.pk])
     assert told("accounts.reset_second_factor") == 1
     assert "has no second factor" in admin.post(address, follow=True).content.decode()
 
@@ -186,7 +186,7 @@ def test_nobody_resets_the_own_one_or_one_above(people: People) -> None:
     for user in (people.domain_admin, people.superadmin):
         give_app(user)
         browser_of(people.domain_admin).post(f"/people/{user.pk}/second-factor/reset/")
-        assert with_second_factor([user.pk])
+        assert users_with_second_factor([user.pk])
 
 
 def test_the_security_page_shows_what_there_is(people: People) -> None:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.core.sign_up import SignUp
-from accounts.core.throttle import ACCOUNTS, GUESSES, MAILS, SIGN_UPS, Limit
+from accounts.core.throttle import ACCOUNT_RATES, GUESS_RATES, MAIL_RATES, SIGN_UP_RATES, AttemptLimit
 from accounts.core.token_secrets import hash_secret
 from accounts.logins import service
 from accounts.logins.trusted_devices import COOKIE
@@ -30,7 +30,9 @@ from tests.factories_entrance import make_invitation, open_domain
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-PLACE, ACCOUNT, ADDRESS = (GUESSES[limit].burst for limit in (Limit.PLACE, Limit.ACCOUNT, Limit.ADDRESS))
+PLACE, ACCOUNT, ADDRESS = (
+    GUESS_RATES[limit].burst for limit in (AttemptLimit.PLACE, AttemptLimit.ACCOUNT, AttemptLimit.ADDRESS)
+)
 HERE, ELSEWHERE = "203.0.113.7", "198.51.100.1"
 
 
@@ -122,7 +124,7 @@ def test_a_new_password_makes_every_place_strange_but_this_browser(people: Peopl
     "end",
     [
         lambda user: admin_control.end_user_logins(actor=SYSTEM, user_id=user.pk),
-        lambda user: service.end_other_logins(actor=actor_for(user), but=""),
+        lambda user: service.end_other_logins(actor=actor_for(user), except_key=""),
         lambda user: offboarding.close_user(actor=SYSTEM, user_id=user.pk),
     ],
 )
@@ -181,7 +183,7 @@ def test_who_asks_for_mails_with_a_link_guesses_no_password(
 ) -> None:
     settings.BERTH_MAIL = True
     with clock.frozen_at(NOON), django_capture_on_commit_callbacks(execute=True):
-        for number in range(MAILS[Limit.ACCOUNT].burst + 1):
+        for number in range(MAIL_RATES[AttemptLimit.ACCOUNT].burst + 1):
             answer = Client().post(
                 "/account/password/reset/", {"email": people.member.email}, REMOTE_ADDR=f"192.0.2.{number}"
             )
@@ -266,7 +268,7 @@ def test_who_is_signed_in_guesses_the_password_no_faster(people: People) -> None
 def test_a_place_makes_accounts_by_invitation_so_fast_and_no_faster(people: People) -> None:
     _, code = make_invitation(people.domain, people.domain_admin)
     taken = {"email": people.member.email, "password": PASSWORD}
-    at_once = ACCOUNTS[Limit.PLACE].burst
+    at_once = ACCOUNT_RATES[AttemptLimit.PLACE].burst
     with clock.frozen_at(NOON):
         answers = [Client().post(f"/invitation/{code}/", taken).status_code for _ in range(at_once + 1)]
         assert answers == [422] * at_once + [429]
@@ -281,7 +283,7 @@ def test_an_address_gets_few_mails_for_signing_up_from_wherever_they_are_asked_f
 ) -> None:
     settings.BERTH_MAIL = True
     open_domain(people.domain, SignUp.OPEN, people.member.email.partition("@")[2])
-    most = SIGN_UPS[Limit.ACCOUNT].burst
+    most = SIGN_UP_RATES[AttemptLimit.ACCOUNT].burst
     with clock.frozen_at(NOON):
         answers = [
             Client(REMOTE_ADDR=f"192.0.2.{number}").post("/sign-up/", {"email": people.member.email})

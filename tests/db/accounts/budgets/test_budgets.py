@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts.budgets.selectors import budget_states, owner_named, states_of, today, tomorrow
+from accounts.budgets.selectors import budget_states, find_owner, read_budget_states, today, tomorrow
 from accounts.budgets.service import create_budget, delete_budget, delete_price, set_price, update_budget
 from accounts.core.budget_arithmetic import HOUR, Period, Unit
 from accounts.core.limits import Level
@@ -210,14 +210,14 @@ def test_a_budget_is_changed_by_whom_it_is_to_change(place: Place) -> None:
 def test_owners_are_named_as_people_write_them(place: Place) -> None:
     project, domain = place.project, place.project.domain
     for text in (project.name, f" {project.name} ", f"{domain.name}/{project.name}"):
-        assert owner_named(SYSTEM, text) == project
-    assert owner_named(SYSTEM, place.owner.email.upper()) == place.owner
+        assert find_owner(SYSTEM, text) == project
+    assert find_owner(SYSTEM, place.owner.email.upper()) == place.owner
     make_project(name=project.name)
     with pytest.raises(Conflict, match=f"like {domain.name}/{project.name}"):
-        owner_named(SYSTEM, project.name)
+        find_owner(SYSTEM, project.name)
     for text in ("", "nobody@berth.example", "no-project", f"other/{project.name}"):
         with pytest.raises(NotFound):
-            owner_named(SYSTEM, text)
+            find_owner(SYSTEM, text)
 
 
 @pytest.mark.usefixtures("standing_clock")
@@ -304,5 +304,5 @@ def test_prices_and_periods_that_change_between_days_are_told_apart(place: Place
         days = {"starts_on": today - timedelta(days=first), "ends_on": today - timedelta(days=last)}
         budget(place, period=Period.TERM, **days)
     priced = [(age + 1) * (100 if age <= 2 else 10 if age <= 6 else 1) for age in range(10)]
-    states = states_of(Budget.objects.order_by("pk"))
+    states = read_budget_states(Budget.objects.order_by("pk"))
     assert [state.spent for state in states] == [sum(priced[last : first + 1]) for first, last in spans]

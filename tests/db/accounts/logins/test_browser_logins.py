@@ -39,7 +39,7 @@ def test_ending_logins_reads_no_other(django_assert_max_num_queries: Any) -> Non
     owner, other = factories.make_user(), factories.make_user()
     kept, ended, strange = sign_in(owner), sign_in(owner), sign_in(other)
     with django_assert_max_num_queries(3):
-        assert end_logins(owner.pk, but=key_of(kept)) == 1
+        assert end_logins(owner.pk, except_key=key_of(kept)) == 1
     assert kept.get("/profile/").status_code == strange.get("/profile/").status_code == 200
     assert ended.get("/profile/").status_code == 302
 

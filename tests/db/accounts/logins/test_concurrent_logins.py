@@ -8,8 +8,8 @@ from django.db import connections
 from django.test import Client
 
 from accounts.core.roles import Role
-from accounts.logins.concurrent_logins import COOKIE, most_browsers, purge_ended_logins
-from accounts.logins.service import Login, live_logins
+from accounts.logins.concurrent_logins import COOKIE, login_limit, purge_ended_logins
+from accounts.logins.service import Login, valid_logins
 from accounts.models import BrowserLogin, EndedLogin, User
 from common.models import AuditEntry
 from tests import factories
@@ -42,13 +42,13 @@ def test_one_more_sign_in_ends_the_oldest_login(monkeypatch: pytest.MonkeyPatch)
     limit(user, max_browsers=2)
     first, second = sign_in(user), sign_in(user)
     held = Login(user_id=user.pk, session_key=first.session.session_key or "")
-    assert live_logins([held])
+    assert valid_logins([held])
     rung: list[None] = []
     monkeypatch.setattr(
         "accounts.logins.access_revocation.broadcast_revocation_on_commit", lambda: rung.append(None)
     )
     third = sign_in(user)
-    assert not live_logins([held])
+    assert not valid_logins([held])
     assert rung
     assert [is_in(browser) for browser in (first, second, third, strange)] == [False, True, True, True]
     [line] = AuditEntry.objects.filter(action="accounts.end_oldest_logins")
@@ -83,15 +83,15 @@ def test_a_made_up_cookie_says_nothing(name: str) -> None:
 def test_the_least_of_person_and_domain_counts_and_projects_say_nothing() -> None:
     project = factories.make_project()
     user = make_user(member_of=project)
-    assert most_browsers(user) is None
+    assert login_limit(user) is None
     limit(project, max_browsers=1)
-    assert most_browsers(user) is None
+    assert login_limit(user) is None
     limit(project.domain, max_browsers=5)
-    assert most_browsers(user) == 5
+    assert login_limit(user) == 5
     limit(user, max_browsers=3)
-    assert most_browsers(user) == 3
+    assert login_limit(user) == 3
     limit(project.domain, max_browsers=2)
-    assert most_browsers(user) == 2
+    assert login_limit(user) == 2
 
 
 def test_a_lower_limit_ends_nothing_before_the_next_sign_in() -> None:
@@ -184,5 +184,7 @@ def test_who_is_signed_out_while_signing_in_is_led_back_to_that(monkeypatch: pyt
         monkeypatch.undo()
         sign_in(user, "192.0.2.2")
 
-    monkeypatch.setattr("accounts.web.sign_in.required_action_middleware.keep_reason", sign_in_elsewhere)
+    monkeypatch.setattr(
+        "accounts.web.sign_in.required_action_middleware.set_reason_cookie", sign_in_elsewhere
+    )
     assert led_to(user, "192.0.2.1") == SIGN_IN

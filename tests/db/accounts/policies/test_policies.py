@@ -10,7 +10,7 @@ from accounts.core.roles import Role
 from accounts.credentials.keypairs import create_keypair
 from accounts.limits import default_policy
 from accounts.models import KeyPair, ResourcePolicy, User
-from accounts.policies.selectors import impact_of, use_counts, visible_policies
+from accounts.policies.selectors import policy_impact, use_counts, visible_policies
 from accounts.policies.service import assign_policy, create_policy, delete_policy, make_default, update_policy
 from accounts.tenancy.service import update_user
 from common.actors import SYSTEM, Actor
@@ -110,7 +110,7 @@ def test_who_is_above_a_new_limit_is_told_before_and_goes_on_after(place: Place)
     assign_policy(actor=SYSTEM, target=place.project, policy=policy)
     sessions = [place.run(), place.run()]
 
-    impact = impact_of(SYSTEM, policy, {"max_sessions": 1})
+    impact = policy_impact(SYSTEM, policy, {"max_sessions": 1})
 
     assert impact.counts == {Level.DOMAIN: 0, Level.PROJECT: 1, Level.USER: 1, Level.KEYPAIR: 0}
     assert {(state.level, state.used, state.value) for state in impact.above} == {
@@ -122,7 +122,7 @@ def test_who_is_above_a_new_limit_is_told_before_and_goes_on_after(place: Place)
     for session in sessions:
         session.refresh_from_db()
         assert session.is_live
-    assert not impact_of(SYSTEM, policy, {"max_sessions": 2}).above
+    assert not policy_impact(SYSTEM, policy, {"max_sessions": 2}).above
 
 
 def test_a_policy_in_use_is_not_deleted_and_says_who_uses_it(place: Place) -> None:

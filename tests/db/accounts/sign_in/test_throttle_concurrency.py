@@ -10,7 +10,7 @@ from django.db import connections
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
 
-from accounts.core.throttle import GUESSES, Limit
+from accounts.core.throttle import GUESS_RATES, AttemptLimit
 from accounts.models import User
 from common.errors import TooManyRequests
 from common.models import AuditEntry
@@ -57,7 +57,7 @@ def test_of_many_wrong_passwords_few_are_looked_at(monkeypatch: pytest.MonkeyPat
         thread.join()
     assert wrong == []
     looked_at = next(tried)
-    assert looked_at == GUESSES[Limit.ACCOUNT].burst
+    assert looked_at == GUESS_RATES[AttemptLimit.ACCOUNT].burst
     assert next(refused) == GUESSED - looked_at
     assert AuditEntry.objects.filter(reason="too_many_attempts").count() < 20
 

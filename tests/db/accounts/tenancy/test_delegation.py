@@ -109,7 +109,7 @@ def test_a_domain_admin_makes_no_link_into_the_account_of_another(people: People
 
 def test_a_project_admin_manages_members_from_the_domain(people: People) -> None:
     actor = actor_for(people.project_admin)
-    person = selectors.person_of_domain(people.project, people.outsider.email.upper())
+    person = selectors.find_domain_user(people.project, people.outsider.email.upper())
     service.add_member(actor=actor, project=people.project, user=person, role=ProjectRole.ADMIN)
     service.remove_member(actor=actor, project=people.project, user=people.member)
     assert set(people.project.memberships.values_list("user_id", flat=True)) == {
@@ -139,7 +139,7 @@ def test_people_of_other_domains_and_with_closed_accounts_are_not_found(people: 
     offboarding.close_user(actor=SYSTEM, user_id=people.outsider.pk)
     for email in (people.stranger.email, people.outsider.email, "nobody@berth.example"):
         with pytest.raises(NotFound):
-            selectors.person_of_domain(people.project, email)
+            selectors.find_domain_user(people.project, email)
     with pytest.raises(Conflict):
         service.add_member(actor=SYSTEM, project=people.project, user=people.outsider)
 
@@ -233,7 +233,7 @@ def test_a_domain_that_is_hidden_is_absent(people: People) -> None:
     with pytest.raises(NotFound):
         close_domain(people.domain, actor=actor_for(people.stranger))
     with pytest.raises(NotFound):
-        selectors.domain_named(actor_for(people.stranger), people.domain.name)
+        selectors.find_domain(actor_for(people.stranger), people.domain.name)
 
 
 # The last superadmin
@@ -293,7 +293,7 @@ def test_an_heir_is_somebody_else_of_the_domain_with_an_open_account(people: Peo
                 actor=SYSTEM,
                 user_id=people.outsider.pk,
                 folders=offboarding.Folders.HAND_OVER,
-                heir=heir,
+                new_owner=heir,
             )
 
 

@@ -49,7 +49,7 @@ def test_whoever_accepts_is_in_the_projects_with_role_and_policy(people: People)
     assert user.policy == policy
     assert user.check_password(PASSWORD)
     invitation.refresh_from_db()
-    assert invitations.state_of(invitation) is InvitationState.USED
+    assert invitations.current_state(invitation) is InvitationState.USED
     line = AuditEntry.objects.get(action="accounts.accept_invitation")
     assert line.changes == {"user": ADA}
     assert AuditEntry.objects.filter(action="accounts.create_user", actor_id=people.superadmin.pk).exists()
@@ -132,10 +132,10 @@ def expire(people: People, invitation: Invitation) -> None:
 @pytest.mark.parametrize("happens", [demote, close_inviter, close_sign_up, revoke, expire])
 def test_an_invitation_is_void_once_its_ground_is_gone(people: People, happens: Any) -> None:
     invitation, code = make_invitation(people.domain, people.domain_admin, email=ADA)
-    assert invitations.invitation_of(code) == invitation
+    assert invitations.find_open_invitation(code) == invitation
     happens(people, invitation)
     with pytest.raises(Conflict):
-        invitations.invitation_of(code)
+        invitations.find_open_invitation(code)
     with pytest.raises(Conflict):
         accept(code)
     assert not User.objects.filter(email=ADA).exists()
@@ -169,7 +169,7 @@ def test_others_see_no_invitation(people: People) -> None:
         with pytest.raises(NotFound):
             invitations.access_invitation(actor_for(other), invitation.pk)
     with pytest.raises(NotFound):
-        invitations.invitation_of("absent")
+        invitations.find_open_invitation("absent")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -199,7 +199,7 @@ def test_one_link_opened_by_many_at_once_makes_as_many_accounts_as_it_may(people
 def test_an_address_of_the_domain_signs_up_by_mail(people: People) -> None:
     open_domain(people.domain, SignUp.OPEN, "uni.example")
     with TestCase.captureOnCommitCallbacks(execute=True):
-        invitations.ask_to_sign_up(actor=ANONYMOUS, email="Ada@Uni.example")
+        invitations.request_sign_up(actor=ANONYMOUS, email="Ada@Uni.example")
     assert mail.outbox[0].to == ["ada@uni.example"]
     code = mail.outbox[0].body.partition("/invitation/")[2].split("/")[0]
     user = accept(code, email="other@uni.example")
@@ -213,8 +213,8 @@ def test_the_last_mail_counts_and_whoever_is_known_is_told_by_mail(people: Peopl
     open_domain(people.domain, SignUp.OPEN, "uni.example", "berth.example")
     with TestCase.captureOnCommitCallbacks(execute=True):
         for _twice in range(2):
-            invitations.ask_to_sign_up(actor=ANONYMOUS, email="ada@uni.example")
-        invitations.ask_to_sign_up(actor=ANONYMOUS, email=people.member.email)
+            invitations.request_sign_up(actor=ANONYMOUS, email="ada@uni.example")
+        invitations.request_sign_up(actor=ANONYMOUS, email=people.member.email)
     assert Invitation.objects.count() == 1
     assert "You have one already" in str(mail.outbox[2].body)
 
@@ -224,23 +224,23 @@ def test_the_last_mail_counts_and_whoever_is_known_is_told_by_mail(people: Peopl
 def test_other_addresses_are_refused(people: People, name: str) -> None:
     open_domain(people.domain, SignUp.OPEN, "uni.example")
     with pytest.raises(PermissionDenied):
-        invitations.ask_to_sign_up(actor=ANONYMOUS, email=f"ada@{name}")
+        invitations.request_sign_up(actor=ANONYMOUS, email=f"ada@{name}")
     with pytest.raises(InvalidInput):
-        invitations.ask_to_sign_up(actor=ANONYMOUS, email="no address")
+        invitations.request_sign_up(actor=ANONYMOUS, email="no address")
 
 
 def test_without_mail_nobody_signs_up_and_the_reason_is_said(people: People) -> None:
     open_domain(people.domain, SignUp.OPEN, "uni.example")
-    assert not invitations.is_open_to_somebody()
+    assert not invitations.is_sign_up_open()
     with pytest.raises(Conflict, match="cannot send mail"):
-        invitations.ask_to_sign_up(actor=ANONYMOUS, email="ada@uni.example")
+        invitations.request_sign_up(actor=ANONYMOUS, email="ada@uni.example")
 
 
 @pytest.mark.usefixtures("with_mail")
 def test_a_sign_up_ends_when_the_domain_closes_or_gives_the_address_away(people: People) -> None:
     open_domain(people.domain, SignUp.OPEN, "uni.example")
     with TestCase.captureOnCommitCallbacks(execute=True):
-        invitations.ask_to_sign_up(actor=ANONYMOUS, email="ada@uni.example")
+        invitations.request_sign_up(actor=ANONYMOUS, email="ada@uni.example")
     code = str(mail.outbox[0].body).partition("/invitation/")[2].split("/")[0]
     open_domain(people.domain, SignUp.OPEN, "lab.example")
     with pytest.raises(Conflict):

@@ -11,16 +11,16 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.db import connection
 
-from accounts.core.identity_providers import Admission
+from accounts.core.identity_providers import OnboardingRules
 from accounts.core.roles import ProjectRole, Role
 from accounts.models import Membership, MembershipRule, OffBoarding, Project, RuleFailure, User
-from accounts.sign_in.federation import Claim, admit_person
+from accounts.sign_in.federation import ProviderIdentity, admit_user
 from accounts.tasks import follow_rules
 from accounts.tenancy import membership_sync, service
 from accounts.tenancy.membership_sync import (
-    follow_all_rules,
-    impact_of_rules,
-    rules_asked_for,
+    apply_all_rules,
+    parse_rules,
+    rules_impact,
     set_member_rules,
 )
 from accounts.tenancy.offboarding import close_user, reopen_user
@@ -118,22 +118,24 @@ def test_groups_are_those_of_a_provider_that_is_set_up(people: People, settings:
     rule(people, ("group", "campus:staff"))
     assert members(people.project, is_by_rule=True) == {people.outsider}
     settings.BERTH_OIDC_PROVIDERS = ()
-    follow_all_rules()
+    apply_all_rules()
     assert members(people.project, is_by_rule=True) == set()
 
 
 def test_what_a_provider_says_at_sign_in_decides(people: People, sign_in: SignIn) -> None:
     rule(people, ("group", "campus:staff"))
-    admission = Admission(trusts=("*",), groups={"staff": (people.project.name,)})
-    claim = Claim(subject="1", email=people.outsider.email, is_verified=True, groups=frozenset({"staff"}))
-    arguments = {"actor": SYSTEM, "provider_id": "campus", "admission": admission}
-    admit_person(**arguments, claim=claim)  # type: ignore[arg-type]
+    onboarding = OnboardingRules(trusts=("*",), groups={"staff": (people.project.name,)})
+    claim = ProviderIdentity(
+        subject="1", email=people.outsider.email, is_verified=True, groups=frozenset({"staff"})
+    )
+    arguments = {"actor": SYSTEM, "provider_id": "campus", "onboarding": onboarding}
+    admit_user(**arguments, identity=claim)  # type: ignore[arg-type]
     sign_in(people.outsider)
     assert members(people.project, is_by_rule=True) == {people.outsider}
-    admit_person(**arguments, claim=replace(claim, groups=None))  # type: ignore[arg-type]
+    admit_user(**arguments, identity=replace(claim, groups=None))  # type: ignore[arg-type]
     sign_in(people.outsider)
     assert members(people.project, is_by_rule=True) == {people.outsider}
-    admit_person(**arguments, claim=replace(claim, groups=frozenset()))  # type: ignore[arg-type]
+    admit_user(**arguments, identity=replace(claim, groups=frozenset()))  # type: ignore[arg-type]
     sign_in(people.outsider)
     assert members(people.project, is_by_rule=True) == set()
     assert people.member in members(people.project)  # whom the settings would take out: rules decide alone
@@ -148,8 +150,8 @@ def test_new_people_join_and_accounts_that_close_leave(
             actor=SYSTEM, email="new@uni.example", password=None, domain=people.domain, role=Role.USER
         )
     assert new in members(people.project, is_by_rule=True)
-    close_user(actor=SYSTEM, user_id=new.pk, folders=OffBoarding.Folders.KEEP, heir=None)
-    follow_all_rules()
+    close_user(actor=SYSTEM, user_id=new.pk, folders=OffBoarding.Folders.KEEP, new_owner=None)
+    apply_all_rules()
     assert new not in members(people.project)
     with django_capture_on_commit_callbacks(execute=True):
         reopen_user(actor=SYSTEM, user_id=new.pk)
@@ -192,13 +194,13 @@ def test_who_was_added_by_hand_and_fits_a_rule_is_not_removed_by_hand_and_may_le
 
 
 def test_the_impact_says_whom_before(people: People) -> None:
-    impact = impact_of_rules(people.project, rules_asked_for(EVERYBODY))
+    impact = rules_impact(people.project, parse_rules(EVERYBODY))
     assert impact.joining_count == len(impact.joining) == 3
     assert people.outsider.email in impact.joining
     rule(people, *EVERYBODY)
-    impact = impact_of_rules(people.project, ())
+    impact = rules_impact(people.project, ())
     assert (impact.joining_count, impact.leaving_count) == (0, 3)
-    assert impact_of_rules(people.project, rules_asked_for(EVERYBODY)).is_none
+    assert rules_impact(people.project, parse_rules(EVERYBODY)).is_none
 
 
 def test_rules_are_the_domain_admins(people: People) -> None:
@@ -210,7 +212,7 @@ def test_rules_are_the_domain_admins(people: People) -> None:
 
 
 def test_more_than_a_few_follow_in_the_background(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership_sync, "AT_ONCE", 1)
+    monkeypatch.setattr(membership_sync, "SYNC_USERS", 1)
     rule(people, *EVERYBODY)
     assert len(members(people.project, is_by_rule=True)) == 1
     follow_rules()
@@ -221,16 +223,16 @@ def test_a_sign_in_asks_three_queries_of_rules_and_survives_their_failure(
     people: People, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1):
-        membership_sync.follow_rules_of_person(people.outsider.pk)
+        membership_sync.apply_rules_to_user(people.outsider.pk)
     for rules in (EVERYBODY, [("mail", "no.example")], [("mail", "uni.example"), ("group", "campus:staff")]):
         more = replace(people, project=factories.make_project(people.domain))
         rule(more, *rules)
         factories.service.add_member(actor=SYSTEM, project=more.project, user=people.member)
     for user in (people.outsider, people.member):
         with django_assert_num_queries(3):
-            membership_sync.follow_rules_of_person(user.pk)
+            membership_sync.apply_rules_to_user(user.pk)
 
-    monkeypatch.setattr(membership_sync, "_fitting", lambda *_: 1 / 0)
+    monkeypatch.setattr(membership_sync, "_matching_project_ids", lambda *_: 1 / 0)
     sign_in(people.outsider)
 
 
@@ -245,13 +247,13 @@ def test_a_run_passes_over_projects_that_fail_and_ends_in_time(
         follow_rules()
     assert not Membership.objects.filter(is_by_rule=True).exists()
 
-    settle = membership_sync._settle
+    settle = membership_sync._apply_to_user
 
     def settle_in_second(project_id: int, user_id: int) -> None:
         assert project_id == second.pk
         settle(project_id, user_id)
 
-    monkeypatch.setattr(membership_sync, "_settle", settle_in_second)
+    monkeypatch.setattr(membership_sync, "_apply_to_user", settle_in_second)
     follow_rules()
     assert members(first, is_by_rule=True) == set()
     assert people.outsider in members(second)
@@ -338,14 +340,14 @@ def test_archived_projects_and_people_who_are_gone_are_left_alone(people: People
     rule(people, *EVERYBODY)
     Project.objects.filter(pk=people.project.pk).update(is_active=False)
     MembershipRule.objects.all().delete()
-    follow_all_rules()
-    membership_sync._settle(people.project.pk, people.outsider.pk)
-    membership_sync._settle(people.project.pk, 10**9)
+    apply_all_rules()
+    membership_sync._apply_to_user(people.project.pk, people.outsider.pk)
+    membership_sync._apply_to_user(people.project.pk, 10**9)
     assert people.outsider in members(people.project, is_by_rule=True)
 
 
 def test_a_decision_that_is_late_changes_nothing(people: People) -> None:
-    membership_sync._settle(people.project.pk, people.member.pk)
+    membership_sync._apply_to_user(people.project.pk, people.member.pk)
     assert Membership.objects.get(project=people.project, user=people.member).is_by_rule is False
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.logins.service import Login, live_logins
+from accounts.logins.service import Login, valid_logins
 from accounts.models import KeyPair, KnownPlace, ListColumns, Membership, OffBoarding, User
 from accounts.tasks import continue_offboardings as task
 from accounts.tenancy import offboarding
@@ -43,7 +43,7 @@ def close(place: Place, **wish: Any) -> OffBoarding:
 
 
 def sentences(case: OffBoarding) -> list[str]:
-    return [f"{line['name']}: {line['sentence']}" for line in offboarding.report_of(case)]
+    return [f"{line['name']}: {line['sentence']}" for line in offboarding.offboarding_report(case)]
 
 
 def test_all_access_ends_at_once_and_for_good(place: Place) -> None:
@@ -51,14 +51,14 @@ def test_all_access_ends_at_once_and_for_good(place: Place) -> None:
     browser.force_login(place.owner, backend="accounts.sign_in.auth_backends.SignInBackend")
     program = api_client(place.owner)
     login = Login(user_id=place.owner.pk, session_key=browser.session.session_key or "")
-    assert live_logins([login])
+    assert valid_logins([login])
     case = close(place)
-    assert not live_logins([login])
+    assert not valid_logins([login])
     assert program.get("/api/v1/me/").status_code == 401
     assert not Membership.objects.filter(user=place.owner).exists()
 
     offboarding.reopen_user(actor=SYSTEM, user_id=place.owner.pk)
-    assert not live_logins([login])
+    assert not valid_logins([login])
     assert program.get("/api/v1/me/").status_code == 401
     assert not KeyPair.objects.filter(user=place.owner).exists()
     assert any(place.project.name in line for line in sentences(case))
@@ -95,7 +95,7 @@ def test_folders_stay_unless_something_else_is_wished(place: Place) -> None:
 def test_folders_are_handed_over_and_renamed_where_the_name_is_taken(place: Place, heir: User) -> None:
     make_folder(heir, name="data")
     taken, free = make_folder(place.owner, name="data"), make_folder(place.owner, name="models")
-    case = continue_offboarding(close(place, folders=Folders.HAND_OVER, heir=heir).pk)
+    case = continue_offboarding(close(place, folders=Folders.HAND_OVER, new_owner=heir).pk)
     names = dict(VFolder.objects.filter(owner=heir).values_list("pk", "name"))
     assert names[free.pk] == "models"
     assert names[taken.pk] == f"data-{place.owner.pk}"
@@ -104,7 +104,7 @@ def test_folders_are_handed_over_and_renamed_where_the_name_is_taken(place: Plac
 
 def test_folders_stay_when_the_heir_has_left_too(place: Place, heir: User) -> None:
     folder = make_folder(place.owner)
-    case = close(place, folders=Folders.HAND_OVER, heir=heir)
+    case = close(place, folders=Folders.HAND_OVER, new_owner=heir)
     close_user(actor=SYSTEM, user_id=heir.pk)
     continue_offboarding(case.pk)
     assert VFolder.objects.get(pk=folder.pk).owner == place.owner
@@ -129,7 +129,7 @@ def test_whatever_dies_in_the_middle_doing_it_again_finishes_it(
 ) -> None:
     """Before each item once: each run gets one further."""
     folders = [make_folder(place.owner, name=f"data-{number}") for number in range(3)]
-    case = close(place, folders=Folders.HAND_OVER, heir=heir)
+    case = close(place, folders=Folders.HAND_OVER, new_owner=heir)
     real, died = vfolders_offboarding.hand_over, set()
 
     def dies_once_after_its_work(**arguments: Any) -> Any:
@@ -194,7 +194,7 @@ def test_asked_again_meanwhile_the_first_wish_holds_and_afterwards_a_new_one_may
     first = close(place)
     assert close(place, folders=Folders.DELETE) == first
     continue_offboarding(first.pk)
-    second = close(place, folders=Folders.HAND_OVER, heir=heir)
+    second = close(place, folders=Folders.HAND_OVER, new_owner=heir)
     assert second != first
     continue_offboarding(second.pk)
     assert VFolder.objects.get(pk=folder.pk).owner == heir

@@ -12,10 +12,10 @@ from accounts.core.roles import Role
 from accounts.models import Membership, PeopleImport, ResourcePolicy, SignInLink, User
 from accounts.policies.service import assign_policy, create_policy
 from accounts.tenancy import user_import
-from accounts.tenancy.bulk_users import Newcomer
+from accounts.tenancy.bulk_users import NewUser
 from accounts.tenancy.service import add_member, create_user
 from accounts.tenancy.user_import import (
-    KEPT_CHECKS,
+    MAX_UNSTARTED,
     Outcome,
     check_import,
     continue_imports,
@@ -85,26 +85,26 @@ def test_a_kill_in_the_middle_and_another_run_end_the_same(
     people: People, monkeypatch: pytest.MonkeyPatch, survives: int
 ) -> None:
     actor = actor_for(people.domain_admin)
-    monkeypatch.setattr(user_import, "AT_ONCE", 0)  # in the background
-    monkeypatch.setattr(user_import, "BATCH", 2)
+    monkeypatch.setattr(user_import, "SYNC_ROWS", 0)  # in the background
+    monkeypatch.setattr(user_import, "BATCH_ROWS", 2)
     emails = [f"person-{number}@kill.example" for number in range(3)]
     found = start_import(actor=actor, import_id=check(actor, "email\n" + "\n".join(emails)).pk)
     assert found.finished_at is None
 
-    note, noted = user_import._note, []
+    note, noted = user_import._set_result, []
 
-    def killed(line: object, verdict: user_import.Verdict) -> None:
+    def killed(line: object, verdict: user_import.RowResult) -> None:
         if len(noted) == 1 + survives:
             raise KeyboardInterrupt  # after people were made, before their rows are kept
         noted.append(line)
         note(line, verdict)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(user_import, "_note", killed)
+    monkeypatch.setattr(user_import, "_set_result", killed)
     with pytest.raises(KeyboardInterrupt):
         user_import.continue_import(found.pk)
     assert User.objects.filter(email__in=emails).count() == 2 * survives
 
-    monkeypatch.setattr(user_import, "_note", note)
+    monkeypatch.setattr(user_import, "_set_result", note)
     continue_imports()
     continue_imports()
     assert User.objects.filter(email__in=emails).count() == 3
@@ -139,20 +139,20 @@ def test_nobody_is_made_with_a_policy_that_went_meanwhile(people: People) -> Non
     policy = create_policy(actor=actor, name="small", domain=people.domain)
     ResourcePolicy.objects.filter(pk=policy.pk).delete()
     wanted = [
-        Newcomer(email=f"{name}@new.example", name="", role=Role.USER, domain=people.domain, policy=each)
+        NewUser(email=f"{name}@new.example", name="", role=Role.USER, domain=people.domain, policy=each)
         for name, each in (("a", policy), ("b", None))
     ]
     with pytest.raises(NotFound, match="“small” was deleted meanwhile"):
-        user_import.create_users(actor=actor, wanted=wanted)
+        user_import.create_users(actor=actor, new_users=wanted)
     assert not User.objects.filter(email__endswith="@new.example").exists()
 
 
 def test_a_policy_of_all_is_given_by_superadmins_to_new_people_too(people: People) -> None:
     policy = create_policy(actor=actor_for(people.superadmin), name="large")
-    line = Newcomer(email="a@new.example", name="", role=Role.USER, domain=people.domain, policy=policy)
+    line = NewUser(email="a@new.example", name="", role=Role.USER, domain=people.domain, policy=policy)
     with pytest.raises(PermissionDenied):
-        user_import.create_users(actor=actor_for(people.domain_admin), wanted=[line])
-    [made] = user_import.create_users(actor=actor_for(people.superadmin), wanted=[line])
+        user_import.create_users(actor=actor_for(people.domain_admin), new_users=[line])
+    [made] = user_import.create_users(actor=actor_for(people.superadmin), new_users=[line])
     assert made.policy == policy
 
 
@@ -211,7 +211,7 @@ def test_rights_that_went_meanwhile_are_gone_for_the_rows_too(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     actor = actor_for(people.domain_admin)
-    monkeypatch.setattr(user_import, "AT_ONCE", 0)
+    monkeypatch.setattr(user_import, "SYNC_ROWS", 0)
     found = start_import(actor=actor, import_id=check(actor, "email\nnew@berth.example\n").pk)
     User.objects.filter(pk=people.domain_admin.pk).update(role=Role.USER)
     continue_imports()
@@ -269,7 +269,7 @@ def test_an_import_is_for_who_may_add_people_and_for_its_maker(people: People) -
 
 def test_old_files_are_forgotten(people: People) -> None:
     found = check(actor_for(people.superadmin), "email\na@b.example\n")
-    PeopleImport.objects.update(asked_at=found.asked_at - 2 * user_import.KEPT)
+    PeopleImport.objects.update(asked_at=found.asked_at - 2 * user_import.RETENTION)
     user_import.purge_imports()
     assert not PeopleImport.objects.exists()
 
@@ -278,7 +278,7 @@ def test_of_checks_that_were_not_started_the_newest_are_kept(people: People) -> 
     actor = actor_for(people.domain_admin)
     started = check(actor, "email\nfirst@new.example\n")
     start_import(actor=actor, import_id=started.pk)
-    checks = [check(actor, "email\nother@new.example\n").pk for _ in range(KEPT_CHECKS + 2)]
+    checks = [check(actor, "email\nother@new.example\n").pk for _ in range(MAX_UNSTARTED + 2)]
 
     assert set(PeopleImport.objects.values_list("pk", flat=True)) == {started.pk, *checks[2:]}
     with pytest.raises(NotFound):
@@ -289,7 +289,7 @@ def test_a_check_takes_as_many_queries_for_any_number_of_rows(
     people: People, django_assert_max_num_queries: object
 ) -> None:
     actor = actor_for(people.domain_admin)
-    lines = user_import.read_people_file(
+    lines = user_import.parse_user_csv(
         ("email\n" + "\n".join(f"p{n}@x.example" for n in range(500))).encode()
     )
     with django_assert_max_num_queries(12):  # type: ignore[operator]

@@ -16,7 +16,7 @@ from accounts import selectors
 from accounts.core import token_secrets
 from accounts.core.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
 from accounts.credentials import keypairs as credentials_keypairs
-from accounts.logins.service import Login, live_logins
+from accounts.logins.service import Login, valid_logins
 from accounts.models import Domain, KeyPair, Membership, SignInLink, User
 from accounts.tenancy import offboarding, service
 from common import clock
@@ -101,7 +101,7 @@ def test_a_person_who_moved_to_another_domain_sees_nothing_of_the_old_one(people
 
 
 def test_listeners_hear_of_what_they_administer(people: People) -> None:
-    listeners = selectors.listeners_of(
+    listeners = selectors.live_update_listeners(
         [people.superadmin, people.domain_admin, people.project_admin, people.member]
     )
     assert listeners[people.superadmin.pk].receives_all
@@ -229,7 +229,7 @@ def test_only_the_hash_of_a_secret_is_kept(people: People) -> None:
     row = KeyPair.objects.filter(pk=keypair.pk).values().get()
     assert row["access_key"] == access_key
     assert secret not in str(row)
-    assert token_secrets.matches(secret, row["secret_hash"])
+    assert token_secrets.verify_secret(secret, row["secret_hash"])
 
 
 def test_a_keypair_works_until_it_or_its_owner_ends(people: People) -> None:
@@ -237,13 +237,13 @@ def test_a_keypair_works_until_it_or_its_owner_ends(people: People) -> None:
     keypair, _ = credentials_keypairs.create_keypair(
         actor=actor_for(people.member), name="short", expires_at=at + timedelta(hours=1)
     )
-    assert credentials_keypairs.usable_keypair(keypair.access_key) == keypair
-    assert credentials_keypairs.usable_keypair(keypair.access_key, at + timedelta(hours=2)) is None
+    assert credentials_keypairs.find_usable_keypair(keypair.access_key) == keypair
+    assert credentials_keypairs.find_usable_keypair(keypair.access_key, at + timedelta(hours=2)) is None
     update(people.member, is_active=False)
-    assert credentials_keypairs.usable_keypair(keypair.access_key) is None
+    assert credentials_keypairs.find_usable_keypair(keypair.access_key) is None
     update(people.member, is_active=True)
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
-    assert credentials_keypairs.usable_keypair(keypair.access_key) is None
+    assert credentials_keypairs.find_usable_keypair(keypair.access_key) is None
 
 
 def test_a_keypair_made_with_a_token_ends_no_later_than_it(people: People) -> None:
@@ -320,9 +320,9 @@ def test_live_logins_take_the_same_queries_for_any_number(people: People) -> Non
     with CaptureQueriesContext(
         connection,
     ) as one:
-        live_logins(logins[:1])
+        valid_logins(logins[:1])
     with CaptureQueriesContext(connection) as many:
-        assert set(live_logins([*logins, Login(user_id=people.member.pk, session_key="absent")])) == set(
+        assert set(valid_logins([*logins, Login(user_id=people.member.pk, session_key="absent")])) == set(
             logins
         )
     assert len(many) <= len(one) + 1 <= 3
@@ -331,9 +331,9 @@ def test_live_logins_take_the_same_queries_for_any_number(people: People) -> Non
 def test_a_closed_domain_ends_the_logins_of_its_people(people: People) -> None:
     keypair, _ = credentials_keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     login = Login(user_id=people.member.pk, keypair_id=keypair.pk)
-    assert login in live_logins([login])
+    assert login in valid_logins([login])
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
-    assert live_logins([login]) == {}
+    assert valid_logins([login]) == {}
 
 
 # At the same moment

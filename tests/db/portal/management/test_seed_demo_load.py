@@ -4,7 +4,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import F, Sum
 
-from accounts.budgets.selectors import states_of
+from accounts.budgets.selectors import read_budget_states
 from accounts.models import Budget
 from agents.models import Agent, AgentSlot
 from common.models import AuditEntry
@@ -21,7 +21,7 @@ def test_it_makes_as_much_as_is_asked_for_once() -> None:
     assert (ComputeSession.objects.count(), Agent.objects.count(), VFolder.objects.count()) == (120, 30, 20)
     assert Kernel.objects.count() == 120
     assert AuditEntry.objects.filter(request_id__startswith="0000").count() == 40
-    assert all(state.spent for state in states_of(Budget.objects.exclude(user=None)))
+    assert all(state.spent for state in read_budget_states(Budget.objects.exclude(user=None)))
     assert 0 < ComputeSession.objects.live().count() < 60
     held = KernelAllocation.objects.filter(slot_name="cpu").aggregate(Sum("amount"))["amount__sum"]
     assert AgentSlot.objects.filter(slot_name="cpu").aggregate(Sum("occupied"))["occupied__sum"] == held

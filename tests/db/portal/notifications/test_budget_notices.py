@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.translation import override
 
-from accounts.budgets.selectors import refusals, states_of, today, warning_of
+from accounts.budgets.selectors import budget_refusals, budget_warning, read_budget_states, today
 from accounts.budgets.service import create_budget, update_budget
 from accounts.core.budget_arithmetic import HOUR, Period, Unit
 from accounts.core.limits import Level
@@ -93,7 +93,7 @@ def test_notices_are_kept_as_long_as_the_period(place: Place) -> None:
     small = budget(place)
     spend(place, 8)
     told()
-    ends_at = datetime.combine(states_of([small])[0].end, time(), UTC)
+    ends_at = datetime.combine(read_budget_states([small])[0].end, time(), UTC)
     assert {notice.again_until for notice in ToldNotice.objects.all()} == {ends_at}
 
 
@@ -122,15 +122,15 @@ def test_money_has_the_currency_of_the_installation_wherever_it_is_told(place: P
     with override("ko"):
         assert "€1,255.00" in text_of(notice)
 
-    [state] = states_of([hard])
-    assert "€125.50 of €1,255.00 left" in warning_of(state)
+    [state] = read_budget_states([hard])
+    assert "€125.50 of €1,255.00 left" in budget_warning(state)
     client = api_client(place.owner)
     [row] = client.get("/api/v1/budgets/").json()["results"]
     assert (row["amount"], row["currency"]) == ("1255.00", "EUR")
     page = browser_of(place.owner).get("/profile/").content.decode()
     assert "€1,129.50" in page
     spend(place, 10)
-    assert any("all of €1,255.00" in sentence for sentence in refusals(states_of([hard])))
+    assert any("all of €1,255.00" in sentence for sentence in budget_refusals(read_budget_states([hard])))
 
     overseer = make_user(role=Role.SUPERADMIN)
     assert "€125.50" in browser_of(overseer).get(reverse("prices")).content.decode()

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.core.roles import Role
 from accounts.credentials.keypairs import create_keypair
-from accounts.limits import scope_ids, scopes_of
+from accounts.limits import read_scopes, scope_ids
 from accounts.models import KeyPair, Membership
 from agents.machines.simulation import Shape, add_simulated_agents
 from agents.models import GroupGrant, ResourceGroup
@@ -157,7 +157,7 @@ def test_limits_machines_and_budgets_are_those_of_the_project_and_the_person(pla
     actor = factories.actor_for(place.owner)
     place.enqueue()
     found = load(actor, request_of(place), is_locked=True)
-    expected = scopes_of(scope_ids(actor, place.project).keys())
+    expected = read_scopes(scope_ids(actor, place.project).keys())
     assert sorted(found.scopes, key=repr) == sorted(expected, key=repr)
     assert len(expected) == 2
     assert not found.budgets

@@ -9,7 +9,7 @@ import pytest
 
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import KeyPair, ResourcePolicy
-from accounts.policies.service import Limited, create_policy, update_policy
+from accounts.policies.service import LimitedObject, create_policy, update_policy
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import InvalidInput, LimitExceeded
 from common.models import AuditEntry
@@ -41,7 +41,7 @@ def program(place: Place) -> Actor:
     return replace(actor_for(place.owner), kind=ActorKind.TOKEN, keypair_id=keypair.pk)
 
 
-def target_of(place: Place, program: Actor, level: str) -> Limited:
+def target_of(place: Place, program: Actor, level: str) -> LimitedObject:
     return {
         "domain": lambda: place.project.domain,
         "project": lambda: place.project,

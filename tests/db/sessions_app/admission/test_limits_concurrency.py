@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 from accounts.credentials.keypairs import create_keypair
-from accounts.policies.service import Limited
+from accounts.policies.service import LimitedObject
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from sessions_app.admission.service import enqueue_session
@@ -79,7 +79,7 @@ def by_workers(
     return wrong
 
 
-def target_of(place: Place, actor: Actor, level: str) -> Limited:
+def target_of(place: Place, actor: Actor, level: str) -> LimitedObject:
     return {
         "domain": lambda: place.project.domain,
         "project": lambda: place.project,
@@ -107,7 +107,7 @@ def test_the_database_alone_lets_no_more_in_than_may(
     place: Place, counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is refused in words beforehand: every request gets as far as its row."""
-    monkeypatch.setattr("sessions_app.admission.decide.check_room", lambda *_: None)
+    monkeypatch.setattr("sessions_app.admission.decide.check_limits", lambda *_: None)
     limit(place.project, **{counted: COUNTED[counted]})
 
     def submit(actor: Actor, number: int) -> None:

@@ -18,7 +18,7 @@ from accounts.credentials.keypairs import create_keypair, revoke_keypair, update
 from accounts.models import Budget, KeyPair, Membership, ResourcePolicy
 from accounts.policies.service import assign_policy, update_policy
 from accounts.tenancy import archiving, service
-from accounts.tenancy.membership_sync import _settle
+from accounts.tenancy.membership_sync import _apply_to_user
 from accounts.tenancy.offboarding import close_user
 from agents.models import GroupGrant, ResourceGroup
 from agents.resource_groups.service import (
@@ -67,7 +67,7 @@ def remove_member(place: Place) -> None:
 
 
 def leave_by_rule(place: Place) -> None:
-    _settle(place.project.pk, place.owner.pk)
+    _apply_to_user(place.project.pk, place.owner.pk)
 
 
 def delete_membership(place: Place) -> None:

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from accounts.core.roles import ProjectRole, Role
 from accounts.core.sign_in_requirements import SecondFactor
 from accounts.core.token_secrets import hash_secret, new_secret
-from accounts.logins.impersonation import start_viewing
-from accounts.logins.service import Login, live_logins
+from accounts.logins.impersonation import start_impersonation
+from accounts.logins.service import Login, valid_logins
 from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User
 from common import clock
 from common.errors import BerthError
@@ -85,7 +85,7 @@ def opens_by_the_rules(secret: str, ip: str) -> bool:
         TokenScope.SESSIONS if grant.keypair_id else "",
         ip,
     )
-    user = live_logins([login]).get(login)
+    user = valid_logins([login]).get(login)
     try:
         return user is not None and bool(
             access_session(actor_of_user(user), grant.session_id, Action.OPEN_APP)
@@ -236,7 +236,7 @@ def test_whoever_looks_as_the_owner_is_judged_by_who_looks(scene: Scene) -> None
     key = browser_of(viewer)
     secret = scene.enter(scene.owner, login_key=key)
     assert not opens(scene, secret)
-    viewing = start_viewing(
+    viewing = start_impersonation(
         actor=factories.actor_for(viewer), login_key=key, user_id=scene.owner.pk, reason="help"
     )
     assert opens(scene, secret)

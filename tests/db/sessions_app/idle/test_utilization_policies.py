@@ -8,7 +8,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from accounts.credentials.keypairs import create_keypair
-from accounts.policies.service import Limited, update_policy
+from accounts.policies.service import LimitedObject, update_policy
 from common import clock
 from common.actors import SYSTEM, ActorKind
 from common.clock import ClockJump
@@ -209,7 +209,7 @@ def test_the_largest_threshold_and_the_shortest_times_of_all_levels_hold(
     group_has(place, use_window_s=3600, use_grace_s=3600)
     keypair, _token = create_keypair(actor=actor_for(place.owner), name="robot")
     program = replace(actor_for(place.owner), kind=ActorKind.TOKEN, keypair_id=keypair.pk)
-    targets: dict[str, Limited] = {
+    targets: dict[str, LimitedObject] = {
         "domain": place.project.domain, "project": place.project, "owner": place.owner, "keypair": keypair,
     }  # fmt: skip
     for name, target in targets.items():

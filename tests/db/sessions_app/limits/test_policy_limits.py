@@ -11,7 +11,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import KeyPair, LimitUse, ResourcePolicy
-from accounts.policies.service import Limited
+from accounts.policies.service import LimitedObject
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded, PermissionDenied
 from scheduler.tick import run_tick
@@ -41,7 +41,7 @@ def program(place: Place) -> Actor:
     return replace(actor_for(place.owner), kind=ActorKind.TOKEN, keypair_id=keypair.pk)
 
 
-def target_of(place: Place, program: Actor, level: str) -> Limited:
+def target_of(place: Place, program: Actor, level: str) -> LimitedObject:
     return {
         "domain": lambda: place.project.domain,
         "project": lambda: place.project,

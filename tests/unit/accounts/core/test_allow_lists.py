@@ -3,19 +3,19 @@
 import pytest
 
 from accounts.core.allow_lists import (
+    EMPTY_LIST_REFUSALS,
     MOST_ENTRIES,
     REFUSALS,
-    REFUSALS_OF_ALL,
     TITLES,
     AllowList,
+    all_lists,
     check_entries,
-    entry_words,
-    every,
-    fits,
-    refusals,
+    format_entries,
+    matches_pattern,
+    refusing_lists,
 )
 from accounts.core.limits import Level, Scope
-from accounts.models import ALLOW_COLUMNS, allowed_of
+from accounts.models import ALLOW_COLUMNS, policy_allow_lists
 
 REGISTRIES, IMAGES, HOSTS = AllowList
 
@@ -25,11 +25,11 @@ def scope(level: Level = Level.PROJECT, *, is_central: bool = True, **allowed: t
 
 
 def allows(kind: AllowList, entries: tuple[str, ...], asked: str) -> bool:
-    return not refusals([scope(**{kind.value: entries})], {kind: asked})
+    return not refusing_lists([scope(**{kind.value: entries})], {kind: asked})
 
 
 def test_every_list_has_words_and_a_column() -> None:
-    assert set(AllowList) == set(TITLES) == set(REFUSALS) == set(REFUSALS_OF_ALL) == set(ALLOW_COLUMNS)
+    assert set(AllowList) == set(TITLES) == set(REFUSALS) == set(EMPTY_LIST_REFUSALS) == set(ALLOW_COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_images_are_allowed_by_pattern(entry: str, reference: str, is_allowed: b
     ],
 )
 def test_a_star_is_any_characters_and_costs_no_time(pattern: str, text: str, is_fit: bool) -> None:
-    assert fits(pattern, text) is is_fit
+    assert matches_pattern(pattern, text) is is_fit
 
 
 def test_no_list_allows_all_and_an_empty_one_nothing() -> None:
-    assert not refusals([scope()], {REGISTRIES: "ghcr.io/x", IMAGES: "x:1", HOSTS: "fast"})
+    assert not refusing_lists([scope()], {REGISTRIES: "ghcr.io/x", IMAGES: "x:1", HOSTS: "fast"})
     assert not allows(REGISTRIES, (), "ghcr.io/x")
     assert not allows(HOSTS, (), "fast")
     assert allows(HOSTS, ("fast",), "fast")
@@ -102,7 +102,7 @@ def test_all_levels_hold_and_each_is_named_with_who_changes_it() -> None:
         scope(Level.DOMAIN, images=(), registries=("ghcr.io",)),
         scope(Level.KEYPAIR, images=("python",)),
     ]
-    hit = refusals(scopes, {REGISTRIES: "local/python", IMAGES: "python:3"})
+    hit = refusing_lists(scopes, {REGISTRIES: "local/python", IMAGES: "python:3"})
     assert [(each.level, each.kind) for each in hit] == [
         (Level.DOMAIN, REGISTRIES), (Level.DOMAIN, IMAGES), (Level.USER, IMAGES),
     ]  # fmt: skip
@@ -121,13 +121,13 @@ def test_all_levels_hold_and_each_is_named_with_who_changes_it() -> None:
 
 def test_lists_are_told_by_kind_the_widest_first() -> None:
     scopes = [scope(Level.USER, images=("a",)), scope(Level.DOMAIN, images=(), storage_hosts=("fast",))]
-    told = [(each.title, each.scope_name, each.words) for each in every(scopes)]
+    told = [(each.title, each.scope_name, each.words) for each in all_lists(scopes)]
     assert told == [
         ("Images", "The domain “vision”", ""), ("Images", "vision", "a"),
         ("Storage hosts of new folders", "The domain “vision”", "fast"),
     ]  # fmt: skip
-    assert [each.kind for each in every(scopes, (HOSTS,))] == [HOSTS]
-    assert entry_words("abcdef") == "a, b, c, d, e …"
+    assert [each.kind for each in all_lists(scopes, (HOSTS,))] == [HOSTS]
+    assert format_entries("abcdef") == "a, b, c, d, e …"
 
 
 @pytest.mark.parametrize(
@@ -177,4 +177,4 @@ def test_a_list_has_an_end() -> None:
 
 def test_a_policy_has_the_lists_that_are_not_null() -> None:
     row = {"allowed_registries": None, "allowed_images": [], "allowed_storage_hosts": ["fast"]}
-    assert allowed_of(row) == {"images": (), "storage_hosts": ("fast",)}
+    assert policy_allow_lists(row) == {"images": (), "storage_hosts": ("fast",)}

@@ -11,14 +11,14 @@ from accounts.core.budget_arithmetic import (
     HOUR,
     BudgetState,
     DayUse,
-    Holding,
+    LiveAllocation,
     Period,
     Price,
     Unit,
-    bounds,
     cost,
     device_hours,
-    rounded,
+    period_bounds,
+    round_amount,
     spent,
     split_by_day,
 )
@@ -48,7 +48,7 @@ def test_each_unit_has_its_price() -> None:
     assert cost(uses, prices) == Fraction("1.14")
     assert device_hours(uses) == spent(Unit.DEVICE_HOURS, uses, prices) == Fraction("1.5")
     assert spent(Unit.MONEY, uses, ()) == 0
-    assert rounded(Fraction(2, 3)) == Decimal("0.67")
+    assert round_amount(Fraction(2, 3)) == Decimal("0.67")
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,17 @@ def test_each_unit_has_its_price() -> None:
     ],
 )
 def test_periods_begin_with_a_month(period: Period, day: date, first: date, end: date) -> None:
-    assert bounds(period, day) == (first, end)
+    assert period_bounds(period, day) == (first, end)
 
 
 def test_a_term_holds_from_its_first_to_its_last_day() -> None:
     first, last = date(2026, 3, 1), date(2026, 8, 31)
     for day in (first, last):
-        assert bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1))
+        assert period_bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1))
     for day in (first - timedelta(days=1), last + timedelta(days=1)):
-        assert bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1)), "over or yet to come"
+        assert period_bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1)), (
+            "over or yet to come"
+        )
 
 
 def test_a_day_has_the_newest_price_that_holds_then() -> None:
@@ -81,9 +83,9 @@ def test_a_day_has_the_newest_price_that_holds_then() -> None:
 
 def test_what_runs_over_midnight_is_of_both_days() -> None:
     since = datetime(2026, 3, 31, 23, 0, tzinfo=UTC)
-    uses = split_by_day(Holding("cpu", 1000, since), since + timedelta(hours=3))
+    uses = split_by_day(LiveAllocation("cpu", 1000, since), since + timedelta(hours=3))
     assert uses == [DayUse(DAY, "cpu", 1000 * HOUR), DayUse(date(2026, 4, 1), "cpu", 2000 * HOUR)]
-    assert split_by_day(Holding("cpu", 1, since), since - timedelta(hours=1)) == []
+    assert split_by_day(LiveAllocation("cpu", 1, since), since - timedelta(hours=1)) == []
 
 
 def test_a_budget_warns_before_it_refuses_and_a_soft_one_never_refuses() -> None:

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from accounts.core.identity_providers import Admission, Unknown, Wrong, read_directory, read_oidc_providers
+from accounts.core.identity_providers import (
+    InvalidSetting,
+    OnboardingRules,
+    UnknownUser,
+    read_directory,
+    read_oidc_providers,
+)
 
 RIGHT = {
     "BERTH_OIDC": "harbour",
@@ -22,8 +28,8 @@ def read(path: str) -> str:
 def test_a_provider_is_read_with_the_usual_rest() -> None:
     (its,) = read_oidc_providers(RIGHT, read)
     assert (its.name, its.secret, its.groups_claim) == ("Harbour", "a secret", "groups")
-    assert its.admission == Admission(trusts=("uni.example", "lab.example"))
-    assert its.admission.unknown is Unknown.REFUSE
+    assert its.onboarding == OnboardingRules(trusts=("uni.example", "lab.example"))
+    assert its.onboarding.unknown is UnknownUser.REFUSE
 
 
 def test_nothing_is_asked_of_who_uses_none() -> None:
@@ -41,20 +47,24 @@ def test_people_whom_it_makes_known_and_groups() -> None:
     (its,) = read_oidc_providers(
         {**RIGHT, **{f"BERTH_OIDC_HARBOUR_{name}": text for name, text in more.items()}}, read
     )
-    admission = its.admission
-    assert (admission.unknown, admission.domain, admission.projects) == (Unknown.CREATE, "uni", ("a", "b"))
-    assert admission.groups == {"staff one": ("a", "b"), "old": ("c",)}
-    assert admission.projects_of_groups(frozenset({"staff one", "else"})) == {"a", "b"}
-    assert admission.mapped_projects == {"a", "b", "c"}
-    assert admission.vouches_for("anybody@anywhere.example")
+    onboarding = its.onboarding
+    assert (onboarding.unknown, onboarding.domain, onboarding.projects) == (
+        UnknownUser.CREATE,
+        "uni",
+        ("a", "b"),
+    )
+    assert onboarding.groups == {"staff one": ("a", "b"), "old": ("c",)}
+    assert onboarding.projects_of_groups(frozenset({"staff one", "else"})) == {"a", "b"}
+    assert onboarding.mapped_projects == {"a", "b", "c"}
+    assert onboarding.vouches_for("anybody@anywhere.example")
 
 
 def test_a_provider_vouches_for_its_own_addresses_alone() -> None:
-    admission = Admission(trusts=("uni.example",))
-    assert admission.vouches_for("Ada@UNI.example")
-    assert not admission.vouches_for("ada@evil-uni.example")
-    assert not admission.vouches_for("nowhere")
-    assert admission.projects_of_groups(frozenset({"staff"})) == frozenset()
+    onboarding = OnboardingRules(trusts=("uni.example",))
+    assert onboarding.vouches_for("Ada@UNI.example")
+    assert not onboarding.vouches_for("ada@evil-uni.example")
+    assert not onboarding.vouches_for("nowhere")
+    assert onboarding.projects_of_groups(frozenset({"staff"})) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -75,18 +85,18 @@ def test_a_provider_vouches_for_its_own_addresses_alone() -> None:
     ],
 )
 def test_what_is_wrong_is_named(name: str, text: str) -> None:
-    with pytest.raises(Wrong, match=name):
+    with pytest.raises(InvalidSetting, match=name):
         read_oidc_providers({**RIGHT, name: text}, read)
 
 
 def test_new_people_need_a_domain() -> None:
-    with pytest.raises(Wrong, match="BERTH_OIDC_HARBOUR_DOMAIN"):
+    with pytest.raises(InvalidSetting, match="BERTH_OIDC_HARBOUR_DOMAIN"):
         read_oidc_providers({**RIGHT, "BERTH_OIDC_HARBOUR_UNKNOWN": "create"}, read)
 
 
 def test_a_secret_is_read_from_its_file(tmp_path: Path) -> None:
     wanted = {**RIGHT, "BERTH_OIDC_HARBOUR_SECRET_FILE": str(tmp_path / "absent")}
-    with pytest.raises(Wrong, match="SECRET_FILE"):
+    with pytest.raises(InvalidSetting, match="SECRET_FILE"):
         read_oidc_providers(wanted)
     (tmp_path / "absent").write_text("s")
     assert read_oidc_providers({**wanted, "BERTH_OIDC_HARBOUR_ISSUER": "http://localhost:1"})[0].secret == "s"
@@ -128,7 +138,7 @@ def test_without_an_address_there_is_no_directory() -> None:
     ],
 )
 def test_what_is_wrong_with_a_directory_is_named(name: str, text: str) -> None:
-    with pytest.raises(Wrong, match=name):
+    with pytest.raises(InvalidSetting, match=name):
         read_directory({**DIRECTORY, name: text}, read)
 
 
@@ -140,5 +150,5 @@ def test_an_authority_of_the_directory_is_a_file_with_a_certificate(tmp_path: Pa
     assert found is not None
     assert found.ca_file == str(path)
     path.write_text("a letter")
-    with pytest.raises(Wrong, match="BERTH_LDAP_CA_FILE"):
+    with pytest.raises(InvalidSetting, match="BERTH_LDAP_CA_FILE"):
         read_directory(given)

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 
 from accounts.core.limits import (
-    SCOPES,
+    SCOPE_TITLES,
     TITLES,
     Level,
     Limit,
     LimitState,
     Scope,
-    ceiling,
-    effective,
+    applies_at,
+    effective_limits,
     format_limit,
-    hits,
     is_looser,
-    never,
-    stands_at,
+    refused_limits,
+    tightest_value,
+    unsatisfiable_limits,
 )
-from accounts.core.utilization import LEAST_USES, UseRule, may_end_more
-from accounts.models import COLUMNS, SLOT_COLUMNS, limits_of
+from accounts.core.utilization import MIN_UTILIZATION_COLUMNS, UtilizationRule, may_end_sessions
+from accounts.models import COLUMNS, SLOT_COLUMNS, policy_limits
 
 GIB = 2**30
 
@@ -32,7 +32,7 @@ def scope(level: Level = Level.PROJECT, used: dict[str, int] | None = None, **li
 
 def test_every_limit_has_a_title_a_column_and_a_sentence() -> None:
     assert set(TITLES) == set(Limit) == {*COLUMNS, *SLOT_COLUMNS}
-    assert set(SCOPES) == set(Level)
+    assert set(SCOPE_TITLES) == set(Level)
     for kind in Limit:
         name = kind.of_slot("cpu") if kind in SLOT_COLUMNS else kind.value
         state = LimitState(name, Level.USER, "a@berth.example", "small", value=3, used=3, left=0, asked=1)
@@ -92,7 +92,7 @@ def test_titles_name_the_slot() -> None:
 
 def test_effective_limits_stand_in_the_order_of_the_page() -> None:
     found = scope(keypairs=1, sessions=1, slots__cuda=1, slots__mem=1, slots__cpu=1)
-    names = [state.limit for state in effective([found])]
+    names = [state.limit for state in effective_limits([found])]
     assert names == ["slots.cpu", "slots.mem", "slots.cuda", "sessions", "keypairs"]
 
 
@@ -112,28 +112,28 @@ def test_amounts_are_said_in_their_units() -> None:
 
 def test_what_a_request_may_be_by_itself_does_not_add_up() -> None:
     scopes = [scope(used={"lifetime_s": 50}, lifetime_s=100)]
-    assert hits(scopes, {"lifetime_s": 100}) == ()
-    assert [state.used for state in hits(scopes, {"lifetime_s": 101})] == [0]
+    assert refused_limits(scopes, {"lifetime_s": 100}) == ()
+    assert [state.used for state in refused_limits(scopes, {"lifetime_s": 101})] == [0]
 
 
 def test_a_limit_below_what_is_used_has_nothing_left() -> None:
     tight = scope(used={"sessions": 5}, sessions=3)
-    assert [(state.left, state.value, state.used) for state in effective([tight])] == [(0, 3, 5)]
-    assert hits([tight], {"sessions": 0, "folders": 9}) == ()
-    assert [state.asked for state in hits([tight], {"sessions": 1})] == [1]
+    assert [(state.left, state.value, state.used) for state in effective_limits([tight])] == [(0, 3, 5)]
+    assert refused_limits([tight], {"sessions": 0, "folders": 9}) == ()
+    assert [state.asked for state in refused_limits([tight], {"sessions": 1})] == [1]
 
 
 def test_of_equal_rooms_the_smaller_limit_counts_and_then_the_wider_scope() -> None:
     domain = scope(Level.DOMAIN, {"sessions": 5}, sessions=10)
     project = scope(Level.PROJECT, {}, sessions=5)
     user = scope(Level.USER, {}, sessions=5)
-    assert [state.level for state in effective([user, domain, project])] == [Level.PROJECT]
+    assert [state.level for state in effective_limits([user, domain, project])] == [Level.PROJECT]
 
 
 def test_the_smallest_ceiling_counts() -> None:
     scopes = [scope(lifetime_s=7200), scope(Level.USER, lifetime_s=60), scope(Level.DOMAIN)]
-    assert ceiling(scopes, Limit.LIFETIME) == 60
-    assert ceiling(scopes, Limit.PRIORITY) is None
+    assert tightest_value(scopes, Limit.LIFETIME) == 60
+    assert tightest_value(scopes, Limit.PRIORITY) is None
 
 
 def test_of_what_has_to_be_used_at_least_the_largest_counts_and_then_the_widest_scope() -> None:
@@ -142,7 +142,9 @@ def test_of_what_has_to_be_used_at_least_the_largest_counts_and_then_the_widest_
         scope(Level.PROJECT, min_cpu_percent=30, use_window_s=600),
         scope(Level.USER, {"min_mem_percent": 4}, min_cpu_percent=30, min_mem_percent=8),
     ]
-    found = [(state.limit, state.level, state.value, state.used, state.left) for state in effective(scopes)]
+    found = [
+        (state.limit, state.level, state.value, state.used, state.left) for state in effective_limits(scopes)
+    ]
     assert found == [
         ("min_cpu_percent", Level.PROJECT, 30, 0, 0),
         ("min_mem_percent", Level.DOMAIN, 9, 0, 0),
@@ -151,14 +153,16 @@ def test_of_what_has_to_be_used_at_least_the_largest_counts_and_then_the_widest_
 
 
 def test_what_counts_only_together_stands_whole_beside_what_counts_by_itself() -> None:
-    joint = {"use_rule": UseRule.ALL}
+    joint = {"use_rule": UtilizationRule.ALL}
     scopes = [
         replace(scope(Level.DOMAIN, min_cpu_percent=50, min_mem_percent=10), **joint),
         replace(scope(Level.PROJECT, min_cpu_percent=60, min_device_percent=5), **joint),
         replace(scope(Level.USER, min_cpu_percent=70), **joint),
         scope(Level.KEYPAIR, min_cpu_percent=30, min_mem_percent=8),
     ]
-    assert [(state.limit, state.level, state.value, state.is_joint) for state in effective(scopes)] == [
+    assert [
+        (state.limit, state.level, state.value, state.is_joint) for state in effective_limits(scopes)
+    ] == [
         ("min_cpu_percent", Level.USER, 70, False),
         ("min_cpu_percent", Level.DOMAIN, 50, True),
         ("min_cpu_percent", Level.PROJECT, 60, True),
@@ -168,7 +172,7 @@ def test_what_counts_only_together_stands_whole_beside_what_counts_by_itself() -
     ]
 
 
-NOTHING = dict.fromkeys(("max_idle_s", "use_window_s", "use_grace_s", *LEAST_USES))
+NOTHING = dict.fromkeys(("max_idle_s", "use_window_s", "use_grace_s", *MIN_UTILIZATION_COLUMNS))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +213,7 @@ def test_columns_that_may_end_sessions_are_known(
     before: dict[str, object], after: dict[str, object], ends: bool
 ) -> None:
     usual = {**NOTHING, "use_rule": "any"}
-    assert may_end_more({**usual, **before}, {**usual, **after}) is ends
+    assert may_end_sessions({**usual, **before}, {**usual, **after}) is ends
 
 
 def test_of_what_has_to_be_used_at_least_less_is_looser() -> None:
@@ -220,15 +224,15 @@ def test_of_what_has_to_be_used_at_least_less_is_looser() -> None:
 
 def test_more_than_the_limit_itself_is_never_possible() -> None:
     full = scope(used={"slots.cpu": 4000}, slots__cpu=4000)
-    assert never([full], {"slots.cpu": 4000, "slots.mem": GIB}) == ()
-    assert [state.limit for state in never([full], {"slots.cpu": 4001})] == ["slots.cpu"]
+    assert unsatisfiable_limits([full], {"slots.cpu": 4000, "slots.mem": GIB}) == ()
+    assert [state.limit for state in unsatisfiable_limits([full], {"slots.cpu": 4001})] == ["slots.cpu"]
 
 
 def test_some_limits_stand_at_some_levels() -> None:
-    assert [level for level in Level if stands_at("keypairs", level)] == [Level.USER]
-    assert not stands_at("folders", Level.KEYPAIR)
-    assert [level for level in Level if not stands_at("requests", level)] == [Level.PROJECT]
-    assert all(stands_at("slots.cpu", level) for level in Level)
+    assert [level for level in Level if applies_at("keypairs", level)] == [Level.USER]
+    assert not applies_at("folders", Level.KEYPAIR)
+    assert [level for level in Level if not applies_at("requests", level)] == [Level.PROJECT]
+    assert all(applies_at("slots.cpu", level) for level in Level)
 
 
 def test_a_policy_sets_what_is_not_empty() -> None:
@@ -238,4 +242,4 @@ def test_a_policy_sets_what_is_not_empty() -> None:
         "max_slots": {"cuda": 0},
         "max_pending_slots": {},
     }
-    assert limits_of(row) == {"sessions": 0, "slots.cuda": 0}
+    assert policy_limits(row) == {"sessions": 0, "slots.cuda": 0}

@@ -7,9 +7,9 @@ from accounts.core.membership_rules import (
     MemberRule,
     RuleKind,
     check_rules,
+    group_aliases,
     group_name,
-    names_of_group,
-    parts_of_place,
+    split_distinguished_name,
 )
 
 PROVIDERS = ("campus", "ldap")
@@ -66,20 +66,20 @@ def test_without_providers_there_are_no_groups_and_rules_are_bounded() -> None:
 )
 def test_a_group_that_is_named_by_its_place_is_compared_whole(group: str) -> None:
     assert group_name(group) == "cn=staff,ou=groups,dc=uni"
-    assert "cn=staff,ou=groups,dc=uni" in names_of_group(group)
+    assert "cn=staff,ou=groups,dc=uni" in group_aliases(group)
 
 
 def test_a_name_alone_stays_as_it_is_written() -> None:
     assert group_name("Staff, second") == "Staff, second"
-    assert names_of_group("Staff") == {"Staff"}
-    assert names_of_group("CN=Staff,OU=Groups") == {"cn=staff,ou=groups", "Staff"}
-    assert names_of_group("OU=Staff,DC=uni") == {"ou=staff,dc=uni"}
+    assert group_aliases("Staff") == {"Staff"}
+    assert group_aliases("CN=Staff,OU=Groups") == {"cn=staff,ou=groups", "Staff"}
+    assert group_aliases("OU=Staff,DC=uni") == {"ou=staff,dc=uni"}
 
 
 def test_a_group_is_one_in_all_its_unicode_forms() -> None:
     apart, composed = "cn=E\u0301quipe,ou=e\u0301", "cn=\u00e9quipe,ou=\u00e9"
     assert group_name(apart) == group_name(composed) == composed
-    assert names_of_group(apart) == {composed, "\u00c9quipe"}
+    assert group_aliases(apart) == {composed, "\u00c9quipe"}
     assert group_name("e\u0301quipe") == "\u00e9quipe"
 
 
@@ -88,12 +88,12 @@ def test_a_group_is_one_in_all_its_unicode_forms() -> None:
 )
 def test_a_common_name_passes_for_no_other_group(group: str) -> None:
     """Whoever may name a group may not give it the place of another."""
-    names = names_of_group(group)
+    names = group_aliases(group)
     assert len(names) == 1
     assert names.isdisjoint({"cn=staff,ou=groups", "staff", "cn=staff"})
 
 
 def test_what_is_no_place_has_no_parts() -> None:
     for group in ("", "staff", "cn=", "=x", "cn=a,,ou=b", "cn=a,b"):
-        assert parts_of_place(group) == ()
-    assert parts_of_place("cn=a\\") == ("cn=a",)
+        assert split_distinguished_name(group) == ()
+    assert split_distinguished_name("cn=a\\") == ("cn=a",)

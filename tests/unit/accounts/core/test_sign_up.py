@@ -8,8 +8,8 @@ from accounts.core.sign_up import (
     MOST_MAIL_DOMAINS,
     InvitationState,
     check_mail_domains,
-    mail_domain_of,
-    state_of_invitation,
+    invitation_state,
+    mail_domain,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     [("Ada@Uni.Example ", "uni.example"), ('"a@b"@c.example', "c.example"), ("nowhere", ""), ("@", "")],
 )
 def test_what_stands_behind_the_last_at(email: str, name: str) -> None:
-    assert mail_domain_of(email) == name
+    assert mail_domain(email) == name
 
 
 def test_names_are_kept_in_lower_case_each_once() -> None:
@@ -61,4 +61,4 @@ def test_the_state_of_an_invitation(facts: dict[str, object], state: InvitationS
         "is_used_up": False,
         "is_backed": True,
     }
-    assert state_of_invitation(**{**usual, **facts}) is state  # type: ignore[arg-type]
+    assert invitation_state(**{**usual, **facts}) is state  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from accounts.core.ssh_key_format import PrivateKeyGiven, check_key_name, read_public_key
+from accounts.core.ssh_key_format import PrivateKeyError, check_key_name, parse_public_key
 
 # ssh-keygen -t ed25519, and what ssh-keygen -l says of it.
 KNOWN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKHEChAYcxAiF9LU6lKZaLsn4hjZWL2pHa0lNdvmFXVR"
@@ -28,39 +28,39 @@ def wire(*parts: bytes) -> str:
 
 
 def test_the_fingerprint_is_that_of_ssh_keygen() -> None:
-    assert read_public_key(KNOWN).fingerprint == KNOWN_FINGERPRINT
+    assert parse_public_key(KNOWN).fingerprint == KNOWN_FINGERPRINT
 
 
 def test_a_comment_is_kept_apart_from_the_key() -> None:
-    read = read_public_key(f"  {KNOWN}  kim at laptop \n")
+    read = parse_public_key(f"  {KNOWN}  kim at laptop \n")
     assert (read.key_type, read.text, read.comment) == ("ssh-ed25519", KNOWN, "kim at laptop")
-    assert read_public_key(KNOWN.replace(" ", "\t", 1)).text == KNOWN
+    assert parse_public_key(KNOWN.replace(" ", "\t", 1)).text == KNOWN
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
 def test_keys_of_curves_are_taken(curve: ec.EllipticCurve) -> None:
     line = line_of(ec.generate_private_key(curve))
-    assert read_public_key(line).text == line
+    assert parse_public_key(line).text == line
 
 
 def test_keys_of_security_keys_are_taken_with_their_application() -> None:
     point = ed25519.Ed25519PrivateKey.generate().public_key().public_bytes_raw()
     kind = "sk-ssh-ed25519@openssh.com"
     line = f"{kind} {wire(kind.encode(), point, b'ssh:berth')}"
-    assert read_public_key(line).text == line
+    assert parse_public_key(line).text == line
 
 
 def test_rsa_keys_need_2048_bits() -> None:
-    assert read_public_key(rsa_line(2048)).key_type == "ssh-rsa"
+    assert parse_public_key(rsa_line(2048)).key_type == "ssh-rsa"
     with pytest.raises(ValueError, match="has 1024 bits; at least 2048"):
-        read_public_key(rsa_line(1024))
+        parse_public_key(rsa_line(1024))
 
 
 @pytest.mark.parametrize("form", [PrivateFormat.OpenSSH, PrivateFormat.PKCS8])
 def test_a_private_key_counts_as_leaked(form: PrivateFormat) -> None:
     private = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, form, NoEncryption()).decode()
-    with pytest.raises(PrivateKeyGiven, match="take it as leaked") as refusal:
-        read_public_key(private)
+    with pytest.raises(PrivateKeyError, match="take it as leaked") as refusal:
+        parse_public_key(private)
     assert private.splitlines()[1] not in str(refusal.value)
 
 
@@ -89,7 +89,7 @@ def test_a_private_key_counts_as_leaked(form: PrivateFormat) -> None:
 )
 def test_what_is_no_key_is_refused_with_what_to_do(line: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        read_public_key(line)
+        parse_public_key(line)
 
 
 def test_an_exponent_that_is_written_in_another_way_is_no_second_key() -> None:
@@ -97,7 +97,7 @@ def test_an_exponent_that_is_written_in_another_way_is_no_second_key() -> None:
     modulus = b"\0" + numbers.n.to_bytes(256, "big")
     padded = f"ssh-rsa {wire(b'ssh-rsa', (65537).to_bytes(4, 'big'), modulus)}"
     with pytest.raises(ValueError, match="damaged or cut off"):
-        read_public_key(padded)
+        parse_public_key(padded)
 
 
 def test_names_are_short_and_show() -> None:

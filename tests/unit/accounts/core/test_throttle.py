@@ -2,7 +2,14 @@
 
 import pytest
 
-from accounts.core.throttle import UNKNOWN, Limit, Purpose, Whence, counted, network_of
+from accounts.core.throttle import (
+    UNKNOWN_NETWORK,
+    AttemptLimit,
+    AttemptOrigin,
+    Purpose,
+    address_network,
+    attempt_keys,
+)
 
 
 @pytest.mark.parametrize(
@@ -11,27 +18,29 @@ from accounts.core.throttle import UNKNOWN, Limit, Purpose, Whence, counted, net
         ("192.0.2.7", "192.0.2.7"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("2001:db8:0:1:2:3:4:5", "2001:db8:0:1::/64"),
-        ("", UNKNOWN),
-        ("192.0.2.300", UNKNOWN),
+        ("", UNKNOWN_NETWORK),
+        ("192.0.2.300", UNKNOWN_NETWORK),
     ],
 )
 def test_what_counts_as_one_address(ip: str, network: str) -> None:
-    assert network_of(ip) == network
+    assert address_network(ip) == network
 
 
 @pytest.mark.parametrize(
     ("whence", "limits"),
     [
-        (Whence("192.0.2.7"), [Limit.PLACE, Limit.ADDRESS, Limit.ACCOUNT]),
-        (Whence("192.0.2.7", is_known_network=True), [Limit.PLACE, Limit.ADDRESS]),
-        (Whence("192.0.2.7", device="a"), [Limit.PLACE]),
+        (AttemptOrigin("192.0.2.7"), [AttemptLimit.PLACE, AttemptLimit.ADDRESS, AttemptLimit.ACCOUNT]),
+        (AttemptOrigin("192.0.2.7", is_known_network=True), [AttemptLimit.PLACE, AttemptLimit.ADDRESS]),
+        (AttemptOrigin("192.0.2.7", device="a"), [AttemptLimit.PLACE]),
     ],
 )
-def test_known_places_do_not_stand_on_the_count_of_the_account(whence: Whence, limits: list[Limit]) -> None:
-    assert [limit for limit, _key in counted(Purpose.PASSWORD, "ada@uni.example", whence)] == limits
+def test_known_places_do_not_stand_on_the_count_of_the_account(
+    whence: AttemptOrigin, limits: list[AttemptLimit]
+) -> None:
+    assert [limit for limit, _key in attempt_keys(Purpose.PASSWORD, "ada@uni.example", whence)] == limits
 
 
 @pytest.mark.parametrize("purpose", [Purpose.PROVIDER, Purpose.JOIN])
 def test_where_nobody_is_named_no_account_is_counted(purpose: Purpose) -> None:
-    limits = [limit for limit, _key in counted(purpose, "", Whence("192.0.2.7"))]
-    assert limits == [Limit.PLACE, Limit.ADDRESS]
+    limits = [limit for limit, _key in attempt_keys(purpose, "", AttemptOrigin("192.0.2.7"))]
+    assert limits == [AttemptLimit.PLACE, AttemptLimit.ADDRESS]

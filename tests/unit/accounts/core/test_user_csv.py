@@ -2,10 +2,10 @@
 
 import pytest
 
-from accounts.core.user_csv import LINE, MOST_BYTES, MOST_ROWS, TEMPLATE, Line, read_people_file
+from accounts.core.user_csv import MOST_BYTES, MOST_ROWS, ROW_FAULT, TEMPLATE, CsvRow, parse_user_csv
 from common.pages.csv_export import as_csv
 
-ADA = Line(2, {"email": "ada@lab.example", "name": "Ada"})
+ADA = CsvRow(2, {"email": "ada@lab.example", "name": "Ada"})
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,11 @@ ADA = Line(2, {"email": "ada@lab.example", "name": "Ada"})
     ],
 )
 def test_one_person_is_read_from_any_spreadsheet(content: bytes) -> None:
-    assert read_people_file(content) == [ADA]
+    assert parse_user_csv(content) == [ADA]
 
 
 def test_the_template_is_a_file_that_can_be_read() -> None:
-    ada, grace = read_people_file(as_csv(TEMPLATE).encode())
+    ada, grace = parse_user_csv(as_csv(TEMPLATE).encode())
     assert ada.projects == ["vision", "speech"]
     assert not ada.faults | grace.faults
     assert "role" not in grace.values
@@ -30,7 +30,7 @@ def test_the_template_is_a_file_that_can_be_read() -> None:
 def test_what_exports_guard_against_formulas_comes_back_as_it_was() -> None:
     text = as_csv([("email", "name"), ("ada@lab.example", "=1+1")])
     assert "'=1+1" in text
-    assert read_people_file(text.encode())[0].values["name"] == "=1+1"
+    assert parse_user_csv(text.encode())[0].values["name"] == "=1+1"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_exports_guard_against_formulas_comes_back_as_it_was() -> None:
 )
 def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(content: bytes, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        read_people_file(content)
+        parse_user_csv(content)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(content: bytes, 
         (b"ada@lab.example," + b"a" * 121, "name"),
         (b"ada@lab.example,A\x00da", "name"),
         (b"a" * 255 + b",Ada", "email"),
-        (b"ada@lab.example,Ada,more", LINE),
+        (b"ada@lab.example,Ada,more", ROW_FAULT),
     ],
 )
 def test_what_is_wrong_with_a_row_is_said_at_its_column(row: bytes, column: str) -> None:
-    assert list(read_people_file(b"email,name\n" + row)[0].faults) == [column]
+    assert list(parse_user_csv(b"email,name\n" + row)[0].faults) == [column]
 
 
 def test_an_address_that_is_there_twice_counts_once_in_any_letter_case() -> None:
-    first, second = read_people_file(b"email\nada@lab.example\nADA@lab.example\n")
+    first, second = parse_user_csv(b"email\nada@lab.example\nADA@lab.example\n")
     assert not first.faults
     assert "row 2 already" in second.faults["email"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.core.utilization import UseRule
+from accounts.core.utilization import UtilizationRule
 from sessions_app.core.idle_rules import (
     Cause,
     End,
@@ -44,11 +44,11 @@ def facts(**changes: object) -> Facts:
 
 def every(**least: int) -> Thresholds:
     """That all of these be missed."""
-    return Thresholds(least, UseRule.ALL)
+    return Thresholds(least, UtilizationRule.ALL)
 
 
 def one(**least: int) -> Thresholds:
-    return Thresholds(least, UseRule.ANY)
+    return Thresholds(least, UtilizationRule.ANY)
 
 
 def test_who_has_no_limit_never_ends() -> None:
@@ -160,20 +160,20 @@ def test_nothing_ends_unmeasured_untold_or_without_grace(
 @pytest.mark.parametrize(
     ("use", "rule", "low"),
     [
-        ({"cpu": 3, "mem": 2}, UseRule.ALL, True),
-        ({"cpu": 30, "mem": 2}, UseRule.ALL, False),
-        ({"cpu": 30, "mem": 2}, UseRule.ANY, True),
-        ({"cpu": 30, "mem": 20}, UseRule.ANY, False),
-        ({"cpu": None, "mem": 2}, UseRule.ALL, None),
-        ({"cpu": None, "mem": 20}, UseRule.ALL, False),
-        ({"cpu": None, "mem": 2}, UseRule.ANY, True),
-        ({"cpu": None, "mem": 20}, UseRule.ANY, None),
-        ({"cpu": 3}, UseRule.ALL, True),
-        ({}, UseRule.ALL, None),
+        ({"cpu": 3, "mem": 2}, UtilizationRule.ALL, True),
+        ({"cpu": 30, "mem": 2}, UtilizationRule.ALL, False),
+        ({"cpu": 30, "mem": 2}, UtilizationRule.ANY, True),
+        ({"cpu": 30, "mem": 20}, UtilizationRule.ANY, False),
+        ({"cpu": None, "mem": 2}, UtilizationRule.ALL, None),
+        ({"cpu": None, "mem": 20}, UtilizationRule.ALL, False),
+        ({"cpu": None, "mem": 2}, UtilizationRule.ANY, True),
+        ({"cpu": None, "mem": 20}, UtilizationRule.ANY, None),
+        ({"cpu": 3}, UtilizationRule.ALL, True),
+        ({}, UtilizationRule.ALL, None),
     ],
 )
 def test_too_little_use_is_what_was_measured(
-    use: dict[str, int | None], rule: UseRule, low: bool | None
+    use: dict[str, int | None], rule: UtilizationRule, low: bool | None
 ) -> None:
     assert is_low(use, {"cpu": 5, "mem": 5}, rule) is low
 
