@@ -19,9 +19,9 @@ from portal.processes.body_limit import BodyGuard
 from portal.processes.lifespan import Lifespan
 from portal.processes.upload_work import UploadWork
 from sessions_app.gateway.proxy.app_proxy import AppProxy
-from sessions_app.gateway.activity.recorder import start_noting, stop_noting
-from sessions_app.gateway.processes.process_reaper import start_keeping, stop_keeping
-from sessions_app.gateway.activity.jupyter import start_asking, stop_asking
+from sessions_app.gateway.activity.jupyter import notebook_poller
+from sessions_app.gateway.activity.recorder import activity_recorder
+from sessions_app.gateway.processes.process_reaper import process_owners
 from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 
 of_pages = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
@@ -35,6 +35,17 @@ portal_application = ProtocolTypeRouter(
 app_proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
 application = Lifespan(
     app_proxy,
-    on_startup=(start_keeping, start_noting, start_asking),
-    on_shutdown=(app_proxy.close, stop_asking, stop_noting, stop_keeping, close_async_runtimes),
+    # Made in the process that serves, at its start; connections end before activity is recorded last.
+    on_startup=(
+        lambda: process_owners().start(),
+        lambda: activity_recorder().start(),
+        lambda: notebook_poller().start(),
+    ),
+    on_shutdown=(
+        app_proxy.close,
+        lambda: notebook_poller().stop(),
+        lambda: activity_recorder().stop(),
+        lambda: process_owners().stop(),
+        close_async_runtimes,
+    ),
 )

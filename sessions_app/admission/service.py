@@ -86,11 +86,7 @@ def _announce(sessions: Sequence[ComputeSession]) -> None:
     if not first.held_for:  # first, because a session waits for it; page updates are not urgent
         group_id = first.resource_group_id
         publish(SessionEnqueued(first.pk, group_id) if is_alone else SessionsEnqueued(group_id))
-    if is_alone:
-        updates.push_session_change(first)
-        return
-    changed = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in sessions]
-    updates.push_sessions_changed(changed, Status.PENDING)
+    updates.push_sessions_changed(map(updates.audience_of, sessions), Status.PENDING)
 
 
 def _check_batch(requests: Sequence[SessionRequest]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 
 from accounts.logins.service import active_memberships
 from agents.machines.network_isolation import IsolationMissing, require_isolation
@@ -25,7 +26,7 @@ from agents.runtime.port import (
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
-from common.errors import BerthError, PermissionDenied
+from common.errors import BerthError, NotFound, PermissionDenied
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.values.stored_message import StoredMessage, one_line
 from sessions_app.app_services.start import start_app
@@ -33,15 +34,19 @@ from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
 from sessions_app.launch.image_pull import PullReporter
-from sessions_app.launch.network_pool import assign_pooled_network
-from sessions_app.launch.plan import build_kernel_plan
-from sessions_app.launch.work_lock import work_lock
+from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
-from sessions_app.models import ComputeSession, Kernel
+from sessions_app.models import ComputeSession, Kernel, SessionMount
 from sessions_app.termination.service import begin_termination
+from vfolders.selectors import mount_source
 
 log = structlog.get_logger(__name__)
+
+
+def work_lock(session_id: UUID) -> str:
+    """Return the name of the lock under which one worker launches or ends the session."""
+    return f"session:{session_id}"
 
 
 def launch_session(session_id: UUID) -> None:
@@ -112,6 +117,55 @@ def _launch(session: ComputeSession) -> None:
 
     advance_status(session, Status.RUNNING, Reason.CONTAINERS_UP)
     start_own_apps(session)
+
+
+def build_kernel_plan(
+    session: ComputeSession, kernel: Kernel, *, has_setup: bool = False
+) -> container_spec.KernelPlan:
+    """Return the plan of the kernel's container. Raises NotFound if a folder was deleted."""
+    mounts = session.mounts.all()
+    return container_spec.KernelPlan(
+        session_id=session.pk,
+        kernel_id=kernel.pk,
+        attempt=kernel.attempt,
+        session_name=session.name,
+        project=session.project.name,
+        kernel_name=kernel.name,
+        image=session.image_reference,
+        command=session.command,
+        slots=session.slots,
+        cpuset=kernel.cpuset,
+        shm_bytes=session.shm_bytes,
+        environment=session.environment,
+        mounts=[
+            container_spec.MountRequest(_folder_path(mount), mount.path, mount.is_readonly)
+            for mount in mounts
+        ],
+        has_readonly_root=session.image.bears_readonly_root,
+        has_setup=has_setup,
+        pooled_network_id=find_pooled_network(session.pk, kernel.placed_agent),
+        element=_array_element(session),
+        installation=settings.BERTH_INSTALLATION,
+        uid=settings.BERTH_CONTAINER_UID,
+        gid=settings.BERTH_CONTAINER_GID,
+        network_pool=settings.BERTH_SESSION_POOL,
+    )
+
+
+def _array_element(session: ComputeSession) -> container_spec.ArrayElement | None:
+    if session.array is None or session.array_index is None:
+        return None
+    return container_spec.ArrayElement(session.array.pk, session.array_index, session.array.count)
+
+
+def _folder_path(mount: SessionMount) -> str:
+    """Return the path of the mounted folder on the machine.
+
+    Raises NotFound if deleted, Unavailable.
+    """
+    if mount.folder is None:
+        raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
+    return mount_source(mount.folder)
 
 
 def _require_membership(session: ComputeSession) -> None:

@@ -19,9 +19,8 @@ from sessions_app.container_io import kept_logs
 from sessions_app.core import container_spec
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch.launcher import log
+from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_network_of
-from sessions_app.launch.work_lock import work_lock
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 

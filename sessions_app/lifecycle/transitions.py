@@ -36,9 +36,8 @@ from sessions_app.core.states import (
     outcome_of,
 )
 from sessions_app.events import CapacityReleased, SessionsEnded
-from sessions_app.lifecycle import array_end
-from sessions_app.lifecycle.updates import push_session_change, push_sessions_changed
-from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
+from sessions_app.lifecycle.updates import audience_of, push_session_change, push_sessions_changed
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionArray, SessionTransition
 
 log = structlog.get_logger(__name__)
 
@@ -260,14 +259,25 @@ def _release(moved: Sequence[_Moved]) -> None:
 def _notify(moved: Sequence[_Moved], from_status: Status, to: Status, reason: Reason, actor: Actor) -> None:
     if from_status is Status.RUNNING:
         broadcast_revocation_on_commit()
-    push_sessions_changed([(each.id, each.owner_id, each.project_id, each.domain_id) for each in moved], to)
+    push_sessions_changed(map(audience_of, moved), to)
     if to.is_terminal:
         publish(SessionsEnded(tuple(each.id for each in moved)))
         for each in moved:
             if each.is_awaited:
                 enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(each.id))
-        array_end.look_on_commit({each.array_id for each in moved})
+        if array_ids := {each.array_id for each in moved if each.array_id is not None}:
+            # After the commit, so that a dependency added meanwhile is seen, or sees the end itself.
+            transaction.on_commit(partial(_advance_arrays, array_ids), robust=True)
     transaction.on_commit(partial(_log_moves, moved, from_status, to, reason, actor))
+
+
+def _advance_arrays(array_ids: Collection[UUID]) -> None:
+    """Enqueue LOOK_AT_ARRAY for the arrays with a throttle or dependents: the next element may be
+    released, and dependents may start.
+    """
+    looked_at = Q(most_at_once__isnull=False) | Q(is_awaited=True)
+    for array in SessionArray.objects.filter(looked_at, pk__in=array_ids).order_by():
+        enqueue_on_commit(TaskName.LOOK_AT_ARRAY, array_id=str(array.pk))
 
 
 def _log_moves(

@@ -23,7 +23,7 @@ from sessions_app.core.queue_options import Hold
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
 from sessions_app.events import SessionsEnqueued
-from sessions_app.lifecycle.updates import push_sessions_changed
+from sessions_app.lifecycle.updates import audience_of, push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queue import holds
 
@@ -90,7 +90,6 @@ def release_elements(array_id: UUID) -> int:
 def _release(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
     if not chosen:
         return
-    told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
     state = holds.group_hold_state(chosen[0])  # elements differ only in name and index
     # Elements were created a microsecond apart; this keeps their order in the queue.
     since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
@@ -101,7 +100,7 @@ def _release(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
         status_message=state.message,
         deadline_at=holds.pending_deadline(state.hold, chosen[0].pending_timeout_s),
     )
-    push_sessions_changed(told, Status.PENDING)
+    push_sessions_changed(map(audience_of, chosen), Status.PENDING)
     if not state.hold:
         publish(SessionsEnqueued(chosen[0].resource_group_id))
 

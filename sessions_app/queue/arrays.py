@@ -175,12 +175,8 @@ def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:
 def _record_and_push(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     _record_elements(actor, action, sessions)
     for status in {each.status for each in sessions}:
-        told = [
-            (each.pk, each.owner_id, each.project_id, each.domain_id)
-            for each in sessions
-            if each.status == status
-        ]
-        updates.push_sessions_changed(told, Status(status))
+        changed = (updates.audience_of(each) for each in sessions if each.status == status)
+        updates.push_sessions_changed(changed, Status(status))
 
 
 def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:

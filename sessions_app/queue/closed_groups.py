@@ -9,18 +9,15 @@ from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Count
 
 from accounts.core.roles import Role
 from agents.models import GroupGrant, ResourceGroup
 from agents.resource_groups import service
 from sessions_app.core.queue_options import Hold
-from sessions_app.core.states import Status
-from sessions_app.lifecycle.updates import push_sessions_changed
 from sessions_app.limits.group_rules import is_open_to_all, refused_by
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
-from sessions_app.queue.holds import BATCH_SIZE, place_group_hold, release_hold
+from sessions_app.queue.holds import closed_group_hold, place_hold, release_holds
 
 
 def update_group_holds() -> None:
@@ -28,42 +25,22 @@ def update_group_holds() -> None:
 
     Safe if it runs twice, late or never.
     """
-    hold_refused_sessions(ResourceGroup.objects.present())
-    held = _held()
+    _hold_refused(ResourceGroup.objects.present())
+    held = ComputeSession.objects.waiting().filter(held_for=Hold.GROUP.value)
     for group in ResourceGroup.objects.filter(pk__in=held.values("resource_group_id")):
-        ids = list(held.filter(~refused_by(group), resource_group=group).values_list("pk", flat=True))
-        for first in range(0, len(ids), BATCH_SIZE):
-            with transaction.atomic():
-                again = held.filter(~refused_by(group), pk__in=ids[first : first + BATCH_SIZE]).order_by("pk")
-                for session in again.select_for_update(skip_locked=True, of=("self",)):
-                    release_hold(session)
-
-
-def hold_refused_sessions(asked: Iterable[ResourceGroup]) -> None:
-    """Hold the queued sessions that these groups no longer admit. One query per restricted group."""
-    for group in asked:
-        if not is_open_to_all(group):
-            _hold_refused_in(group)
+        release_holds(held.filter(~refused_by(group), resource_group=group))
 
 
 def hold_excluded_sessions(group_id: int) -> None:
     """Hold the queued sessions that this group no longer admits."""
-    hold_refused_sessions(ResourceGroup.objects.filter(pk=group_id))
+    _hold_refused(ResourceGroup.objects.filter(pk=group_id))
 
 
-@transaction.atomic
-def _hold_refused_in(group: ResourceGroup) -> None:
-    """Hold the queued sessions that the group no longer admits, skipping locked rows.
-
-    It must not wait: the caller may have locked the group, and holders of a session's lock may wait
-    for the group. The next round finds the skipped ones.
-    """
-    closed = _queued_in(group).filter(refused_by(group)).order_by("pk")
-    columns = ("pk", "owner_id", "project_id", "domain_id")
-    locked = closed.select_for_update(no_key=True, skip_locked=True, of=("self",))
-    if found := list(locked.values_list(*columns)):
-        place_group_hold([row[0] for row in found], group)
-        push_sessions_changed(found, Status.PENDING)
+def _hold_refused(groups: Iterable[ResourceGroup]) -> None:
+    """Hold the queued sessions that these groups no longer admit. One query per restricted group."""
+    for group in groups:
+        if not is_open_to_all(group):
+            place_hold(_queued_in(group).filter(refused_by(group)), closed_group_hold(group))
 
 
 def count_excluded(group: ResourceGroup, changes: Mapping[str, Any]) -> int:
@@ -96,8 +73,3 @@ def count_excluded_by_grant(group: ResourceGroup, grants: Collection[GroupGrant]
 def _queued_in(group: ResourceGroup) -> ComputeSessionQuerySet:
     queued: ComputeSessionQuerySet = ComputeSession.objects.waiting()
     return queued.filter(held_for=Hold.NOTHING.value, resource_group=group)
-
-
-def _held() -> ComputeSessionQuerySet:
-    held: ComputeSessionQuerySet = ComputeSession.objects.waiting().filter(held_for=Hold.GROUP.value)
-    return held

@@ -1,13 +1,14 @@
 """Queue holds: reasons that keep a waiting session out of the queue, and release into it.
 
 Holds are dependencies (`dependencies.py`), a start time, the array throttle (`array_release.py`), a
-closed group (`closed_groups.py`) and a missing image (`missing_images.py`). The scheduler reads
-only sessions without a hold.
+closed group (`closed_groups.py`) and a missing image. An image without a registry was built or
+loaded on a machine; an engine that pulls it would run whatever is published under that name. The
+scheduler reads only sessions without a hold.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from uuid import UUID
+from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -24,9 +25,9 @@ from sessions_app.core.queue_options import Hold
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import DEADLINES_S, HELD_DEADLINE_S, REASON_SENTENCES, Reason, Status
 from sessions_app.events import SessionEnqueued
-from sessions_app.lifecycle.updates import push_session_change
+from sessions_app.lifecycle.updates import AUDIENCE_COLUMNS, push_session_change, push_sessions_changed
 from sessions_app.limits.group_rules import is_refused_by_group
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet
 from sessions_app.ports import HoldState, hold_recorder
 
 MAX_START_DELAY = timedelta(days=365)
@@ -75,12 +76,6 @@ def check_start_time(request: SessionRequest) -> None:
     raise InvalidInput(sentence, fields={"start_at": [sentence]})
 
 
-def record_hold_state(session_ids: Collection[UUID], state: HoldState) -> None:
-    """Record the new hold state of these waiting sessions."""
-    if session_ids:
-        hold_recorder.get()(session_ids, state)
-
-
 def initial_hold_state(start_at: datetime | None, waits_for: StoredMessage | None = None) -> HoldState:
     """Return the hold state by dependencies and start time.
 
@@ -99,19 +94,6 @@ def closed_group_hold(group: ResourceGroup) -> HoldState:
     until = clock.now() + CLOSED_GROUP_TIMEOUT
     message = StoredMessage(CLOSED_GROUP_MESSAGE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
     return HoldState(Hold.GROUP, Reason.GROUP_CLOSED, message)
-
-
-def place_group_hold(session_ids: Collection[UUID], group: ResourceGroup) -> None:
-    """Hold these locked sessions because their group does not admit them."""
-    state = closed_group_hold(group)
-    ComputeSession.objects.filter(pk__in=session_ids).update(
-        held_for=state.hold.value,
-        status_reason=state.reason.value,
-        status_message=state.message,
-        queue_position=None,
-        deadline_at=pending_deadline(state.hold, None),
-    )
-    record_hold_state(session_ids, state)
 
 
 def array_throttle_hold(most_at_once: int) -> HoldState:
@@ -158,14 +140,70 @@ def pending_deadline(hold: Hold, pending_timeout_s: int | None) -> datetime:
     return clock.now() + timedelta(seconds=HELD_DEADLINE_S if is_long else usual_s)
 
 
+@transaction.atomic
+def place_hold(sessions: ComputeSessionQuerySet, state: HoldState) -> None:
+    """Hold these queued sessions for their group or image, skipping locked rows.
+
+    It must not wait: the caller may have locked the group, and holders of a session's lock may wait
+    for the group. The next round finds the skipped ones.
+    """
+    locked = sessions.order_by("pk").select_for_update(no_key=True, skip_locked=True, of=("self",))
+    found = list(locked.values_list(*AUDIENCE_COLUMNS))
+    if not found:
+        return
+    ids = [row[0] for row in found]
+    changes: dict[str, Any] = {
+        "held_for": state.hold.value,
+        "status_reason": state.reason.value,
+        "status_message": state.message,
+        "queue_position": None,
+    }
+    if state.hold is Hold.GROUP:
+        changes["deadline_at"] = pending_deadline(state.hold, None)
+    ComputeSession.objects.filter(pk__in=ids).update(**changes)
+    hold_recorder.get()(ids, state)
+    push_sessions_changed(found, Status.PENDING)
+
+
 def release_due_starts() -> None:
-    """Release sessions whose start time has come, in batches of one transaction each."""
+    """Release sessions whose start time has come."""
     due = ComputeSession.objects.waiting().filter(held_for=Hold.START_TIME.value, start_at__lte=clock.now())
-    ids = list(due.order_by("start_at", "pk").values_list("pk", flat=True))
+    release_holds(due.order_by("start_at", "pk"))
+
+
+def update_image_holds() -> None:
+    """Hold sessions whose image has disappeared, and release those whose image is available.
+
+    One query per image and group with waiting sessions. Safe if it runs twice, late or never.
+    """
+    for sessions, state in _by_group_and_image(Hold.NOTHING):
+        if state is not None:
+            place_hold(sessions, state)
+    for sessions, state in _by_group_and_image(Hold.IMAGE):
+        if state is None:
+            release_holds(sessions)
+
+
+def _by_group_and_image(hold: Hold) -> Iterator[tuple[ComputeSessionQuerySet, HoldState | None]]:
+    """Yield the sessions under `hold` whose image has no registry, by group and image, and whether
+    the image is missing there.
+    """
+    waiting = ComputeSession.objects.waiting().filter(held_for=hold.value, image__registry=None)
+    pairs = list(waiting.order_by().values_list("resource_group_id", "image_id").distinct())
+    groups = ResourceGroup.objects.in_bulk({group_id for group_id, _image in pairs})
+    images = ContainerImage.objects.in_bulk({image_id for _group, image_id in pairs})
+    for group_id, image_id in pairs:
+        theirs = waiting.filter(resource_group=group_id, image=image_id)
+        yield theirs, missing_image_hold(groups[group_id], images[image_id])
+
+
+def release_holds(sessions: ComputeSessionQuerySet) -> None:
+    """Release these sessions in their order, in batches of one transaction each."""
+    ids = list(sessions.values_list("pk", flat=True))
     for first in range(0, len(ids), BATCH_SIZE):
         with transaction.atomic():
-            batch = due.filter(pk__in=ids[first : first + BATCH_SIZE])
-            batch = batch.select_related("resource_group", "image", "array").order_by("pk")
+            batch = sessions.filter(pk__in=ids[first : first + BATCH_SIZE]).order_by("pk")
+            batch = batch.select_related("resource_group", "image", "array")
             for session in batch.select_for_update(of=("self",), skip_locked=True):
                 release_hold(session)
 
@@ -195,5 +233,5 @@ def release_hold(session: ComputeSession) -> None:
         publish(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
     session.save(update_fields=_HOLD_FIELDS)
     if state.hold or keeps_place:  # otherwise the scheduler records it next
-        record_hold_state([session.pk], state)
+        hold_recorder.get()([session.pk], state)
     push_session_change(session)

@@ -26,15 +26,14 @@ from sessions_app.core import container_spec
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import LAUNCHING, NO_IMAGE_IN_TIME, OWN_LIMIT_OVER, Reason, Status
 from sessions_app.idle import enforcer, facts
-from sessions_app.launch.work_lock import work_lock
+from sessions_app.launch.launcher import work_lock
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.queue.array_release import release_all_arrays
 from sessions_app.queue.closed_groups import update_group_holds
 from sessions_app.queue.dependents import settle_all_dependents
-from sessions_app.queue.holds import release_due_starts
-from sessions_app.queue.missing_images import update_image_holds
+from sessions_app.queue.holds import release_due_starts, update_image_holds
 from sessions_app.reconciler.clock_change import handle_clock_jump
 from sessions_app.reconciler.container_check import (
     LOST_GRACE,

@@ -9,10 +9,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from accounts.models import User
 from accounts.selectors import get_acting_user
+from accounts.tenancy.user_import import user_actor
 from common import clock
-from common.actors import SYSTEM, Actor, ActorKind
+from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.errors import Conflict
 from sessions_app.lifecycle import updates
@@ -63,7 +63,7 @@ def run_due_stops() -> None:
     """Execute all due stops as the user who scheduled each; elements of one array together."""
     done: set[tuple[UUID, int | None]] = set()
     for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
-        actor = _actor_of(session.stops_by)
+        actor = user_actor(session.stops_by) if session.stops_by else SYSTEM  # None: a deleted account
         if session.array_id is not None:
             asked = (session.array_id, session.stops_by_id)
             if asked not in done:
@@ -77,10 +77,3 @@ def run_due_stops() -> None:
             fresh = ComputeSession.objects.select_for_update().get(pk=session.pk)
             if fresh.stops_at == session.stops_at:
                 terminate_locked(fresh, actor=actor)
-
-
-def _actor_of(person: User | None) -> Actor:
-    """Return the actor who scheduled the stop; SYSTEM if the account is deleted."""
-    if person is None:
-        return SYSTEM
-    return Actor(kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id)

@@ -186,13 +186,3 @@ def has_busy_kernel(body: bytes) -> bool:
 @cache
 def notebook_poller() -> NotebookPoller:
     return NotebookPoller()
-
-
-async def start_asking() -> None:
-    """Start polling; called when the web process starts."""
-    await notebook_poller().start()
-
-
-async def stop_asking() -> None:
-    """Stop polling; called when the web process ends."""
-    await notebook_poller().stop()

@@ -138,13 +138,3 @@ def write_report(process: str, seen: dict[UUID, tuple[float, Interaction]], as_o
 @cache
 def activity_recorder() -> ActivityRecorder:
     return ActivityRecorder()
-
-
-async def start_noting() -> None:
-    """Start recording; called when the web process starts."""
-    await activity_recorder().start()
-
-
-async def stop_noting() -> None:
-    """Stop recording; called when the web process ends, after the last connection."""
-    await activity_recorder().stop()

@@ -12,8 +12,7 @@ from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
 from accounts.logins.service import Login, active_memberships, is_login_valid, valid_logins
-from accounts.models import User
-from common.actors import Actor, ActorKind
+from accounts.tenancy.user_import import user_actor
 from common.errors import BerthError
 from sessions_app.app_services.start import start_app
 from sessions_app.core.app_address import AppEndpoint, port_named
@@ -75,19 +74,6 @@ async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         raise AccessUnknown from exc
 
 
-def actor_of_user(user: User) -> Actor:
-    """Return an actor for the user, for use outside Django requests."""
-    return Actor(
-        kind=ActorKind.USER,
-        user_id=user.pk,
-        label=user.email,
-        domain_id=user.domain_id,
-        is_superadmin=user.is_superuser,
-        is_monitor=user.is_monitor,
-        is_domain_monitor=user.is_domain_monitor,
-    )
-
-
 def find_access(endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
     """Return the access that a cookie or token grants; None if the grant, the sign-in or the
     permission has ended. One query.
@@ -109,7 +95,7 @@ def _still_opens(grant: Any, login: Login) -> bool:
         keypair=grant.keypair,
         has_second_factor=grant.has_second_factor,
     )
-    is_owner = may(actor_of_user(grant.user), grant.session, Action.OPEN_APP)
+    is_owner = may(user_actor(grant.user), grant.session, Action.OPEN_APP)
     return bool(is_signed_in and is_owner and grant.owner_stands)
 
 
@@ -146,7 +132,7 @@ def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
     return frozenset(
         p
         for p in known
-        if may(actor_of_user(users[p.login]), sessions[p.session_id], Action(p.action))
+        if may(user_actor(users[p.login]), sessions[p.session_id], Action(p.action))
         and (p.login.user_id, sessions[p.session_id].project_id) in members
     )
 

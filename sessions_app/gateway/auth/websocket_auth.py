@@ -8,11 +8,11 @@ from uuid import UUID
 
 from accounts.logins.impersonation import impersonated_actor, impersonated_user
 from accounts.models import KeyPair, User
+from accounts.tenancy.user_import import user_actor
 from common.actors import Actor, ActorKind, Via
 from common.audit import audit_log
 from common.audit.denied_requests import record_refused_request
 from common.errors import BerthError
-from sessions_app.gateway.auth.authorizer import actor_of_user
 from sessions_app.gateway.auth.origin_rules import header
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.selectors import Action, access_session, running_kernel
@@ -63,7 +63,7 @@ def require_no_impersonation(scope: Scope, user: User, login_key: str) -> None:
 def websocket_actor(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
     """Return the actor with the address and user agent of the websocket."""
     return replace(
-        actor_of_user(user),
+        user_actor(user),
         kind=ActorKind.TOKEN if keypair else ActorKind.USER,
         keypair_id=keypair.pk if keypair else None,
         ip=client_address(scope),

@@ -164,16 +164,6 @@ def process_owners() -> ProcessOwners:
     return ProcessOwners(settings.DATA_DIR / "lives")
 
 
-async def start_keeping() -> None:
-    """Start sweeping; called when the web process starts."""
-    await process_owners().start()
-
-
-async def stop_keeping() -> None:
-    """Stop sweeping; called when the web process ends, after the last connection."""
-    await process_owners().stop()
-
-
 async def _end_processes(agent: Agent, leases: list[str]) -> bool:
     """End the leases' processes in all containers of the agent. Returns False if the agent failed."""
     runtime = async_runtime_of(agent)

@@ -1,7 +1,7 @@
 """Assign ports of the portal's address to apps, for browsers that cannot resolve app hosts (ADR 12)."""
 
 from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from common import clock
 from common.errors import LimitExceeded, Unavailable
 from sessions_app.app_services.urls import app_url
-from sessions_app.core.app_address import AppHost, AppPort, host_name
+from sessions_app.core.app_address import AppPort, host_name
 from sessions_app.models import AppDoor, ComputeSession
 
 # Time before a port is reused after its session ended: a tab of the earlier app has the same
@@ -138,7 +138,7 @@ def _choose_port(assignments: list[AppDoor]) -> tuple[int, AppDoor | None]:
     rested = [
         (ended_at, port)
         for port in _listening
-        if (ended_at := _ended_at(lent[port])) and ended_at < now - timedelta(seconds=REUSE_AFTER_S)
+        if (ended_at := lent[port].session.ended_at) and ended_at < now - timedelta(seconds=REUSE_AFTER_S)
     ]
     if not rested:
         raise Unavailable(
@@ -156,16 +156,7 @@ def _choose_port(assignments: list[AppDoor]) -> tuple[int, AppDoor | None]:
     return port, lent[port]
 
 
-def _ended_at(assignment: AppDoor) -> datetime | None:
-    return assignment.session.ended_at
-
-
 def portal_url_at(name: str) -> str:
     """Return the portal's URL under the host name of an app port."""
     port = urlsplit(settings.BERTH_URL).port
     return f"http://{name}:{port}" if port else f"http://{name}"
-
-
-def equivalent_host(assignment: AppDoor) -> AppHost:
-    """Return the app host equivalent to an app port."""
-    return AppHost(assignment.app, assignment.session.host_label)

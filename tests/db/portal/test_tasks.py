@@ -28,9 +28,8 @@ from common.tasks import purge_answers
 from sessions_app import tasks
 from sessions_app.core import container_spec
 from sessions_app.core.states import Status
-from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.launcher import launch_session, work_lock
 from sessions_app.launch.terminator import end_session
-from sessions_app.launch.work_lock import work_lock
 from sessions_app.models import AppLogin, AppTicket, ComputeSession, Mooring
 from sessions_app.termination.service import terminate_session
 from tests import factories

@@ -4,7 +4,7 @@ import pytest
 
 from agents.models import Agent
 from scheduler.tick import run_tick
-from sessions_app.launch.plan import build_kernel_plan
+from sessions_app.launch.launcher import build_kernel_plan
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from tests.factories_sessions import Place, make_place
 

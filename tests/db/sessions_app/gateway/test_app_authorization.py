@@ -17,11 +17,12 @@ from accounts.core.token_secrets import hash_secret, new_secret
 from accounts.logins.impersonation import start_impersonation
 from accounts.logins.service import Login, valid_logins
 from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User
+from accounts.tenancy.user_import import user_actor
 from common import clock
 from common.errors import BerthError
 from common.token_scopes import TokenScope
 from sessions_app.core.app_address import AppHost, AppPort
-from sessions_app.gateway.auth.authorizer import actor_of_user, find_access
+from sessions_app.gateway.auth.authorizer import find_access
 from sessions_app.gateway.proxy.interfaces import AppState
 from sessions_app.models import AppDoor, AppLogin, ComputeSession
 from sessions_app.selectors import Action, access_session
@@ -87,9 +88,7 @@ def opens_by_the_rules(secret: str, ip: str) -> bool:
     )
     user = valid_logins([login]).get(login)
     try:
-        return user is not None and bool(
-            access_session(actor_of_user(user), grant.session_id, Action.OPEN_APP)
-        )
+        return user is not None and bool(access_session(user_actor(user), grant.session_id, Action.OPEN_APP))
     except BerthError:
         return False
 
@@ -237,7 +236,7 @@ def test_whoever_looks_as_the_owner_is_judged_by_who_looks(scene: Scene) -> None
     secret = scene.enter(scene.owner, login_key=key)
     assert not opens(scene, secret)
     viewing = start_impersonation(
-        actor=factories.actor_for(viewer), login_key=key, user_id=scene.owner.pk, reason="help"
+        actor=factories.user_actor(viewer), login_key=key, user_id=scene.owner.pk, reason="help"
     )
     assert opens(scene, secret)
     changed(Domain, scene.session.domain_id, second_factor=SecondFactor.EVERYBODY)

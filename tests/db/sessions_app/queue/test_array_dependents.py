@@ -18,7 +18,7 @@ from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason, Status
-from sessions_app.lifecycle import array_end, transitions
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionDependency
 from sessions_app.queue import dependencies
 from sessions_app.queue.arrays import terminate_array
@@ -330,7 +330,7 @@ def test_elements_that_come_after_others_are_let_in_by_index(
 def asked_by(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Tasks that are sent once what `act` does has committed."""
     asked: list[object] = []
-    for module in (array_end, dependencies):
+    for module in (transitions, dependencies):
         monkeypatch.setattr(module, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     act()
     return asked

@@ -24,10 +24,9 @@ from sessions_app.admission.names import suggest_name
 from sessions_app.core.container_spec import build_environment
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason, Status
-from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.plan import build_kernel_plan
+from sessions_app.launch.launcher import build_kernel_plan, launch_session
 from sessions_app.launch.terminator import end_session
-from sessions_app.lifecycle import array_end, transitions
+from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
 from sessions_app.queue.array_release import release_all_arrays, release_elements
 from sessions_app.queue.arrays import Progress, progress_by_array, terminate_array
@@ -144,7 +143,7 @@ def test_the_end_asks_for_the_next_and_only_where_there_is_a_limit(
     limited, free = ask(place, "1-2%1"), ask(place, "1-2", name="free")
     run_tick(place.group.pk)
     asked: list[object] = []
-    monkeypatch.setattr(array_end, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(transitions, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     for array in (limited, free):
         session = array.elements.get(array_index=1)
         transitions.transition(
@@ -171,7 +170,7 @@ def test_ends_of_many_ask_once_for_the_next(
         "reason": Reason.COMMAND_FINISHED,
     }
     asked: list[object] = []
-    monkeypatch.setattr(array_end, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    monkeypatch.setattr(transitions, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
     with django_capture_on_commit_callbacks(execute=True):
         assert set(transitions.transition_many(ids, **ends, actor=SYSTEM)) == set(ids)
     assert asked == [(TaskName.LOOK_AT_ARRAY, {"array_id": str(array.pk)})]

@@ -15,7 +15,7 @@ from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
 from sessions_app.models import ComputeSession, SessionArray
 from sessions_app.queue.array_release import release_all_arrays, release_elements
-from sessions_app.queue.missing_images import update_image_holds
+from sessions_app.queue.holds import update_image_holds
 from sessions_app.reconciler.loop import enforce_deadlines
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place

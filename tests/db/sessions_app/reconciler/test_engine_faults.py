@@ -13,7 +13,7 @@ from common import clock
 from common.db.advisory_locks import try_exclusive
 from sessions_app.core import container_spec
 from sessions_app.core.states import Status
-from sessions_app.launch.work_lock import work_lock
+from sessions_app.launch.launcher import work_lock
 from sessions_app.reconciler import loop
 from tests.factories_sessions import Place, make_place
 

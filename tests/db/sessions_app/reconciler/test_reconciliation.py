@@ -14,8 +14,7 @@ from common.actors import SYSTEM
 from sessions_app.container_io.kept_logs import kept_log
 from sessions_app.core import container_spec
 from sessions_app.core.states import Reason, Status
-from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.plan import build_kernel_plan
+from sessions_app.launch.launcher import build_kernel_plan, launch_session
 from sessions_app.launch.terminator import STOP_GRACE_S, end_session
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.reconciler import container_check, garbage, loop

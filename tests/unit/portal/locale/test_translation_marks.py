@@ -22,7 +22,6 @@ NOT_TRANSLATED = {
     "portal/web/style_samples.py": "samples for developers",
     "sessions_app/lifecycle/transitions.py": "a mistake of ours, for the log",
     "sessions_app/launch/launcher.py": "caught by the launch, which keeps a sentence of its own",
-    "sessions_app/launch/plan.py": "caught by the launch, which keeps a sentence of its own",
     "sessions_app/launch/image_pull.py": "caught by the launch, which ends",
 }
 NAMES = frozenset(
